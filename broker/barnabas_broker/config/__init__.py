@@ -1,0 +1,1 @@
+"""Settings: definitions, parsing, topic and dynamic configs."""

@@ -1,0 +1,1 @@
+"""The one event queue that decides about topics, configs and brokers."""

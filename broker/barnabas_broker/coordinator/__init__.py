@@ -1,0 +1,1 @@
+"""Coordinator shards on one runtime."""

@@ -1,0 +1,1 @@
+"""Commands in, records out, replies when committed."""

@@ -1,0 +1,1 @@
+"""Clock, Disk, Network and Random: the only way to the outside."""

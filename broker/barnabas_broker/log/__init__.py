@@ -1,0 +1,1 @@
+"""Kafka's log format on disk: segments, indexes, recovery, retention, compaction."""

@@ -1,0 +1,1 @@
+"""The metadata log, its records, images and snapshots."""

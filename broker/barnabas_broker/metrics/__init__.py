@@ -1,0 +1,1 @@
+"""What Prometheus sees, read from the objects that own the numbers."""

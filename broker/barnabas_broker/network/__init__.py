@@ -1,0 +1,1 @@
+"""Listeners, connections, ordered replies."""

@@ -1,0 +1,1 @@
+"""Timing wheel and parked operations."""

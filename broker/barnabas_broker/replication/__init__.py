@@ -1,0 +1,1 @@
+"""Partitions: leadership, high watermark, produce and fetch."""

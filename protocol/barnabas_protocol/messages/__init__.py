@@ -1,0 +1,1 @@
+"""One module per API key: the schemas of its request and response."""

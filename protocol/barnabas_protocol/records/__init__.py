@@ -1,0 +1,1 @@
+"""Record batches of magic 2: headers, records, compression, control batches."""
