@@ -1,1 +1,5 @@
-"""Clock, Disk, Network and Random: the only way to the outside."""
+"""The seam to clock, randomness, disk and network: protocols, and the real ones behind them.
+
+Everything above takes these as arguments, so that a test or a simulation can put its own in. No
+other package reads a clock, draws a random number, or opens a file or a socket by itself.
+"""

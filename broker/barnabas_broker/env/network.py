@@ -1,0 +1,121 @@
+"""Listening and connecting, behind a protocol so that a simulation can stand in for sockets.
+
+Carries bytes through asyncio transports and protocols; knows nothing of frames or limits.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+LISTEN_BACKLOG = 50  # Kafka's socket.listen.backlog.size
+
+
+class Listener(Protocol):
+    """A bound, accepting socket."""
+
+    @property
+    def port(self) -> int:
+        """The port that is bound, also where 0 was asked for."""
+        ...
+
+    def close(self) -> None:
+        """Stop accepting; connections that exist stay open."""
+        ...
+
+    async def wait_closed(self) -> None:
+        """Return once the listening socket is closed."""
+        ...
+
+
+class Network(Protocol):
+    """Makes listeners and connections on the running loop."""
+
+    async def listen(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
+    ) -> Listener:
+        """Bind and accept; an empty host means every interface.
+
+        Raises: OSError where the address cannot be bound.
+        """
+        ...
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int
+    ) -> tuple[asyncio.Transport, P]:
+        """Open a connection.
+
+        Raises: OSError where nobody answers.
+        """
+        ...
+
+
+class RealListener:
+    """A listener on operating system sockets."""
+
+    __slots__ = ("_port", "_server")
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self._port = int(server.sockets[0].getsockname()[1])
+
+    @property
+    def port(self) -> int:
+        """The port that is bound."""
+        return self._port
+
+    def close(self) -> None:
+        """Stop accepting; connections that exist stay open."""
+        self._server.close()
+
+    async def wait_closed(self) -> None:
+        """Return at once: closing the sockets needs no waiting.
+
+        `asyncio.Server.wait_closed` would also wait for every connection that was accepted, which
+        from Python 3.12 on never ends while a client stays.
+        """
+        await asyncio.sleep(0)
+
+
+class RealNetwork:
+    """Sockets of the operating system, on the running loop."""
+
+    __slots__ = ()
+
+    async def listen(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
+    ) -> RealListener:
+        """Bind and accept; an empty host means every interface.
+
+        Raises: OSError where the address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            protocol_factory, host or None, port, backlog=backlog, reuse_address=True
+        )
+        return RealListener(server)
+
+    async def connect(
+        self, protocol_factory: Callable[[], P], host: str, port: int
+    ) -> tuple[asyncio.Transport, P]:
+        """Open a connection with TCP_NODELAY.
+
+        Raises: OSError where nobody answers.
+        """
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.create_connection(protocol_factory, host, port)
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return transport, protocol
