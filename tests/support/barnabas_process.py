@@ -1,0 +1,95 @@
+"""One Barnabas broker as a process of its own, started the way a user starts it.
+
+The interface is that of `ApacheKafka`, so that a test runs against either.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from tests.support.processes import ManagedProcess, free_port
+
+
+class BarnabasProcess:
+    """One `barnabas broker`; `directory` keeps data, configuration and output."""
+
+    name = "barnabas"
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.port = port or free_port()
+        self.admin_port = free_port()
+        self.data_directory = directory / "data"
+        self.environment = dict(environment or {})
+        self.process: ManagedProcess | None = None
+        self.properties = {
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.data_directory),
+            "barnabas.admin.listener": f"127.0.0.1:{self.admin_port}",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.replication.factor": "1",
+            **(properties or {}),
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self, timeout_seconds: float = 60) -> float:
+        """Starts the broker; returns the seconds from exec until it accepts connections."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self.write_config()
+        command = [str(barnabas_command()), "broker", "--config", str(config)]
+        log_path = self.directory / "broker.log"
+        self.process = ManagedProcess(command, log_path, self.environment)
+        return self.process.wait_for_port(self.port, timeout_seconds)
+
+    def write_config(self) -> Path:
+        """The properties file that `start` uses."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self.directory / "broker.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        return config
+
+    def stop(self, timeout_seconds: float = 30) -> int:
+        """SIGTERM; returns the exit code, 0 after a clean shutdown."""
+        assert self.process is not None
+        return self.process.stop(timeout_seconds)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+
+    def __enter__(self) -> "BarnabasProcess":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process is not None and self.process.is_running():
+            self.stop()
+
+
+def barnabas_command() -> Path:
+    """The installed `barnabas` of the environment that runs the tests."""
+    return Path(sys.executable).parent / "barnabas"

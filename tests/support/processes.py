@@ -1,0 +1,103 @@
+"""Processes that tests start: free ports, waiting for an address, stopping by process id.
+
+A process is only ever ended through the handle of the one who started it, never by its name.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def can_connect(port: int) -> bool:
+    """Whether somebody accepts connections on the port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+class ManagedProcess:
+    """One child process with its output in a file; started once, stopped or killed by its id."""
+
+    def __init__(self, command: list[str], log_path: Path, environment: dict[str, str]) -> None:
+        self.log_path = log_path
+        self._log = log_path.open("ab")
+        self.started_at = time.monotonic()
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def wait_for_port(self, port: int, timeout_seconds: float) -> float:
+        """Waits until the process accepts connections; returns the seconds since its start."""
+        deadline = time.monotonic() + timeout_seconds
+        while not can_connect(port):
+            if not self.is_running():
+                raise RuntimeError(
+                    f"exit {self.process.returncode} before port {port} opened:\n{self.log_tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"port {port} is closed after {timeout_seconds} s:\n{self.log_tail()}"
+                )
+            time.sleep(0.02)
+        return time.monotonic() - self.started_at
+
+    def stop(self, timeout_seconds: float = 30) -> int:
+        """SIGTERM and the exit code; kills and raises when it does not end in time."""
+        if self.is_running():
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise TimeoutError(
+                f"no end within {timeout_seconds} s of SIGTERM:\n{self.log_tail()}"
+            ) from None
+        self._log.close()
+        return code
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.is_running():
+            self.process.kill()
+        self.process.wait(30)
+        self._log.close()
+
+    def log_tail(self, size_bytes: int = 4000) -> str:
+        """The end of what the process printed."""
+        data = self.log_path.read_bytes()
+        return data[-size_bytes:].decode(errors="replace")
+
+    def resident_bytes(self) -> int:
+        """The resident memory of the process, as the kernel counts it."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError(f"no VmRSS for process {self.pid}")
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the process so far, all threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
