@@ -134,7 +134,7 @@ class ApacheKafka:
         return self.process.stop(timeout_seconds)
 
     def kill(self) -> None:
-        """kill -9."""
+        """Ends it with SIGKILL: no cleanup of any kind."""
         assert self.process is not None
         self.process.kill()
 

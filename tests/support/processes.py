@@ -79,7 +79,7 @@ class ManagedProcess:
         return code
 
     def kill(self) -> None:
-        """kill -9."""
+        """Ends it with SIGKILL: no cleanup of any kind."""
         if self.is_running():
             self.process.kill()
         self.process.wait(30)
