@@ -1,0 +1,171 @@
+"""The leader epochs of one partition log and the offset at which each began.
+
+Used to answer "where does epoch e end in your log?", which is how followers truncate, and persisted
+as `leader-epoch-checkpoint`. Not here: who is leader now.
+
+Source: KIP-101 (why truncation by high watermark loses data), KIP-279. Invariants: epochs and start
+offsets both strictly rise. The file lags behind memory after `assign` and `truncate_from_start`,
+which are repeated by recovery as long as the recovery point on disk has not moved: so `flush` comes
+before every write of the recovery-point checkpoint. Truncation from the end is written at once,
+because nothing repeats it.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas_broker.log.checkpoints import CheckpointError, decode, encode, integer
+
+if TYPE_CHECKING:
+    from barnabas_broker.env.disk import Disk
+
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """The leader epoch and the offset of the first record written under it."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """The ordered entries of one log (REP-14). `disk` None keeps them in memory only."""
+
+    __slots__ = ("_disk", "_entries", "_write_lock", "is_dirty", "path")
+
+    def __init__(self, disk: Disk | None, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self.is_dirty = False
+        self._entries: list[EpochEntry] = []
+        # Flushes come from the pool (checkpoints) and from the loop (truncation); an older content
+        # must not replace a newer one. Nothing on the append path takes this lock.
+        self._write_lock = threading.Lock()
+
+    @classmethod
+    def load(cls, disk: Disk, partition_directory: str) -> LeaderEpochs:
+        """Return the epochs on disk, empty if there is no file.
+
+        Raises: CheckpointError if the file is broken; then the caller starts empty and assigns from
+        batches.
+        """
+        epochs = cls(disk, f"{partition_directory}/{LEADER_EPOCH_FILE}")
+        if disk.exists(epochs.path):
+            previous = EpochEntry(-1, -1)
+            for epoch, offset in decode(epochs.path, disk.read_bytes(epochs.path), 2):
+                entry = EpochEntry(integer(epochs.path, epoch), integer(epochs.path, offset))
+                if entry.leader_epoch <= previous.leader_epoch or entry.start_offset <= previous[1]:
+                    raise CheckpointError(epochs.path, f"{entry} does not rise above {previous}")
+                epochs._entries.append(entry)
+                previous = entry
+        return epochs
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> int:
+        """The newest leader epoch, -1 if there is none."""
+        return self._entries[-1].leader_epoch if self._entries else UNDEFINED_EPOCH
+
+    def assign(self, leader_epoch: int, start_offset: int) -> bool:
+        """Note that records from `start_offset` on carry this epoch. Returns whether anything
+        changed.
+
+        Called for every batch, so the common case, an epoch that is already the newest, costs one
+        compare. An entry that begins at or after `start_offset` described records that are no
+        longer there and goes.
+        """
+        entries = self._entries
+        if leader_epoch < 0 or (entries and leader_epoch <= entries[-1].leader_epoch):
+            return False
+        while entries and entries[-1].start_offset >= start_offset:
+            entries.pop()
+        entries.append(EpochEntry(leader_epoch, start_offset))
+        self.is_dirty = True
+        return True
+
+    def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the largest epoch not above the asked one and the offset where it ends (REP-15).
+
+        The offset is exclusive. (-1, -1) if the answer is not known. An epoch below all entries
+        answers itself with the start of the first entry.
+        """
+        entries = self._entries
+        if not entries or leader_epoch < 0 or leader_epoch > entries[-1].leader_epoch:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if leader_epoch == entries[-1].leader_epoch:
+            return leader_epoch, log_end_offset
+        next_index = bisect_right(entries, leader_epoch, key=_epoch_of)
+        if next_index == 0:
+            return leader_epoch, entries[0].start_offset
+        return entries[next_index - 1].leader_epoch, entries[next_index].start_offset
+
+    def epoch_for(self, offset: int) -> int:
+        """Return the leader epoch under which the record at `offset` was written, -1 if not known.
+        """
+        index = bisect_right(self._entries, offset, key=_start_of)
+        return self._entries[index - 1].leader_epoch if index else UNDEFINED_EPOCH
+
+    def previous_epoch(self, leader_epoch: int) -> int:
+        """Return the largest epoch below the given one, -1 if there is none."""
+        index = bisect_left(self._entries, leader_epoch, key=_epoch_of)
+        return self._entries[index - 1].leader_epoch if index else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drop the entries that begin at or after `end_offset`. Returns whether any did."""
+        keep = bisect_left(self._entries, end_offset, key=_start_of)
+        if keep == len(self._entries):
+            return False
+        del self._entries[keep:]
+        self.is_dirty = True
+        self.flush()
+        return True
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Let the log begin at `start_offset`: older entries go, the one that covers it is moved
+        up.
+
+        Returns whether anything changed.
+        """
+        covering = bisect_right(self._entries, start_offset, key=_start_of) - 1
+        if covering < 0 or (covering == 0 and self._entries[0].start_offset == start_offset):
+            return False
+        moved = EpochEntry(self._entries[covering].leader_epoch, start_offset)
+        self._entries[: covering + 1] = [moved]
+        self.is_dirty = True
+        return True
+
+    def clear(self) -> None:
+        """Forget everything, on disk too."""
+        if self._entries:
+            self._entries.clear()
+            self.is_dirty = True
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the file if memory has moved on. May be called from the pool."""
+        if self._disk is None or not self.is_dirty:
+            return
+        with self._write_lock:
+            self.is_dirty = False
+            try:
+                self._disk.write_atomically(self.path, encode(tuple(self._entries)))
+            except OSError:
+                self.is_dirty = True
+                raise
+
+
+def _epoch_of(entry: EpochEntry) -> int:
+    return entry.leader_epoch
+
+
+def _start_of(entry: EpochEntry) -> int:
+    return entry.start_offset

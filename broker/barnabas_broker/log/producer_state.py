@@ -1,0 +1,315 @@
+"""What a partition log knows of its producers: sequences, epochs, open transactions (TXL-1 to
+TXL-6).
+
+Pure: no file, no clock. It is a function of the batches applied to it, in order; that is what makes
+it equal after a restart to what it was before (TXL-8). Not here: the bytes of snapshots
+(`producer_snapshot`), the index of aborted transactions (`transaction_index`), and the rules of a
+batch without a producer (`validator`).
+
+Use: a leader calls `check` (or `check_marker`) before it accepts a batch, and everybody calls
+`append` (or `append_marker`) for each batch that is in the log, in offset order, leaders, followers
+and recovery alike.
+
+Source: KIP-98 (idempotence, transactions), KIP-360 (unknown producers may start anywhere).
+Invariants: a producer has at most five cached batches, all of its current producer epoch; `_open`
+is in rising order of first offset; the first unstable offset never falls while batches are
+appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas_broker.log.transaction_index import AbortedTransaction
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas_protocol.records.batch import BatchHeader
+
+# Producers keep at most five requests in flight, so a duplicate is one of the last five batches.
+CACHED_BATCH_COUNT = 5
+SEQUENCE_MAX = 2**31 - 1
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_TRANSACTION = -1
+
+
+class CachedBatch(NamedTuple):
+    """One of the last batches of a producer. `offset_delta` is last minus first sequence."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence of the first record; sequences wrap from 2^31 - 1 to 0."""
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 else first + SEQUENCE_MAX + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """The state of one producer id."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_EPOCH,
+        *,
+        batches: Iterable[CachedBatch] = (),
+        coordinator_epoch: int = -1,
+        last_timestamp: int = NO_TIMESTAMP,
+        transaction_first_offset: int = NO_TRANSACTION,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.batches = list(batches)
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.transaction_first_offset = transaction_first_offset
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the newest record of this producer epoch, -1 if none is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the newest data record of this producer epoch, -1 if none is known."""
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def find(self, first_sequence: int, last_sequence: int) -> CachedBatch | None:
+        """Return the cached batch with exactly these sequences."""
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                return batch
+        return None
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker ended. `last_offset` is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerState:
+    """All producers of one partition log. `end_offset`: every batch below it is applied."""
+
+    __slots__ = ("_open", "_undecided", "end_offset", "producers")
+
+    def __init__(self) -> None:
+        self.producers: dict[int, ProducerEntry] = {}
+        self.end_offset = 0
+        # First offset of each open transaction -> producer id; insertion order is offset order.
+        self._open: dict[int, int] = {}
+        # First offset -> marker offset, for ended transactions whose marker is not below the high
+        # watermark.
+        self._undecided: dict[int, int] = {}
+
+    def check(self, header: BatchHeader, now_ms: int) -> CachedBatch | None:
+        """Return the cached batch that this client batch repeats, None if it is new and may be
+        appended.
+
+        Changes nothing. Batches without a producer id are always new. `now_ms` is not used for
+        sequences; it is there so that a caller has one signature for every check.
+        Raises: KafkaError 47 (old epoch), 45 (gap), 48 (plain batch inside an open transaction).
+        """
+        entry = self.producers.get(header.producer_id)
+        if header.producer_id < 0 or entry is None:
+            return None
+        if header.producer_epoch == entry.producer_epoch:
+            repeated = entry.find(header.base_sequence, header.last_sequence)
+            if repeated is not None:
+                return repeated
+        self._check_epoch(entry, header.producer_epoch)
+        self._check_sequence(entry, header)
+        if entry.transaction_first_offset != NO_TRANSACTION and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {entry.producer_id} wrote outside of its open transaction",
+            )
+        return None
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """Verify that a marker may be appended. Changes nothing.
+
+        Raises: KafkaError 47 (old producer epoch), 52 (old coordinator epoch).
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return
+        self._check_epoch(entry, header.producer_epoch)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} is below {entry.coordinator_epoch}",
+            )
+
+    def append(self, header: BatchHeader, base_offset: int | None = None) -> None:
+        """Apply a data batch that is in the log. `base_offset` replaces the header's if it is not
+        stamped.
+        """
+        first_offset = header.base_offset if base_offset is None else base_offset
+        self.end_offset = first_offset + header.last_offset_delta + 1
+        if header.producer_id < 0:
+            return
+        entry = self._entry_for(header)
+        batch = CachedBatch(
+            header.last_sequence,
+            first_offset + header.last_offset_delta,
+            header.last_offset_delta,
+            header.max_timestamp,
+        )
+        entry.batches.append(batch)
+        if len(entry.batches) > CACHED_BATCH_COUNT:
+            del entry.batches[0]
+        entry.last_timestamp = header.max_timestamp
+        if header.is_transactional and entry.transaction_first_offset == NO_TRANSACTION:
+            entry.transaction_first_offset = first_offset
+            self._open[first_offset] = entry.producer_id
+
+    def append_marker(
+        self,
+        header: BatchHeader,
+        *,
+        is_abort: bool,
+        coordinator_epoch: int,
+        base_offset: int | None = None,
+    ) -> CompletedTransaction | None:
+        """Apply a commit or abort marker; returns the transaction it ended, None if that was empty
+        (TXL-6).
+        """
+        offset = header.base_offset if base_offset is None else base_offset
+        self.end_offset = offset + header.last_offset_delta + 1
+        entry = self._entry_for(header)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        first_offset = entry.transaction_first_offset
+        if first_offset == NO_TRANSACTION:
+            return None
+        entry.transaction_first_offset = NO_TRANSACTION
+        self._open.pop(first_offset, None)
+        self._undecided[first_offset] = offset
+        return CompletedTransaction(entry.producer_id, first_offset, offset, is_abort)
+
+    def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
+        """Return the index entry for an aborted transaction, to be called right after its marker.
+
+        Its last stable offset is the one that holds once this marker is visible.
+        """
+        first_open = next(iter(self._open), None)
+        return AbortedTransaction(
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            completed.last_offset + 1 if first_open is None else first_open,
+        )
+
+    def first_unstable_offset(self) -> int | None:
+        """Return the first offset of the earliest transaction that is open or not yet visibly
+        decided.
+        """
+        first_open = next(iter(self._open), None)
+        if not self._undecided:
+            return first_open
+        first_undecided = min(self._undecided)
+        return first_undecided if first_open is None else min(first_open, first_undecided)
+
+    def advance_high_watermark(self, high_watermark: int) -> None:
+        """Forget ended transactions whose marker is now below the high watermark (TXL-5)."""
+        if self._undecided:
+            for first_offset, marker in tuple(self._undecided.items()):
+                if marker < high_watermark:
+                    del self._undecided[first_offset]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers idle for `expiration_ms` without an open transaction; returns how many
+        (TXL-4).
+        """
+        expired = [
+            entry.producer_id
+            for entry in self.producers.values()
+            if entry.transaction_first_offset == NO_TRANSACTION
+            and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+    def active(self) -> Iterator[ProducerEntry]:
+        """Yield every known producer."""
+        return iter(self.producers.values())
+
+    def clear(self, end_offset: int) -> None:
+        """Forget everything and start at `end_offset`: the log was truncated, the caller replays.
+        """
+        self.producers.clear()
+        self._open.clear()
+        self._undecided.clear()
+        self.end_offset = end_offset
+
+    def restore(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
+        """Become what a snapshot says; the batches from `end_offset` on are still to be applied."""
+        self.clear(end_offset)
+        self.producers.update((entry.producer_id, entry) for entry in entries)
+        self._open.update(
+            sorted(
+                (entry.transaction_first_offset, entry.producer_id)
+                for entry in self.producers.values()
+                if entry.transaction_first_offset != NO_TRANSACTION
+            )
+        )
+
+    def _entry_for(self, header: BatchHeader) -> ProducerEntry:
+        """Return the producer's entry, moved to the batch's producer epoch."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            entry = ProducerEntry(header.producer_id, header.producer_epoch)
+            self.producers[header.producer_id] = entry
+        elif entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches.clear()
+        return entry
+
+    @staticmethod
+    def _check_epoch(entry: ProducerEntry, producer_epoch: int) -> None:
+        if producer_epoch < entry.producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {producer_epoch} of producer {entry.producer_id} is below "
+                f"{entry.producer_epoch}",
+            )
+
+    @staticmethod
+    def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+        first = header.base_sequence
+        if header.producer_epoch != entry.producer_epoch:
+            expected = 0
+        else:
+            last = entry.last_sequence
+            expected = 0 if last == SEQUENCE_MAX else last + 1
+        if first != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {entry.producer_id} sent sequence {first}, expected {expected}",
+            )

@@ -1,0 +1,160 @@
+"""The property files that say whose a log directory or partition directory is, and how it was left.
+
+- `meta.properties` in a log directory: cluster id, node id, directory id.
+- `partition.metadata` in a partition directory: the topic id.
+- `.kafka_cleanshutdown` in a log directory: present only after a clean stop.
+
+Not here: the checks between several directories or against the configuration (`log_manager`).
+Source: Apache Kafka's files, `docs/formats/log.md`. Invariant: every file is replaced atomically.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log.checkpoints import CheckpointError, integer
+from barnabas_protocol.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+
+if TYPE_CHECKING:
+    from barnabas_broker.env.disk import Disk
+
+META_PROPERTIES_FILE = "meta.properties"
+PARTITION_METADATA_FILE = "partition.metadata"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """The identity of a log directory. `cluster_id` is None only in a file of version 0."""
+
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: bytes
+
+    def encode(self) -> bytes:
+        """Return the content of `meta.properties`, version 1."""
+        return (
+            f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.node_id}\n"
+            f"directory.id={uuid_to_text(self.directory_id)}\n"
+        ).encode()
+
+
+def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
+    """Return the identity in this file, None if there is no file.
+
+    `directory_id` is zero when the file has none (written before directories had ids).
+    Raises: CheckpointError.
+    """
+    if not disk.exists(path):
+        return None
+    values = _properties(path, disk.read_bytes(path))
+    version = values.get("version", "0")
+    if version not in ("0", "1"):
+        raise CheckpointError(path, f"version {version!r} is unknown")
+    node_id = values.get("node.id", values.get("broker.id"))
+    cluster_id = values.get("cluster.id")
+    if version == "1" and (cluster_id is None or node_id is None):
+        raise CheckpointError(path, "cluster.id and node.id are required")
+    return MetaProperties(
+        cluster_id=cluster_id,
+        node_id=None if node_id is None else integer(path, node_id),
+        directory_id=_uuid(path, values["directory.id"]) if "directory.id" in values else ZERO_UUID,
+    )
+
+
+def write_meta_properties(disk: Disk, path: str, properties: MetaProperties) -> None:
+    """Replace `meta.properties`."""
+    disk.write_atomically(path, properties.encode())
+
+
+def read_topic_id(disk: Disk, path: str) -> bytes | None:
+    """Return the topic id in a `partition.metadata` file, None if there is no file.
+
+    Raises: CheckpointError.
+    """
+    if not disk.exists(path):
+        return None
+    values: dict[str, str] = {}
+    for line in disk.read_bytes(path).decode("utf-8", "replace").splitlines():
+        if line.strip():
+            name, separator, value = line.partition(":")
+            if not separator:
+                raise CheckpointError(path, f"line {line!r} is not `name: value`")
+            values[name.strip()] = value.strip()
+    if values.get("version") != "0":
+        raise CheckpointError(path, f"version {values.get('version')!r} is unknown")
+    if "topic_id" not in values:
+        raise CheckpointError(path, "topic_id is missing")
+    return _uuid(path, values["topic_id"])
+
+
+def write_topic_id(disk: Disk, path: str, topic_id: bytes) -> None:
+    """Replace `partition.metadata`."""
+    disk.write_atomically(path, f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode())
+
+
+class CleanShutdownMarker:
+    """The file whose presence says that the last stop flushed and closed every log of the
+    directory.
+    """
+
+    __slots__ = ("_disk", "path")
+
+    def __init__(self, disk: Disk, log_directory: str) -> None:
+        self._disk = disk
+        self.path = f"{log_directory}/{CLEAN_SHUTDOWN_FILE}"
+
+    def exists(self) -> bool:
+        """Return whether the last stop was clean."""
+        return self._disk.exists(self.path)
+
+    def broker_epoch(self) -> int:
+        """Return the broker epoch of the run that stopped cleanly, -1 if it is not known."""
+        if not self.exists():
+            return -1
+        try:
+            value = json.loads(self._disk.read_bytes(self.path))["brokerEpoch"]
+        except (ValueError, KeyError, TypeError):
+            # Kafka before 3.6 left an empty file: clean, but the epoch is not proven.
+            return -1
+        return value if isinstance(value, int) else -1
+
+    def write(self, broker_epoch: int) -> None:
+        """Leave the marker, on disk when this returns."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self._disk.write_atomically(self.path, content.encode())
+
+    def remove(self) -> None:
+        """Take the marker away, on disk before anything is written, so that a crash is seen as
+        one.
+        """
+        if self.exists():
+            self._disk.remove(self.path)
+            self._disk.sync_directory(self.path.rpartition("/")[0])
+
+
+def _properties(path: str, data: bytes) -> dict[str, str]:
+    """Return the pairs of a Java properties file: `=` or `:` separates, `#` and `!` start
+    comments.
+    """
+    values: dict[str, str] = {}
+    for raw in data.decode("latin-1").splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        positions = [at for at in (line.find("="), line.find(":")) if at >= 0]
+        if not positions:
+            raise CheckpointError(path, f"line {line!r} is not `name=value`")
+        at = min(positions)
+        values[line[:at].strip()] = line[at + 1 :].strip().replace("\\", "")
+    return values
+
+
+def _uuid(path: str, text: str) -> bytes:
+    try:
+        return uuid_from_text(text)
+    except ValueError as error:
+        raise CheckpointError(path, f"{text!r} is not an id") from error

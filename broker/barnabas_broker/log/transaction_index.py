@@ -1,0 +1,137 @@
+"""The aborted transactions of one segment (`.txnindex`).
+
+34-byte entries: int16 version 0, int64 producer id, int64 first offset, int64 last offset (of the
+marker), int64 last stable offset when the marker was written. Only aborted transactions; the file
+exists only if there is one. Not here: open transactions (`producer_state`).
+
+Source: KIP-98. Invariant: last offsets strictly rise, so a search by offset is a binary search.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas_broker.log.checkpoints import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from barnabas_broker.env.disk import Disk, DiskFile
+
+_ENTRY = struct.Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction that was aborted; `last_offset` is its marker's offset, inclusive."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The index of one segment. Memory holds the same bytes as the file, 34 for each aborted
+    transaction.
+    """
+
+    __slots__ = ("_data", "_disk", "_file", "path", "start_offset")
+
+    def __init__(self, disk: Disk, path: str, start_offset: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.start_offset = start_offset
+        self._file: DiskFile | None = None
+        self._data = bytearray()
+        if disk.exists(path):
+            self._data += disk.read_bytes(path)
+            # A crash may have left a part of the last entry.
+            del self._data[len(self._data) - len(self._data) % ENTRY_BYTES :]
+
+    def __len__(self) -> int:
+        return len(self._data) // ENTRY_BYTES
+
+    def entries(self) -> Iterator[AbortedTransaction]:
+        """Yield all entries, oldest first."""
+        for index in range(len(self)):
+            yield self._entry(index)
+
+    def check(self) -> None:
+        """Verify every entry. Raises: CheckpointError; then the segment is to be recovered."""
+        previous = -1
+        for index in range(len(self)):
+            version, _, first, last, _ = _ENTRY.unpack_from(self._data, index * ENTRY_BYTES)
+            if version != _VERSION:
+                raise CheckpointError(self.path, f"entry {index} has version {version}")
+            if first < 0 or last < first or last < self.start_offset or last <= previous:
+                raise CheckpointError(
+                    self.path, f"entry {index} ({first} to {last}) is out of order"
+                )
+            previous = last
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        """Add an entry; its last offset must be above all others. Raises: OSError, ValueError."""
+        count = len(self)
+        if count and self._entry(count - 1).last_offset >= transaction.last_offset:
+            raise ValueError(f"{self.path}: {transaction} does not come after the last entry")
+        entry = _ENTRY.pack(_VERSION, *transaction)
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+            self._file.truncate(len(self._data))
+        self._file.append([entry])
+        self._data += entry
+
+    def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Return the transactions that overlap [start, end) and whether no later segment has any
+        (TXL-7).
+        """
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle).last_offset < start_offset:
+                low = middle + 1
+            else:
+                high = middle
+        found: list[AbortedTransaction] = []
+        for index in range(low, len(self)):
+            entry = self._entry(index)
+            if entry.first_offset < end_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= end_offset:
+                # Everything below that offset was decided when this marker was written.
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the transactions whose marker is at or after `offset`."""
+        count = len(self)
+        while count and self._entry(count - 1).last_offset >= offset:
+            count -= 1
+        if count == len(self):
+            return
+        del self._data[count * ENTRY_BYTES :]
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        self._file.truncate(len(self._data))
+
+    def flush(self) -> None:
+        """Put the entries on disk."""
+        if self._file is not None:
+            self._file.sync()
+
+    def renamed(self, path: str) -> None:
+        """Note that the file, if there is one, was moved: the open handle stays valid."""
+        self.path = path
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _entry(self, index: int) -> AbortedTransaction:
+        values = _ENTRY.unpack_from(self._data, index * ENTRY_BYTES)
+        return AbortedTransaction(values[1], values[2], values[3], values[4])
