@@ -1,0 +1,296 @@
+"""The broker's own settings: text in the form of a Java properties file becomes `BrokerConfig`.
+
+Parsed once at the start; later changes are `dynamic`'s. Unknown keys are refused with the nearest
+known one named (BOOT-10): Kafka only warns, and a typing error then goes unnoticed for years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from barnabas_broker.config.broker_settings import BROKER_SETTINGS
+from barnabas_broker.config.definitions import (
+    DEFAULT_ONLY,
+    ConfigError,
+    Setting,
+    by_key,
+    split_list,
+    unknown_key_message,
+)
+from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
+from barnabas_broker.config.listeners import (
+    Endpoint,
+    parse_connection_overrides,
+    parse_endpoints,
+    parse_protocol_map,
+)
+
+BY_KEY: Final[dict[str, Setting]] = by_key(BROKER_SETTINGS, IGNORED_SETTINGS)
+
+# Settings that may be given for one listener alone; none of them has an effect yet.
+_LISTENER_PREFIX: Final = "listener.name."
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The keys and values of a Java properties file; a key given twice keeps the last value."""
+    properties: dict[str, str] = {}
+    pending = ""
+    for raw in text.splitlines():
+        line = pending + raw.lstrip()
+        pending = ""
+        if not line or (line[0] in "#!" and line == raw.lstrip()):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending = line[:-1]
+            continue
+        key, value = _split_property(line)
+        properties[key] = value
+    if pending:
+        key, value = _split_property(pending)
+        properties[key] = value
+    return properties
+
+
+def _split_property(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=: \t":
+        position += 2 if line[position] == "\\" else 1
+    rest = line[position:].lstrip(" \t")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t")
+    return _unescape(line[:position]), _unescape(rest).rstrip()
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\" or position >= len(text):
+            out.append(character)
+            continue
+        escaped = text[position]
+        position += 1
+        if escaped == "u":
+            digits = text[position : position + 4]
+            try:
+                out.append(chr(int(digits, 16)))
+            except ValueError:
+                raise ConfigError(f"\\u{digits} is not a character") from None
+            position += 4
+        else:
+            out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(escaped, escaped))
+    return "".join(out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """The settings that the broker started with: one attribute for each row that takes effect."""
+
+    node_id: int
+    broker_id: int
+    broker_rack: str | None
+    cluster_id: str | None
+    broker_session_timeout_ms: int
+    broker_heartbeat_interval_ms: int
+    initial_broker_registration_timeout_ms: int
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    listener_security_protocol_map: Mapping[str, str]
+    inter_broker_listener_name: str | None
+    controller_listener_names: tuple[str, ...]
+    socket_listen_backlog_size: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    queued_max_requests: int
+    queued_max_request_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    max_incremental_fetch_session_cache_slots: int
+    fetch_max_bytes: int
+    request_timeout_ms: int
+    num_partitions: int
+    default_replication_factor: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    max_request_partition_size_limit: int
+    log_dir: str
+    log_dirs: tuple[str, ...]
+    log_segment_bytes: int
+    log_roll_ms: int | None
+    log_roll_hours: int
+    log_roll_jitter_ms: int | None
+    log_roll_jitter_hours: int
+    log_retention_ms: int | None
+    log_retention_minutes: int | None
+    log_retention_hours: int
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_cleanup_policy: tuple[str, ...]
+    log_index_size_max_bytes: int
+    log_index_interval_bytes: int
+    log_flush_interval_messages: int
+    log_flush_interval_ms: int | None
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_segment_delete_delay_ms: int
+    log_preallocate: bool
+    log_message_timestamp_type: str
+    log_message_timestamp_before_max_ms: int
+    log_message_timestamp_after_max_ms: int
+    message_max_bytes: int
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    min_insync_replicas: int
+    num_recovery_threads_per_data_dir: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    log_dir_failure_timeout_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_threads: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_backoff_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_max_compaction_lag_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_load_buffer_size: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+    producer_id_expiration_ms: int
+    metadata_log_dir: str
+    metadata_log_segment_bytes: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    barnabas_flush_policy: str
+    barnabas_flush_bytes: int
+    barnabas_tail_cache_bytes: int
+    barnabas_max_requests_per_connection: int
+    admin_http_host: str
+    admin_http_port: int
+    arbiter_backend: str
+    arbiter_file_path: str
+
+    # What was written, key by key: the static level of DescribeConfigs.
+    properties: Mapping[str, str]
+
+    @staticmethod
+    def parse(properties: Mapping[str, str]) -> BrokerConfig:
+        """The settings with Kafka's defaults where the properties are silent.
+
+        Raises: ConfigError, naming the key and for an unknown one the nearest known (BOOT-10).
+        """
+        for key, text in properties.items():
+            _check_given(key, text)
+        values: dict[str, Any] = {
+            setting.attribute: setting.parse(properties.get(setting.key, setting.default))
+            for setting in BROKER_SETTINGS
+        }
+        _join_node_id(values)
+        _join_listeners(values)
+        _join_directories(values)
+        return BrokerConfig(properties=dict(properties), **values)
+
+
+def _check_given(key: str, text: str) -> None:
+    setting = BY_KEY.get(key)
+    if setting is None:
+        if key.startswith(_LISTENER_PREFIX):
+            return
+        raise ConfigError(unknown_key_message(key, BY_KEY))
+    setting.parse(text)
+    if setting.support == DEFAULT_ONLY and text.strip() != (setting.default or ""):
+        raise ConfigError(f"{key}: only the default is accepted: {setting.why}")
+
+
+def _join_node_id(values: dict[str, Any]) -> None:
+    """`node.id` and `broker.id` are two names of one setting (NODE-4)."""
+    node_id, broker_id = values["node_id"], values["broker_id"]
+    if node_id >= 0 and broker_id >= 0 and node_id != broker_id:
+        raise ConfigError(f"node.id is {node_id} but broker.id is {broker_id}")
+    values["node_id"] = values["broker_id"] = max(node_id, broker_id)
+
+
+def _join_listeners(values: dict[str, Any]) -> None:
+    protocols = parse_protocol_map(values["listener_security_protocol_map"])
+    controllers = tuple(
+        name.upper() for name in split_list(values["controller_listener_names"] or "")
+    )
+    # Kafka's example files leave the controller's listener out of the map if it is its own name.
+    known = {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
+    listeners = tuple(
+        endpoint
+        for endpoint in parse_endpoints("listeners", values["listeners"], known)
+        if endpoint.name not in controllers
+    )
+    if not listeners:
+        raise ConfigError("listeners: at least one listener is needed")
+    for endpoint in listeners:
+        if endpoint.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listeners: {endpoint} wants {endpoint.security_protocol}, "
+                "but only PLAINTEXT is served"
+            )
+    advertised = listeners
+    if values["advertised_listeners"]:
+        advertised = tuple(
+            endpoint
+            for endpoint in parse_endpoints(
+                "advertised.listeners", values["advertised_listeners"], known
+            )
+            if endpoint.name not in controllers
+        )
+        _check_advertised(listeners, advertised)
+    values["controller_listener_names"] = controllers
+    values["listener_security_protocol_map"] = protocols
+    values["listeners"], values["advertised_listeners"] = listeners, advertised
+    values["max_connections_per_ip_overrides"] = parse_connection_overrides(
+        values["max_connections_per_ip_overrides"]
+    )
+
+
+def _check_advertised(listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> None:
+    names = {endpoint.name for endpoint in listeners}
+    for endpoint in advertised:
+        if endpoint.name not in names:
+            raise ConfigError(f"advertised.listeners: {endpoint.name} is not one of listeners")
+        if endpoint.host == "0.0.0.0":
+            raise ConfigError(f"advertised.listeners: {endpoint} cannot be reached from elsewhere")
+
+
+def _join_directories(values: dict[str, Any]) -> None:
+    directories = split_list(values["log_dirs"] or values["log_dir"])
+    directories = tuple(directory for directory in directories if directory)
+    if not directories:
+        raise ConfigError("log.dirs: at least one directory is needed")
+    if len(set(directories)) != len(directories):
+        raise ConfigError("log.dirs: a directory is named twice")
+    values["log_dirs"] = directories
+    metadata_directory = values["metadata_log_dir"] or directories[0]
+    if metadata_directory not in directories:
+        raise ConfigError(f"metadata.log.dir: {metadata_directory} is not one of log.dirs")
+    values["metadata_log_dir"] = metadata_directory
+    values["arbiter_file_path"] = (
+        values["arbiter_file_path"] or f"{metadata_directory}/arbiter.json"
+    )
