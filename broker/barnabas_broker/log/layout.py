@@ -83,5 +83,5 @@ def is_stray_directory(name: str) -> bool:
 def _marked_name(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
     if len(unique) != _UNIQUE_DIGITS:
         raise ValueError(f"{unique!r} is not {_UNIQUE_DIGITS} hex digits")
-    tail = f".{unique}{suffix}"
-    return partition_directory_name(topic_partition)[: NAME_BYTES_MAX - len(tail)] + tail
+    tail = f"-{topic_partition.partition}.{unique}{suffix}"
+    return topic_partition.topic[: NAME_BYTES_MAX - len(tail)] + tail

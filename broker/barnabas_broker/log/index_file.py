@@ -1,0 +1,78 @@
+"""What the offset index and the time index of a segment share: fixed-size entries held in memory.
+
+The entries of an index in use are a bytearray with exactly the bytes of the file. Entries are
+added in memory only; whoever flushes takes what the file lacks (`pending`) and writes it in a
+thread (`write_index`). Not here: when an entry is due (`segment.py`).
+
+Source: Kafka's index files; behaviour SEG-4 for the two-part search. Invariant: the file is never
+longer than the entries, except with zeros while Kafka had it preallocated, which `trim` cuts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import ClassVar
+
+from barnabas_broker.env.disk import Disk
+
+# The end of an index that look-ups touch all the time, and that therefore stays in memory
+# wherever the file is paged: two pages of 4096 bytes (SEG-4).
+WARM_BYTES = 8192
+
+
+class IndexFile:
+    """The entries of one index. `written_bytes` of them are in the file."""
+
+    ENTRY_BYTES: ClassVar[int]
+
+    __slots__ = ("base_offset", "entries", "path", "written_bytes")
+
+    def __init__(self, path: str, base_offset: int, entries: bytes = b"") -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.entries = bytearray(entries)
+        self.written_bytes = len(entries)
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return len(self.entries) // self.ENTRY_BYTES
+
+    def pending(self) -> tuple[int, bytes]:
+        """The position in the file and the bytes that belong there: what a flush must write."""
+        return self.written_bytes, bytes(memoryview(self.entries)[self.written_bytes :])
+
+    def mark_written(self, end: int) -> None:
+        """Note that the file holds the entries up to byte `end`, unless they were cut meanwhile."""
+        self.written_bytes = min(end, len(self.entries))
+
+    def keep(self, count: int) -> None:
+        """Drop all entries but the first `count`."""
+        del self.entries[count * self.ENTRY_BYTES :]
+        self.written_bytes = min(self.written_bytes, len(self.entries))
+
+    def _last_at_most(self, target: int, key: Callable[[int], int]) -> int:
+        """The number of the last entry whose key is <= target, -1 if there is none (SEG-4)."""
+        low, high = 0, self.count
+        first_warm = high - 1 - WARM_BYTES // self.ENTRY_BYTES
+        if first_warm > 0:
+            if key(first_warm) < target:
+                low = first_warm
+            else:
+                high = first_warm + 1
+        return bisect_right(range(high), target, low, high, key=key) - 1
+
+
+def write_index(disk: Disk, path: str, position: int, data: bytes, *, sync: bool = True) -> None:
+    """Make the file end with `data` at `position`. For a thread; the file is made if missing."""
+    file = disk.open(path, create=True)
+    try:
+        if data:
+            file.write_at(data, position)
+        if file.size() != position + len(data):
+            file.truncate(position + len(data))
+        if sync:
+            file.sync()
+    finally:
+        file.close()

@@ -1,0 +1,200 @@
+"""One segment of a partition log: a `.log` file, its indexes, and when an index entry is due.
+
+Not here: which segment is active and when to roll (`partition_log.py`), reading batches
+(`batch_scan.py`, `log_reader.py`), rebuilding indexes (`recovery.py`).
+
+Source: Kafka's LogSegment; behaviour SEG-1 to SEG-3. Invariants: `size_bytes` counts whole batches
+only; the indexes of the active segment are always in memory, those of others come when needed and
+may go again (`drop_indexes`).
+"""
+
+from __future__ import annotations
+
+from barnabas_broker.env.disk import Disk, DiskFile
+from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.layout import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_file_name,
+)
+from barnabas_broker.log.offset_index import OffsetIndex
+from barnabas_broker.log.time_index import ENTRY as TIME_ENTRY
+from barnabas_broker.log.time_index import NO_TIMESTAMP, TimeIndex
+from barnabas_broker.log.transaction_index import TransactionIndex
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+class Segment:
+    """The files of one segment. `created_ms` is the wall clock when it was made or loaded."""
+
+    __slots__ = (
+        "_file",
+        "base_offset",
+        "bytes_since_entry",
+        "created_ms",
+        "directory",
+        "disk",
+        "first_timestamp",
+        "largest_timestamp",
+        "largest_timestamp_offset",
+        "name_suffix",
+        "offset_index",
+        "roll_jitter_ms",
+        "size_bytes",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        created_ms: int,
+        name_suffix: str = "",
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.name_suffix = name_suffix
+        self.size_bytes = 0
+        # Of the first batch, for rolling by time; None until it is known (empty, or not read yet).
+        self.first_timestamp: int | None = None
+        # The largest timestamp and the last offset of its batch; offset -1 = not known yet.
+        self.largest_timestamp = NO_TIMESTAMP
+        self.largest_timestamp_offset = -1
+        self.bytes_since_entry = 0
+        self.roll_jitter_ms = 0
+        self._file: DiskFile | None = None
+        self.offset_index: OffsetIndex | None = None
+        self.time_index: TimeIndex | None = None
+        # Opened when the first aborted transaction is written or looked for.
+        self.transaction_index: TransactionIndex | None = None
+
+    def path(self, suffix: str) -> str:
+        """The path of one of the segment's files, as it is named now."""
+        name = segment_file_name(self.base_offset, suffix)
+        return f"{self.directory}/{name}{self.name_suffix}"
+
+    @property
+    def log_path(self) -> str:
+        """The path of the `.log` file."""
+        return self.path(LOG_SUFFIX)
+
+    @property
+    def file(self) -> DiskFile:
+        """The open `.log` file. Raises: OSError."""
+        if self._file is None:
+            self._file = self.disk.open(self.log_path)
+        return self._file
+
+    def create(self, preallocate_bytes: int = 0) -> None:
+        """Make the files of a new, empty segment, whose indexes are in memory from then on.
+
+        A preallocated log file is longer than its batches until `trim_file`; it is written by
+        position. Raises: OSError.
+        """
+        self._file = self.disk.open(self.log_path, create=True)
+        self._file.truncate(0)
+        if preallocate_bytes:
+            self._file.truncate(preallocate_bytes)
+        self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset)
+        self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        self.largest_timestamp_offset = self.base_offset
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            write_index(self.disk, self.path(suffix), 0, b"", sync=False)
+
+    def note_batch(
+        self, last_offset: int, largest_timestamp: int, size: int, interval_bytes: int
+    ) -> None:
+        """Account for the batch that was appended at `size_bytes`, in the order of the log.
+
+        An index entry is due if more than `interval_bytes` lie between the previous entry's batch
+        and this one's start; then it names this batch (SEG-3). The indexes must be in memory.
+        """
+        if largest_timestamp > self.largest_timestamp:
+            self.largest_timestamp = largest_timestamp
+            self.largest_timestamp_offset = last_offset
+        if self.bytes_since_entry > interval_bytes:
+            assert self.offset_index is not None
+            assert self.time_index is not None
+            self.offset_index.append(last_offset, self.size_bytes)
+            self.time_index.append_if_later(self.largest_timestamp, self.largest_timestamp_offset)
+            self.bytes_since_entry = 0
+        if self.first_timestamp is None:
+            self.first_timestamp = largest_timestamp
+        self.size_bytes += size
+        self.bytes_since_entry += size
+
+    def append_final_entry(self) -> None:
+        """Add the largest timestamp to the time index, as is due when a segment is left (SEG-2)."""
+        if self.time_index is not None:
+            self.time_index.append_if_later(self.largest_timestamp, self.largest_timestamp_offset)
+
+    def is_index_full(self, index_bytes_max: int) -> bool:
+        """Whether no further entry fits, with one place of the time index kept for the final."""
+        assert self.offset_index is not None
+        assert self.time_index is not None
+        return (
+            len(self.offset_index.entries) >= index_bytes_max - index_bytes_max % 8
+            or self.time_index.count >= index_bytes_max // 12 - 1
+        )
+
+    def load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Both indexes as they are in the files, unchecked; they are not kept in the segment.
+
+        Raises: OSError, FileNotFoundError if one is missing.
+        """
+        offset_path, time_path = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
+        return (
+            OffsetIndex(offset_path, self.base_offset, self.disk.read_bytes(offset_path)),
+            TimeIndex(time_path, self.base_offset, self.disk.read_bytes(time_path)),
+        )
+
+    def drop_indexes(self) -> None:
+        """Let go of the indexes of a segment that is not active; their files have everything."""
+        self.offset_index = self.time_index = None
+
+    def read_largest_timestamp(self) -> int:
+        """The largest timestamp of the batches, -1 if there is none.
+
+        Read from the end of the time index where it is not known. Raises: OSError.
+        """
+        if self.largest_timestamp_offset < 0:
+            self.largest_timestamp_offset = self.base_offset
+            file = self.disk.open(self.path(TIME_INDEX_SUFFIX), read_only=True)
+            try:
+                end = file.size() - file.size() % TIME_ENTRY.size
+                if end:
+                    entry = file.read(TIME_ENTRY.size, end - TIME_ENTRY.size)
+                    self.largest_timestamp, relative = TIME_ENTRY.unpack(entry)
+                    self.largest_timestamp_offset = self.base_offset + relative
+            finally:
+                file.close()
+        return self.largest_timestamp
+
+    def open_transaction_index(self) -> TransactionIndex:
+        """The index of aborted transactions, empty if there is no file. Raises: OSError."""
+        if self.transaction_index is None:
+            path = self.path(TRANSACTION_INDEX_SUFFIX)
+            self.transaction_index = TransactionIndex(self.disk, path, self.base_offset)
+        return self.transaction_index
+
+    def trim_file(self) -> None:
+        """Cut what lies behind the last batch: preallocated zeros. Raises: OSError."""
+        if self.file.size() > self.size_bytes:
+            self.file.truncate(self.size_bytes)
+
+    def close(self) -> None:
+        """Close the files; nothing is written. The next use opens them again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self.transaction_index is not None:
+            self.transaction_index.close()
+            self.transaction_index = None
