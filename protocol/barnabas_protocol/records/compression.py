@@ -1,0 +1,217 @@
+"""The four codecs of record batches: bytes in, bytes out, with a bound on what comes out.
+
+Not here: which codec a batch has (its attributes say so, `batch.py`).
+
+Source: Kafka's protocol guide; the LZ4 frame, zstd and gzip formats; snappy as Java's xerial stream
+(blocks with their lengths) or, from librdkafka, one raw block without framing. Both are read, the
+xerial stream is written, because Java reads nothing else from a broker of ours.
+
+Invariants: never more than `limit_bytes` of output is kept, whatever the input promises; every
+malformed input is a ParseError.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntEnum
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from barnabas_protocol.errors import ParseError
+from barnabas_protocol.records.batch import Buffer
+
+# A window bits argument of 16 + 15 makes zlib speak gzip with its largest window.
+_GZIP_WINDOW = 31
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+# The block size of Java's snappy stream; a larger one would make its readers allocate more.
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_ZSTD_CHUNK_BYTES = 256 * 1024
+_INT32 = struct.Struct(">i")
+
+
+class Compression(IntEnum):
+    """The codec numbers of the attributes' lowest three bits."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class DecompressedTooLargeError(ParseError):
+    """The records would take more memory than the reader allows."""
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """The records part as `codec` writes it; `level` in the codec's own scale, None = its usual.
+
+    Raises: ValueError for a number that is no codec.
+    """
+    match codec:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            return zlib.compress(data, -1 if level is None else level, _GZIP_WINDOW)
+        case Compression.SNAPPY:
+            return _compress_snappy(data)
+        case Compression.LZ4:
+            # Independent blocks of 64 KiB and no content size: what Java's reader was made for.
+            return bytes(
+                lz4.frame.compress(
+                    data,
+                    compression_level=0 if level is None else level,
+                    block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+                    block_linked=False,
+                    store_size=False,
+                )
+            )
+        case Compression.ZSTD:
+            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+    raise ValueError(f"no compression codec has the number {codec}")
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
+    """The records part in plain.
+
+    Raises: ParseError for malformed data or an unknown codec; DecompressedTooLargeError if the
+    result would exceed `limit_bytes`.
+    """
+    match codec:
+        case Compression.NONE:
+            return _bounded(bytes(data), limit_bytes)
+        case Compression.GZIP:
+            return _decompress_gzip(data, limit_bytes)
+        case Compression.SNAPPY:
+            return _decompress_snappy(data, limit_bytes)
+        case Compression.LZ4:
+            return _decompress_lz4(data, limit_bytes)
+        case Compression.ZSTD:
+            return _decompress_zstd(data, limit_bytes)
+    raise ParseError(f"unknown compression codec {codec}", 0)
+
+
+def _bounded(data: bytes, limit_bytes: int) -> bytes:
+    if len(data) > limit_bytes:
+        raise _too_large(limit_bytes)
+    return data
+
+
+def _too_large(limit_bytes: int) -> DecompressedTooLargeError:
+    return DecompressedTooLargeError(f"records decompress to more than {limit_bytes} bytes", 0)
+
+
+def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytes:
+    """One or several gzip members, concatenated."""
+    parts: list[bytes] = []
+    left = limit_bytes
+    rest: Buffer = data
+    while True:
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            # One byte above the limit tells "exactly full" from "too much".
+            part = member.decompress(rest, left + 1)
+        except zlib.error as error:
+            raise ParseError(f"gzip: {error}", len(data) - len(rest)) from None
+        left -= len(part)
+        if left < 0:
+            raise _too_large(limit_bytes)
+        if not member.eof:
+            raise ParseError("gzip: cut off", len(data))
+        parts.append(part)
+        rest = member.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts: list[bytes] = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts.append(_INT32.pack(len(block)))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytes:
+    view = memoryview(data)
+    if len(view) < len(_XERIAL_HEADER) or view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _decompress_snappy_block(view, 0, limit_bytes)
+    parts: list[bytes] = []
+    left, position = limit_bytes, len(_XERIAL_HEADER)
+    while position < len(view):
+        if position + 4 > len(view):
+            raise ParseError("snappy: block length cut off", position)
+        size = _INT32.unpack_from(view, position)[0]
+        position += 4
+        if not 0 <= size <= len(view) - position:
+            raise ParseError(f"snappy: block of {size} bytes exceeds the data", position)
+        parts.append(_decompress_snappy_block(view[position : position + size], position, left))
+        left -= len(parts[-1])
+        position += size
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, position: int, limit_bytes: int) -> bytes:
+    """One raw block; its own promise of a size is checked before anything is allocated."""
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise ParseError(str(error), position) from None
+
+
+def _decompress_lz4(data: Buffer, limit_bytes: int) -> bytes:
+    """One or several LZ4 frames, concatenated."""
+    parts: list[bytes] = []
+    left = limit_bytes
+    rest: Buffer = data
+    while True:
+        frame = lz4.frame.LZ4FrameDecompressor()
+        try:
+            part = frame.decompress(rest, max_length=left + 1)
+        except (RuntimeError, ValueError, EOFError) as error:
+            raise ParseError(f"lz4: {error}", len(data) - len(rest)) from None
+        left -= len(part)
+        if left < 0:
+            raise _too_large(limit_bytes)
+        if not frame.eof:
+            raise ParseError("lz4: cut off", len(data))
+        parts.append(part)
+        rest = frame.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompress_zstd(data: Buffer, limit_bytes: int) -> bytes:
+    """One or several zstd frames, with or without a content size in the frame header.
+
+    The library does not tell a frame without content size that is cut between two blocks from a
+    whole one; the count of records does.
+    """
+    parts: list[bytes] = []
+    left = limit_bytes
+    try:
+        promised = zstandard.frame_content_size(data)
+        if promised > limit_bytes:
+            raise _too_large(limit_bytes)
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+            # The first chunk is all of it, nearly always; memory grows with what really comes.
+            chunk_bytes = promised if promised > 0 else max(_ZSTD_CHUNK_BYTES, 8 * len(data))
+            while part := reader.read(min(chunk_bytes, left + 1)):
+                left -= len(part)
+                if left < 0:
+                    raise _too_large(limit_bytes)
+                parts.append(part)
+                chunk_bytes = _ZSTD_CHUNK_BYTES
+    except zstandard.ZstdError as error:
+        raise ParseError(f"zstd: {error}", 0) from None
+    if limit_bytes - left < promised:
+        raise ParseError("zstd: cut off", len(data))
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,91 @@
+"""Control batches: the markers that end a transaction in a partition.
+
+Not here: deciding about transactions (the transaction coordinator, the producer state of the log).
+
+Source: KIP-98, "Control messages". A control batch holds one record and consumes one offset:
+
+    key    int16 version = 0, int16 type            (newer versions append fields: ignored)
+    value  int16 version = 0, int32 coordinator epoch          (types 0 and 1)
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from barnabas_protocol.errors import ParseError
+from barnabas_protocol.records.record import Record, encode_batch
+
+_KEY = struct.Struct(">hh")
+_VALUE = struct.Struct(">hi")
+
+
+class ControlType(IntEnum):
+    """The types that partitions of topics hold; 2 to 6 belong to Kafka's metadata log."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class TransactionMarker(NamedTuple):
+    """What a commit or abort marker says."""
+
+    control_type: ControlType
+    coordinator_epoch: int
+
+
+def encode_marker(
+    control_type: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends the producer's transaction."""
+    record = Record(
+        base_offset, timestamp, _KEY.pack(0, control_type), _VALUE.pack(0, coordinator_epoch)
+    )
+    return encode_batch(
+        [record],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        leader_epoch=leader_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def control_type_of(record: Record) -> int:
+    """The type of a control record, also one that this module does not know.
+
+    Raises: ParseError if the key is too short or of a negative version.
+    """
+    key = record.key or b""
+    if len(key) < _KEY.size:
+        raise ParseError(f"control record key of {len(key)} bytes", 0)
+    version, control_type = _KEY.unpack_from(key)
+    if version < 0:
+        raise ParseError(f"control record key version {version}", 0)
+    return int(control_type)
+
+
+def read_marker(record: Record) -> TransactionMarker | None:
+    """The transaction marker in a control record; None for the other types.
+
+    Raises: ParseError if key or value is too short or of a negative version.
+    """
+    control_type = control_type_of(record)
+    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    value = record.value or b""
+    if len(value) < _VALUE.size:
+        raise ParseError(f"transaction marker of {len(value)} bytes", 0)
+    version, coordinator_epoch = _VALUE.unpack_from(value)
+    if version < 0:
+        raise ParseError(f"transaction marker version {version}", 0)
+    return TransactionMarker(ControlType(control_type), coordinator_epoch)
