@@ -1,0 +1,286 @@
+"""The values in force while the broker runs, where each comes from, and what DescribeConfigs tells.
+
+Levels, highest first (CFG-1): topic override, dynamic for this broker, dynamic for all brokers,
+static file, default. Nothing here reads or writes anything: the metadata log brings the dynamic
+levels as whole sets, each replacing the one before (CFG-2, CFG-4).
+
+Source: KIP-226 (dynamic broker settings), KIP-569 (type and documentation). A synonym list begins
+with the first entry whose key is the one asked about; Kafka drops what stands before it, so a value
+that only exists under another unit's key is reported as a default without synonyms.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from barnabas_broker.config import parse, topic_settings
+from barnabas_broker.config.definitions import (
+    CLUSTER_WIDE,
+    PER_BROKER,
+    ConfigError,
+    Setting,
+    Value,
+)
+from barnabas_broker.config.topic import LogConfig, effective_value
+
+logger = logging.getLogger(__name__)
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by the number that DescribeConfigs carries."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Synonym(NamedTuple):
+    """A place that has a value for a setting."""
+
+    key: str
+    value: str | None
+    source: ConfigSource
+
+
+class DescribedConfig(NamedTuple):
+    """One setting as DescribeConfigs reports it; a sensitive value is None."""
+
+    key: str
+    value: str | None
+    source: ConfigSource
+    is_default: bool
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    type: int
+    documentation: str
+
+
+# Keys that are one setting in several units; the first that is set wins.
+_SAME_SETTING: Final = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_SYNONYM_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    **{key: keys for keys in _SAME_SETTING for key in keys},
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+
+# Numbers of threads: a change may at most halve or double them (CFG-7).
+_THREAD_KEYS: Final = frozenset(
+    (
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    )
+)
+
+Listener = Callable[[frozenset[str]], None]
+
+
+class DynamicConfig:
+    """The broker settings of one broker with all their levels."""
+
+    __slots__ = ("_cluster", "_listeners", "_own", "_static", "values")
+
+    def __init__(self, static: Mapping[str, str]) -> None:
+        self._static = dict(static)
+        self._cluster: dict[str, str] = {}
+        self._own: dict[str, str] = {}
+        self._listeners: list[Listener] = []
+        # Broker keys with the text in force; keys that have their default may be missing.
+        self.values: Mapping[str, str] = dict(static)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call with the keys whose value in force has changed, after each change."""
+        self._listeners.append(listener)
+
+    def update(self, cluster_wide: Mapping[str, str], this_broker: Mapping[str, str]) -> None:
+        """Replace both dynamic levels; a value that cannot be applied is left out (CFG-5)."""
+        self._cluster = _applicable(cluster_wide)
+        self._own = _applicable(this_broker)
+        before, self.values = self.values, {**self._static, **self._cluster, **self._own}
+        changed = frozenset(
+            key
+            for key in before.keys() | self.values.keys()
+            if before.get(key) != self.values.get(key)
+        )
+        if changed:
+            for listener in self._listeners:
+                listener(changed)
+
+    def value(self, key: str) -> Value:
+        """The parsed value in force of a broker setting."""
+        setting = parse.BY_KEY[key]
+        return setting.parse(self.values.get(key, setting.default))
+
+    def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """The settings of a topic with these overrides."""
+        return LogConfig.build(self.values, overrides)
+
+    def describe_topic(
+        self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
+    ) -> list[DescribedConfig]:
+        """All settings of a topic, or those of the keys that exist, in the order of the keys."""
+        wanted = None if keys is None else frozenset(keys)
+        return [
+            self._describe_topic_setting(setting, overrides)
+            for setting in topic_settings.TOPIC_SETTINGS
+            if wanted is None or setting.key in wanted
+        ]
+
+    def describe_broker(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
+        """All settings of this broker, or those of the keys that exist."""
+        wanted = None if keys is None else frozenset(keys)
+        return [
+            self._describe_broker_setting(setting, self.values.get(setting.key, setting.default))
+            for setting in parse.BY_KEY.values()
+            if wanted is None or setting.key in wanted
+        ]
+
+    def describe_cluster_default(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
+        """The settings that are dynamically set for all brokers, and no others."""
+        wanted = None if keys is None else frozenset(keys)
+        described = []
+        for key, value in sorted(self._cluster.items()):
+            if wanted is not None and key not in wanted:
+                continue
+            entry = self._describe_broker_setting(parse.BY_KEY[key], value)
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+            synonyms = tuple(item for item in entry.synonyms if item.source == source)
+            described.append(entry._replace(source=source, synonyms=synonyms, is_default=False))
+        return described
+
+    def _describe_topic_setting(
+        self, setting: Setting, overrides: Mapping[str, str]
+    ) -> DescribedConfig:
+        value = _text(effective_value(setting, self.values, overrides))
+        synonyms: list[Synonym] = []
+        if setting.key in overrides:
+            synonyms.append(Synonym(setting.key, value, ConfigSource.DYNAMIC_TOPIC))
+        if setting.broker_keys:
+            synonyms += self._broker_synonyms(setting.broker_keys[0][0])
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        return DescribedConfig(
+            setting.key,
+            value,
+            source,
+            source == ConfigSource.DEFAULT,
+            False,
+            setting.is_sensitive,
+            tuple(synonyms),
+            setting.type,
+            setting.why,
+        )
+
+    def _describe_broker_setting(self, setting: Setting, text: str | None) -> DescribedConfig:
+        synonyms = self._broker_synonyms(setting.key)
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        return DescribedConfig(
+            setting.key,
+            None if setting.is_sensitive else setting.text_of(text),
+            source,
+            source == ConfigSource.DEFAULT,
+            not setting.is_dynamic,
+            setting.is_sensitive,
+            tuple(synonyms),
+            setting.type,
+            setting.why,
+        )
+
+    def _broker_synonyms(self, key: str) -> list[Synonym]:
+        keys = _SYNONYM_KEYS.get(key, (key,))
+        found: list[Synonym] = []
+        for level, source in (
+            (self._own, ConfigSource.DYNAMIC_BROKER),
+            (self._cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self._static, ConfigSource.STATIC_BROKER),
+        ):
+            for name in keys:
+                text = level.get(name)
+                if text is not None:
+                    found.append(Synonym(name, text, source))
+        for name in keys:
+            default = parse.BY_KEY[name].default
+            if default is not None:
+                found.append(Synonym(name, default, ConfigSource.DEFAULT))
+        while found and found[0].key != key:
+            del found[0]
+        if parse.BY_KEY[key].is_sensitive:
+            found = [item._replace(value=None) for item in found]
+        return found
+
+
+def validate_broker_config(
+    overrides: Mapping[str, str], *, per_broker: bool, values: Mapping[str, str]
+) -> None:
+    """Check the whole dynamic set of one broker, or of all brokers, as it would be (CFG-7).
+
+    `values` are those in force. Raises: ConfigError.
+    """
+    for key, text in overrides.items():
+        setting = parse.BY_KEY.get(key)
+        if setting is None:
+            continue  # Kafka stores keys that it does not know: plug-ins read them
+        if not setting.is_dynamic:
+            raise ConfigError(f"Cannot update these configs dynamically: Set({key})")
+        if setting.update == PER_BROKER and not per_broker:
+            raise ConfigError(
+                "Cannot update these configs at default cluster level, broker id must be "
+                f"specified: Set({key})"
+            )
+        value = setting.parse(text)
+        if key in _THREAD_KEYS and isinstance(value, int):
+            _check_thread_count(setting, value, values)
+
+
+def _check_thread_count(setting: Setting, new: int, values: Mapping[str, str]) -> None:
+    current = setting.parse(values.get(setting.key, setting.default))
+    if not isinstance(current, int) or new == current:
+        return
+    prefix = f"Dynamic thread count update validation failed for {setting.key}={new}"
+    if new <= 0:
+        raise ConfigError(f"{prefix}, value should be at least 1")
+    if new < current // 2:
+        raise ConfigError(f"{prefix}, value should be at least half the current value {current}")
+    if new > current * 2:
+        raise ConfigError(
+            f"{prefix}, value should not be greater than double the current value {current}"
+        )
+
+
+def _applicable(overrides: Mapping[str, str]) -> dict[str, str]:
+    applied: dict[str, str] = {}
+    for key, text in overrides.items():
+        setting = parse.BY_KEY.get(key)
+        if setting is None or setting.update not in (PER_BROKER, CLUSTER_WIDE):
+            continue
+        try:
+            setting.parse(text)
+        except ConfigError as error:
+            logger.warning("a dynamic setting is left as it was: %s", error)
+            continue
+        applied[key] = text
+    return applied
+
+
+def _text(value: Value) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
