@@ -1,0 +1,98 @@
+"""Lengths and integers of the wire: the few encodings that no `struct` format covers.
+
+An unsigned varint is base 128, low group first, at most 5 bytes for 32 bits and 10 for 64. Signed
+varints are zig-zag first. Reading functions take a buffer and a position and return the value and
+the position after it; all of them raise `ParseError` for anything malformed.
+Source: KIP-482 and the protocol guide.
+"""
+
+from typing import Final, TypeAlias
+
+from barnabas_protocol.errors import ParseError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_UVARINT_BYTES_MAX: Final = 5
+_UVARLONG_BYTES_MAX: Final = 10
+
+# Of every length up to this the encoded form is kept: most lengths are short.
+_CACHED: Final = 512
+
+
+def _encode(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_SHORT: Final = tuple(_encode(value) for value in range(_CACHED))
+
+
+def unsigned_varint(value: int) -> bytes:
+    """Return the encoding of a number that is not negative."""
+    if value < _CACHED:
+        if value < 0:
+            raise ValueError(f"an unsigned varint cannot be {value}")
+        return _SHORT[value]
+    return _encode(value)
+
+
+def signed_varint(value: int) -> bytes:
+    """Return the zig-zag encoding of a signed number of up to 64 bits."""
+    return unsigned_varint(value << 1 ^ value >> 63)
+
+
+def _read_varint(buffer: Buffer, position: int, bytes_max: int, bits: int) -> tuple[int, int]:
+    value = 0
+    for index in range(bytes_max):
+        try:
+            byte = buffer[position + index]
+        except IndexError:
+            raise ParseError("a varint is cut short", position) from None
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            if value >> bits:
+                break
+            return value, position + index + 1
+    raise ParseError(f"a varint has more than {bits} bits", position)
+
+
+def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint of 32 bits."""
+    return _read_varint(buffer, position, _UVARINT_BYTES_MAX, 32)
+
+
+def read_unsigned_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint of 64 bits."""
+    return _read_varint(buffer, position, _UVARLONG_BYTES_MAX, 64)
+
+
+def read_signed_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read a zig-zag varint of 32 bits."""
+    value, position = _read_varint(buffer, position, _UVARINT_BYTES_MAX, 32)
+    return value >> 1 ^ -(value & 1), position
+
+
+def read_signed_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read a zig-zag varint of 64 bits."""
+    value, position = _read_varint(buffer, position, _UVARLONG_BYTES_MAX, 64)
+    return value >> 1 ^ -(value & 1), position
+
+
+def finish_unsigned_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Read on after a first byte of 128 or more; the position is behind that byte."""
+    return _read_varint(buffer, position - 1, _UVARINT_BYTES_MAX, 32)
+
+
+def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
+    """Return the position after `count` tagged fields, of which none is known."""
+    for _ in range(count):
+        _tag, position = read_unsigned_varint(buffer, position)
+        size, position = read_unsigned_varint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise ParseError("a tagged field is longer than what is left", position)
+    return position
