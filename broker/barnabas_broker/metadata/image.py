@@ -1,0 +1,103 @@
+"""The metadata image: the cluster as the committed records say it is, immutable.
+
+Readers keep a reference and see one consistent state for as long as they hold it; the next state is
+another object, built by `delta`. Nothing here knows of logs or networks.
+
+Invariants: a topic is in both maps of `TopicsImage` or in neither; a partition's leader is -1 or in
+its ISR, and the ISR is part of the replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from barnabas_broker.metadata.records import ListenerAddress
+
+NO_LEADER: Final = -1
+
+# The types of configuration resources, by their numbers on the wire.
+RESOURCE_TOPIC: Final = 2
+RESOURCE_BROKER: Final = 4
+
+_NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """One partition: who holds it, who leads it."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """One topic with its partitions, by their numbers."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionImage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsImage:
+    """All topics, found by name or by id."""
+
+    by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """One registered broker; a fenced one leads nothing and is not shown to clients."""
+
+    node_id: int
+    epoch: int
+    incarnation: bytes
+    listeners: Mapping[str, ListenerAddress]
+    rack: str | None
+    directories: tuple[bytes, ...]
+    fenced: bool
+    is_shutting_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """Everything that the metadata log says up to and with one offset."""
+
+    topics: TopicsImage
+    configs: Mapping[tuple[int, str], Mapping[str, str]]
+    brokers: Mapping[int, BrokerImage]
+    cluster_id: str
+    controller_id: int
+    next_producer_id: int
+    offset: int  # of the last record; -1 before the first
+    epoch: int  # controller epoch of the last record
+
+    @staticmethod
+    def empty() -> MetadataImage:
+        """The image before the first record."""
+        return _EMPTY
+
+    def config_overrides(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is overridden for a resource; empty for one without overrides."""
+        return self.configs.get((resource_type, name), _NO_OVERRIDES)
+
+
+_EMPTY: Final = MetadataImage(
+    topics=TopicsImage(),
+    configs={},
+    brokers={},
+    cluster_id="",
+    controller_id=-1,
+    next_producer_id=0,
+    offset=-1,
+    epoch=0,
+)

@@ -1,0 +1,330 @@
+"""The records of the metadata log: what each one says, and its bytes.
+
+A record is the value of a Kafka record: type, version, fields (`docs/formats/metadata.md`). A
+version may only append fields to those of the one before, so a reader takes the fields that it
+knows and ignores what follows. Records of unknown types are skipped: they belong to a newer broker.
+
+Invariant: a record says what is so, never what changed; applying it twice is applying it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from barnabas_broker.metadata.wire import RecordReader, RecordWriter
+from barnabas_protocol.errors import ParseError
+
+
+class MetadataRecord:
+    """What all metadata records share."""
+
+    __slots__ = ()
+
+    type_number: ClassVar[int]
+    version: ClassVar[int] = 0
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord(MetadataRecord):
+    """The first record of each controller epoch: who leads, in which cluster."""
+
+    type_number: ClassVar[int] = 1
+
+    controller_epoch: int
+    leader: int
+    cluster_id: str
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.controller_epoch)
+        out.unsigned(self.leader)
+        out.string(self.cluster_id)
+
+    @staticmethod
+    def read(reader: RecordReader) -> EpochRecord:
+        """Take the fields."""
+        return EpochRecord(reader.unsigned(), reader.unsigned(), reader.string())
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    """Where clients reach a broker on one listener."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord(MetadataRecord):
+    """A broker's registration (REG-1); its epoch is the offset of this record (REG-4)."""
+
+    type_number: ClassVar[int] = 2
+
+    node_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    listeners: tuple[ListenerAddress, ...]
+    rack: str | None
+    directories: tuple[bytes, ...]
+    is_fenced: bool
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.node_id)
+        out.unsigned(self.broker_epoch)
+        out.uuid(self.incarnation_id)
+        out.unsigned(len(self.listeners))
+        for listener in self.listeners:
+            out.string(listener.name)
+            out.string(listener.host)
+            out.unsigned(listener.port)
+            out.string(listener.security_protocol)
+        out.optional_string(self.rack)
+        out.unsigned(len(self.directories))
+        for directory in self.directories:
+            out.uuid(directory)
+        out.boolean(self.is_fenced)
+
+    @staticmethod
+    def read(reader: RecordReader) -> BrokerRecord:
+        """Take the fields."""
+        return BrokerRecord(
+            node_id=reader.unsigned(),
+            broker_epoch=reader.unsigned(),
+            incarnation_id=reader.uuid(),
+            listeners=tuple(
+                ListenerAddress(
+                    reader.string(), reader.string(), reader.unsigned(), reader.string()
+                )
+                for _ in range(reader.count())
+            ),
+            rack=reader.optional_string(),
+            directories=tuple(reader.uuid() for _ in range(reader.count())),
+            is_fenced=reader.boolean(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStateRecord(MetadataRecord):
+    """A registered broker is fenced, or no longer (REG-5, REG-6)."""
+
+    type_number: ClassVar[int] = 3
+
+    node_id: int
+    broker_epoch: int
+    is_fenced: bool
+    is_shutting_down: bool
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.node_id)
+        out.unsigned(self.broker_epoch)
+        out.boolean(self.is_fenced)
+        out.boolean(self.is_shutting_down)
+
+    @staticmethod
+    def read(reader: RecordReader) -> BrokerStateRecord:
+        """Take the fields."""
+        return BrokerStateRecord(
+            reader.unsigned(), reader.unsigned(), reader.boolean(), reader.boolean()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord(MetadataRecord):
+    """A topic exists, by this name and this id; its partitions follow."""
+
+    type_number: ClassVar[int] = 4
+
+    name: str
+    topic_id: bytes
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.string(self.name)
+        out.uuid(self.topic_id)
+
+    @staticmethod
+    def read(reader: RecordReader) -> TopicRecord:
+        """Take the fields."""
+        return TopicRecord(reader.string(), reader.uuid())
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopicRecord(MetadataRecord):
+    """A topic, its partitions and its settings are gone (TOP-14)."""
+
+    type_number: ClassVar[int] = 5
+
+    topic_id: bytes
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.uuid(self.topic_id)
+
+    @staticmethod
+    def read(reader: RecordReader) -> RemoveTopicRecord:
+        """Take the fields."""
+        return RemoveTopicRecord(reader.uuid())
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord(MetadataRecord):
+    """The whole state of one partition; a later record replaces it."""
+
+    type_number: ClassVar[int] = 6
+
+    topic_id: bytes
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int  # -1 for none
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[bytes, ...] = ()  # one for each replica, or none where not yet known
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.uuid(self.topic_id)
+        out.unsigned(self.partition)
+        for nodes in (self.replicas, self.isr):
+            out.unsigned(len(nodes))
+            for node in nodes:
+                out.unsigned(node)
+        out.signed(self.leader)
+        out.unsigned(self.leader_epoch)
+        out.unsigned(self.partition_epoch)
+        out.unsigned(len(self.directories))
+        for directory in self.directories:
+            out.uuid(directory)
+
+    @staticmethod
+    def read(reader: RecordReader) -> PartitionRecord:
+        """Take the fields."""
+        return PartitionRecord(
+            topic_id=reader.uuid(),
+            partition=reader.unsigned(),
+            replicas=tuple(reader.unsigned() for _ in range(reader.count())),
+            isr=tuple(reader.unsigned() for _ in range(reader.count())),
+            leader=reader.signed(),
+            leader_epoch=reader.unsigned(),
+            partition_epoch=reader.unsigned(),
+            directories=tuple(reader.uuid() for _ in range(reader.count())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRecord(MetadataRecord):
+    """One override of one resource; without a value it is gone (CFG-2)."""
+
+    type_number: ClassVar[int] = 7
+
+    resource_type: int
+    resource_name: str
+    key: str
+    value: str | None
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.resource_type)
+        out.string(self.resource_name)
+        out.string(self.key)
+        out.optional_string(self.value)
+
+    @staticmethod
+    def read(reader: RecordReader) -> ConfigRecord:
+        """Take the fields."""
+        return ConfigRecord(
+            reader.unsigned(), reader.string(), reader.string(), reader.optional_string()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRecord(MetadataRecord):
+    """A block of producer ids went to a broker; the next one starts here (CTL-15)."""
+
+    type_number: ClassVar[int] = 8
+
+    node_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.node_id)
+        out.unsigned(self.broker_epoch)
+        out.unsigned(self.next_producer_id)
+
+    @staticmethod
+    def read(reader: RecordReader) -> ProducerIdsRecord:
+        """Take the fields."""
+        return ProducerIdsRecord(reader.unsigned(), reader.unsigned(), reader.unsigned())
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord(MetadataRecord):
+    """First and last record of a snapshot: which log it stands for, and how many records it has."""
+
+    type_number: ClassVar[int] = 9
+
+    end_offset: int  # exclusive: the snapshot stands for everything below
+    controller_epoch: int
+    record_count: int  # without these two
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.end_offset)
+        out.unsigned(self.controller_epoch)
+        out.unsigned(self.record_count)
+
+    @staticmethod
+    def read(reader: RecordReader) -> SnapshotRecord:
+        """Take the fields."""
+        return SnapshotRecord(reader.unsigned(), reader.unsigned(), reader.unsigned())
+
+
+_READERS: Final[dict[int, Callable[[RecordReader], MetadataRecord]]] = {
+    record.type_number: record.read
+    for record in (
+        EpochRecord,
+        BrokerRecord,
+        BrokerStateRecord,
+        TopicRecord,
+        RemoveTopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        ProducerIdsRecord,
+        SnapshotRecord,
+    )
+}
+
+
+def encode(record: MetadataRecord) -> bytes:
+    """The value of the Kafka record that carries a metadata record."""
+    out = RecordWriter()
+    out.unsigned(record.type_number)
+    out.unsigned(record.version)
+    record.write(out)
+    return bytes(out.buffer)
+
+
+def decode(value: bytes | None) -> MetadataRecord | None:
+    """The metadata record in the value of a Kafka record, None if its type is not known here.
+
+    Raises: ParseError if the value is not a metadata record.
+    """
+    if value is None:
+        raise ParseError("a metadata record has no value", 0)
+    reader = RecordReader(value)
+    type_number = reader.unsigned()
+    reader.unsigned()  # versions only append fields: those known here are always there
+    read = _READERS.get(type_number)
+    return None if read is None else read(reader)
