@@ -1,0 +1,41 @@
+"""ApiVersions (18), versions 0 to 4: what this broker serves. Must work before anything else on a connection (KIP-511).
+
+v3: the client's software name and version. v4: features whose minimum is 0 may be listed.
+"""
+
+import re
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.table import VERSIONS
+from barnabas_broker.network.session import Exchange
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(
+    services: Services, exchange: Exchange, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    """List the served keys with their ranges."""
+    if exchange.api_version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        exchange.session.client_software = (name, version)
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=minimum, max_version=maximum)
+            for key, (minimum, maximum) in sorted(VERSIONS.items())
+        ]
+    )
+
+
+def failed(request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
+    """The error alone."""
+    return ApiVersionsResponse(error_code=error.code)

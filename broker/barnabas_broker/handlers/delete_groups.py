@@ -1,0 +1,25 @@
+"""DeleteGroups (42), versions 0 to 2: delete empty groups and their offsets. Source: OFS-10."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse, DeletableGroupResult
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.delete_groups(request, group_context(exchange))
+
+
+def failed(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
+    """The same error for every group."""
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group, error_code=error.code)
+            for group in request.groups_names
+        ]
+    )

@@ -1,0 +1,25 @@
+"""DescribeGroups (15), versions 0 to 6: state and members of groups. v6: an unknown group is an error (69). Source: GRP-21."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.describe_groups(request, group_context(exchange))
+
+
+def failed(request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
+    """The same error for every group."""
+    return DescribeGroupsResponse(
+        groups=[
+            DescribedGroup(error_code=error.code, error_message=error.message, group_id=group)
+            for group in request.groups
+        ]
+    )

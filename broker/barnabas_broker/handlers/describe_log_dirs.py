@@ -1,0 +1,68 @@
+"""DescribeLogDirs (35), versions 0 to 5: the log directories, what is in them and how large it is.
+
+v3: an error of the whole response. v4: total and usable bytes of the volume. v5: cordoned directories.
+"""
+
+from collections import defaultdict
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.network.session import Exchange
+
+
+def handle(
+    services: Services, exchange: Exchange, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """Describe every directory; a null list of topics means all."""
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    return DescribeLogDirsResponse(
+        results=[
+            _describe(services, directory, wanted) for directory in services.logs.directories
+        ]
+    )
+
+
+def _describe(
+    services: Services, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
+    if directory.is_offline:
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
+        )
+    topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for topic_partition, partition in services.replicas.partitions.items():
+        log = partition.log
+        if wanted is not None and tuple(topic_partition) not in wanted:
+            continue
+        if log.directory.rpartition("/")[0] == directory.path:
+            topics[topic_partition.topic].append(
+                DescribeLogDirsPartition(
+                    partition_index=topic_partition.partition, partition_size=log.size_bytes
+                )
+            )
+    total_bytes, usable_bytes = services.logs.volume_bytes(directory)
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=[
+            DescribeLogDirsTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
+
+
+def failed(request: DescribeLogDirsRequest, error: KafkaError) -> DescribeLogDirsResponse:
+    """The error alone."""
+    return DescribeLogDirsResponse(error_code=error.code)

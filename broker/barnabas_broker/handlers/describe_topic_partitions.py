@@ -1,0 +1,98 @@
+"""DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
+
+Topics come in the order of their names, partitions by their number; the cursor names the first partition of the next page.
+"""
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsCursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.image import PartitionImage, TopicImage
+from barnabas_broker.network.session import Exchange
+from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
+
+
+def handle(
+    services: Services, exchange: Exchange, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """One page from the cursor on."""
+    by_name = services.image.topics.by_name
+    names = sorted({topic.name for topic in request.topics} or by_name)
+    first_partition = 0
+    if request.cursor is not None:
+        if request.cursor.partition_index < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        names = [name for name in names if name >= request.cursor.topic_name]
+        if names and names[0] == request.cursor.topic_name:
+            first_partition = request.cursor.partition_index
+    left = min(
+        request.response_partition_limit, services.config.max_request_partition_size_limit
+    )
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if left <= 0:
+            response.next_cursor = _cursor(name, 0)
+            return response
+        topic = by_name.get(name)
+        if topic is None:
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name
+                )
+            )
+            continue
+        end = min(len(topic.partitions), first_partition + left)
+        response.topics.append(_topic(topic, first_partition, end))
+        left -= end - first_partition
+        if end < len(topic.partitions):
+            response.next_cursor = _cursor(name, end)
+            return response
+        first_partition = 0
+    return response
+
+
+def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsCursor:
+    return DescribeTopicPartitionsCursor(topic_name=topic, partition_index=partition)
+
+
+def _topic(topic: TopicImage, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(index, topic.partitions[index]) for index in range(start, end)],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[],
+    )
+
+
+def failed(
+    request: DescribeTopicPartitionsRequest, error: KafkaError
+) -> DescribeTopicPartitionsResponse:
+    """The error for every topic that was asked for."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=error.code, name=topic.name)
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,172 @@
+"""From a frame to its handler and back to bytes.
+
+Reads the header, finds the handler, turns what it raises into an error response of that API. Handlers come in three shapes: a plain
+function that returns the response; a plain function that returns None and replies by itself later; a coroutine, during which the
+connection's next requests wait (NET-7). Source: NET-10, NET-11, NET-16 of the behaviour list.
+"""
+
+import importlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.table import HANDLERS, VERSIONS
+from barnabas_broker.network.session import Exchange
+
+logger = logging.getLogger(__name__)
+
+Failed = Callable[[Any, KafkaError], Any]
+
+
+class UnservedRequestError(Exception):
+    """A key or version that is not served: the connection is closed, as nothing after it can be parsed."""
+
+
+class Api:
+    """One served API: its handler, loaded when first asked for, and its counters."""
+
+    __slots__ = (
+        "errors_count",
+        "failed",
+        "handle",
+        "is_coroutine",
+        "key",
+        "max_version",
+        "min_version",
+        "request_class",
+        "requests_count",
+        "total_ns",
+    )
+
+    def __init__(self, key: ApiKey, module_name: str) -> None:
+        module = importlib.import_module(f"barnabas_broker.handlers.{module_name}")
+        self.key = key
+        self.min_version, self.max_version = VERSIONS[key]
+        self.request_class: Any = codec.request_class(key)
+        self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
+        self.is_coroutine = inspect.iscoroutinefunction(module.handle)
+        self.failed: Failed | None = getattr(module, "failed", None)
+        self.requests_count = 0
+        self.errors_count = 0
+        self.total_ns = 0
+
+
+class Dispatcher:
+    """Hands each frame of every connection to the handler of its API."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.apis: dict[int, Api] = {}
+        self._running = 0
+
+    @property
+    def running_count(self) -> int:
+        """Coroutine handlers at work."""
+        return self._running
+
+    def __call__(self, exchange: Exchange) -> None:
+        """Handle one frame.
+
+        Raises: ParseError, UnservedRequestError; the connection is to be closed then.
+        """
+        frame = exchange.frame
+        header = codec.read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        exchange.api_key = key
+        exchange.api_version = version
+        exchange.correlation_id = header.correlation_id
+        exchange.client_id = header.client_id
+        api = self.apis.get(key) or self._load(key)
+        if not api.min_version <= version <= api.max_version:
+            if key == ApiKey.API_VERSIONS:
+                self.reply(exchange, _unsupported_api_versions(), version=0)
+                return
+            raise UnservedRequestError(f"{api.key.name} version {version} is not served")
+        request, _ = codec.decode(api.request_class, frame, version, header.position)
+        api.requests_count += 1
+        if api.is_coroutine:
+            self._start(api, exchange, request)
+            return
+        try:
+            response = api.handle(self._services, exchange, request)
+        except ParseError:
+            raise
+        except Exception as error:
+            response = self._failed(api, request, error)
+        if response is not None:
+            self.reply(exchange, response)
+
+    def _load(self, key: int) -> Api:
+        try:
+            api_key = ApiKey(key)
+            module_name = HANDLERS[api_key]
+        except (ValueError, KeyError):
+            raise UnservedRequestError(f"api key {key} is not served") from None
+        api = self.apis[key] = Api(api_key, module_name)
+        return api
+
+    def _start(self, api: Api, exchange: Exchange, request: Any) -> None:
+        exchange.session.hold()
+        self._running += 1
+        self._services.spawn(
+            self._run(api, exchange, request, api.handle(self._services, exchange, request))
+        )
+
+    async def _run(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
+        try:
+            try:
+                response = await work
+            except Exception as error:
+                response = self._failed(api, request, error)
+            if not exchange.session.is_closed:
+                self.reply(exchange, response)
+        except Exception:
+            logger.exception("%s could not be answered", api.key.name)
+            exchange.session.close("the response could not be made")
+        finally:
+            self._running -= 1
+            exchange.session.release()
+
+    def _failed(self, api: Api, request: Any, error: Exception) -> Any:
+        """The error response of an API. Unmapped errors are ours: they are logged with their stack."""
+        api.errors_count += 1
+        if not isinstance(error, KafkaError):
+            logger.error("%s failed", api.key.name, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why")
+        if api.failed is None:
+            raise error
+        return api.failed(request, error)
+
+    def reply(self, exchange: Exchange, response: Any, version: int | None = None) -> None:
+        """Encode a response and put it in the connection's order."""
+        exchange.reply(
+            [
+                codec.encode_response(
+                    response,
+                    exchange.api_key,
+                    exchange.api_version if version is None else version,
+                    exchange.correlation_id,
+                )
+            ]
+        )
+
+
+def _unsupported_api_versions() -> Any:
+    """KIP-511: a version 0 body that names just our range of ApiVersions, which every client can read."""
+    from barnabas_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+    minimum, maximum = VERSIONS[ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersion(
+                api_key=ApiKey.API_VERSIONS, min_version=minimum, max_version=maximum
+            )
+        ],
+    )

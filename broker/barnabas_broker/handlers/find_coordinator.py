@@ -1,0 +1,78 @@
+"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group.
+
+v1: key types. v3: flexible. v4: several keys at once. Transaction and share coordinators are not served: their keys are answered
+COORDINATOR_NOT_AVAILABLE. The offsets topic is created when it is first needed (TOP-7). Source: OFS-1.
+"""
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+from barnabas_broker.handlers.metadata import live_brokers
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
+from barnabas_broker.network.session import Exchange
+
+GROUP = 0
+TRANSACTION = 1
+BATCH_SINCE = 4
+
+
+def handle(
+    services: Services, exchange: Exchange, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Look up one key, or each of several."""
+    if exchange.api_version < BATCH_SINCE:
+        found = _find(services, exchange, request.key_type, request.key)
+        return FindCoordinatorResponse(
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            _find(services, exchange, request.key_type, key) for key in request.coordinator_keys
+        ]
+    )
+
+
+def _find(services: Services, exchange: Exchange, key_type: int, key: str) -> Coordinator:
+    if key_type not in (GROUP, TRANSACTION):
+        return _absent(key, ErrorCode.INVALID_REQUEST, "unknown type of coordinator")
+    if key_type == TRANSACTION:
+        return _absent(
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served by this broker"
+        )
+    topic = services.image.topics.by_name.get(OFFSETS_TOPIC)
+    if topic is None:
+        services.topic_creation.ensure_offsets_topic()
+        return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[services.groups.partition_for(key)].leader
+    for broker, host, port in live_brokers(services, exchange):
+        if broker.node_id == leader:
+            return Coordinator(key=key, node_id=leader, host=host, port=port)
+    return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _absent(key: str, code: ErrorCode, message: str | None = None) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message
+    )
+
+
+def failed(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
+    """The error of the whole request and, in new versions, of every key."""
+    return FindCoordinatorResponse(
+        error_code=error.code,
+        error_message=error.message,
+        node_id=-1,
+        port=-1,
+        coordinators=[
+            _absent(key, error.code, error.message) for key in request.coordinator_keys
+        ],
+    )

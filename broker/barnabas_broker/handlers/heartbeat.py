@@ -1,0 +1,20 @@
+"""Heartbeat (12), versions 0 to 4: a member is alive, and learns of a rebalance. Source: GRP-14 to GRP-16."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: HeartbeatRequest
+) -> HeartbeatResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.heartbeat(request, group_context(exchange))
+
+
+def failed(request: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:
+    """The error alone."""
+    return HeartbeatResponse(error_code=error.code)

@@ -1,0 +1,31 @@
+"""InitProducerId (22), versions 0 to 5: an id for an idempotent producer.
+
+Any broker serves it for a null transactional id; ids come in blocks from the controller and are never given twice (TXN-8). With a
+transactional id the answer is COORDINATOR_NOT_AVAILABLE: transactions are not served. v3: the producer's current id and epoch (KIP-360).
+"""
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
+    """Give out a fresh id with epoch 0 (TXN-2)."""
+    if request.transactional_id == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    producer_id = await services.producer_ids.take()
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def failed(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:
+    """The error alone."""
+    return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)

@@ -1,0 +1,20 @@
+"""LeaveGroup (13), versions 0 to 5: members leave. v3: several at once. Source: GRP-17."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: LeaveGroupRequest
+) -> LeaveGroupResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.leave_group(request, group_context(exchange))
+
+
+def failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
+    """The error alone."""
+    return LeaveGroupResponse(error_code=error.code)

@@ -1,0 +1,20 @@
+"""ListGroups (16), versions 0 to 5: the groups of this broker. v4: state filter. v5: type filter. Source: GRP-21."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: ListGroupsRequest
+) -> ListGroupsResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.list_groups(request, group_context(exchange))
+
+
+def failed(request: ListGroupsRequest, error: KafkaError) -> ListGroupsResponse:
+    """The error alone."""
+    return ListGroupsResponse(error_code=error.code)

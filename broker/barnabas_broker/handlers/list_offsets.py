@@ -1,0 +1,125 @@
+"""ListOffsets (2), versions 1 to 11: offsets by timestamp or by name.
+
+v2: isolation level. v4: leader epochs. v7: max timestamp (−3). v8: earliest local (−4). v9: last tiered (−5). v10: time-out.
+v11: earliest pending upload (−6). Without tiered storage −4 is the log start offset, −5 and −6 are unknown (−1). Source: REQ-11.
+"""
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_broker.replication.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+READ_COMMITTED = 1
+CONSUMER = -1
+
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    """Answer each partition on its own."""
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            (twice if key in seen else seen).add(key)
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            try:
+                if (topic.name, partition.partition_index) in twice:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                found = await _find(services, exchange, request, topic.name, partition)
+            except KafkaError as error:
+                found = _unknown(partition.partition_index, error.code)
+            partitions.append(found)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _unknown(index: int, code: int = ErrorCode.NONE) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=index, error_code=code, timestamp=-1, offset=-1, leader_epoch=-1
+    )
+
+
+async def _find(
+    services: Services,
+    exchange: Exchange,
+    request: ListOffsetsRequest,
+    topic: str,
+    asked: ListOffsetsPartition,
+) -> ListOffsetsPartitionResponse:
+    partition = services.replicas.find(TopicPartition(topic, asked.partition_index))
+    partition.check_leader(asked.current_leader_epoch)
+    timestamp = asked.timestamp
+    if timestamp < EARLIEST_PENDING_UPLOAD or exchange.api_version < _SINCE.get(timestamp, 0):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    limit = partition.limit_offset(
+        is_follower=request.replica_id != CONSUMER,
+        read_committed=request.isolation_level == READ_COMMITTED,
+    )
+    index, log = asked.partition_index, partition.log
+    if timestamp == LATEST:
+        return _answer(partition, index, -1, limit, limit)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return _answer(partition, index, -1, log.log_start_offset, limit)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _unknown(index)
+    if timestamp == MAX_TIMESTAMP:
+        found = await log.max_timestamp_offset(limit)
+    else:
+        found = await log.offset_for_timestamp(timestamp, limit)
+    if found is None:
+        return _unknown(index)
+    found_timestamp, offset, leader_epoch = found
+    return ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=found_timestamp, offset=offset, leader_epoch=leader_epoch
+    )
+
+
+def _answer(
+    partition: Partition, index: int, timestamp: int, offset: int, limit: int
+) -> ListOffsetsPartitionResponse:
+    """An offset with the leader epoch that it was, or will be, written in."""
+    if offset >= limit:
+        leader_epoch = partition.leader_epoch
+    else:
+        leader_epoch = partition.log.leader_epochs.epoch_at(offset)
+    return ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
+    )
+
+
+def failed(request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
+    """The same error for every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _unknown(partition.partition_index, error.code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,35 @@
+"""OffsetCommit (8), versions 2 to 9: store the offsets of a group.
+
+v5: no retention time. v6: leader epochs. v7: static members. v9: KIP-848 member epochs. Source: GRP-19, OFS-5 to OFS-7."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.offset_commit(request, group_context(exchange))
+
+
+def failed(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+    """The same error for every partition."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error.code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

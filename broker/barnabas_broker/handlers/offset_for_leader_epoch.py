@@ -1,0 +1,66 @@
+"""OffsetForLeaderEpoch (23), versions 2 to 4: where a leader epoch ended, so that a client can tell whether its log was cut. Source: REP-15."""
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+def handle(
+    services: Services, exchange: Exchange, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Answer each partition on its own."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    _end_offset(services, topic.topic, partition) for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = services.replicas.find(TopicPartition(topic, asked.partition))
+        partition.check_leader(asked.current_leader_epoch)
+    except KafkaError as error:
+        return _undefined(asked.partition, error.code)
+    leader_epoch, end_offset = partition.log.leader_epochs.end_offset_for(
+        asked.leader_epoch, partition.log.log_end_offset
+    )
+    return EpochEndOffset(
+        partition=asked.partition, leader_epoch=leader_epoch, end_offset=end_offset
+    )
+
+
+def _undefined(partition: int, code: ErrorCode) -> EpochEndOffset:
+    return EpochEndOffset(partition=partition, error_code=code, leader_epoch=-1, end_offset=-1)
+
+
+def failed(
+    request: OffsetForLeaderEpochRequest, error: KafkaError
+) -> OffsetForLeaderEpochResponse:
+    """The same error for every partition."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    _undefined(partition.partition, error.code) for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

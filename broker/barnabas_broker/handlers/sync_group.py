@@ -1,0 +1,22 @@
+"""SyncGroup (14), versions 0 to 5: the leader brings the assignment, every member takes its part.
+
+v3: static members. v5: protocol type and name are checked. Source: GRP-10 to GRP-13."""
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: SyncGroupRequest
+) -> SyncGroupResponse:
+    """Ask the coordinator of the group."""
+    return await services.groups.sync_group(request, group_context(exchange))
+
+
+def failed(request: SyncGroupRequest, error: KafkaError) -> SyncGroupResponse:
+    """The error alone."""
+    return SyncGroupResponse(error_code=error.code)

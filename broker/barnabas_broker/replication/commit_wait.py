@@ -1,0 +1,95 @@
+"""What a coordinator writes with: append to a partition of this broker, and wait until it is committed.
+
+Source: OFS-5 and OFS-6 of the behaviour list. Not a client path: batches come from the broker itself and are not limited to one.
+"""
+
+import asyncio
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.log.partition_log import LogRead
+from barnabas_broker.network.turn import Turn
+from barnabas_broker.purgatory.purgatory import DelayedOperation
+from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.producing import ACKS_ALL
+from barnabas_broker.replication.replica_manager import ReplicaManager
+
+
+class _Commit(DelayedOperation):
+    __slots__ = ("_end_offset", "_future", "_partition")
+
+    def __init__(
+        self, partition: Partition, end_offset: int, timeout_ms: int, future: asyncio.Future[int]
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._partition = partition
+        self._end_offset = end_offset
+        self._future = future
+
+    def _error(self) -> KafkaError | None:
+        if self._partition.log.is_offline:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if not self._partition.is_leader:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return None
+
+    def try_complete(self) -> bool:
+        if self._error() or self._partition.is_acknowledged(self._end_offset, ACKS_ALL):
+            return self.force_complete()
+        return False
+
+    def on_complete(self) -> None:
+        if self._future.done():
+            return
+        error = self._error()
+        if error is not None:
+            self._future.set_exception(error)
+        elif self._partition.is_acknowledged(self._end_offset, ACKS_ALL):
+            self._future.set_result(self._end_offset - 1)
+        else:
+            self._future.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def on_expire(self) -> None:
+        """Nothing of its own: completion tells a time-out by what is not committed."""
+
+
+class CommittedWriter:
+    """Appends that return once they are committed."""
+
+    def __init__(
+        self, replicas: ReplicaManager, turn: Turn, clock: Clock, timeout_ms: int
+    ) -> None:
+        self._replicas = replicas
+        self._turn = turn
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+
+    async def append(self, topic_partition: TopicPartition, batch: bytes) -> int:
+        """Append batches; returns the last offset once the high watermark has passed it.
+
+        Raises: KafkaError; 7 after the time-out, when the data may still be committed later.
+        """
+        partition = self._replicas.find(topic_partition)
+        info = partition.append(
+            memoryview(bytearray(batch)), ACKS_ALL, self._clock.wall_ms(), internal=True
+        )
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        commit = _Commit(partition, info.last_offset + 1, self._timeout_ms, future)
+        purgatory = self._replicas.produce_purgatory
+        self._turn.after(lambda: purgatory.try_complete_else_watch(commit, [topic_partition]))
+        return await future
+
+    async def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> LogRead:
+        """Read up to the log end, committed or not: a new coordinator loads all of it."""
+        log = self._replicas.find(topic_partition).log
+        return await log.read(offset, max_bytes, log.log_end_offset)
+
+    def start_offset(self, topic_partition: TopicPartition) -> int:
+        """The log start offset."""
+        return self._replicas.find(topic_partition).log.log_start_offset
+
+    def end_offset(self, topic_partition: TopicPartition) -> int:
+        """The log end offset."""
+        return self._replicas.find(topic_partition).log.log_end_offset

@@ -1,0 +1,93 @@
+"""One Produce request at work: appends to each partition, then waits until all of them may be acknowledged.
+
+Not the wire format (the handler's) and not the log's rules. Source: REQ-1 to REQ-4 of the behaviour list.
+Invariant: the answer is given exactly once, and only after the data of every partition that succeeded is in its file.
+"""
+
+from collections.abc import Callable, Sequence
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+
+from barnabas_broker.log.partition_log import AppendInfo
+from barnabas_broker.purgatory.purgatory import DelayedOperation
+from barnabas_broker.replication.partition import Partition
+
+ACKS_ALL = -1
+
+
+class ProduceResult:
+    """What became of one partition of the request."""
+
+    __slots__ = ("error", "info", "partition", "topic_partition")
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        partition: Partition | None,
+        info: AppendInfo | None,
+        error: KafkaError | None,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.partition = partition
+        self.info = info
+        self.error = error
+
+
+class Production(DelayedOperation):
+    """The results of one request, and whom to tell when they are final."""
+
+    __slots__ = ("_acks", "_done", "_results")
+
+    def __init__(
+        self,
+        results: Sequence[ProduceResult],
+        acks: int,
+        timeout_ms: int,
+        done: Callable[[Sequence[ProduceResult]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._results = results
+        self._acks = acks
+        self._done = done
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        """The partitions whose progress may complete it."""
+        return [result.topic_partition for result in self._results if result.info is not None]
+
+    def is_settled(self) -> bool:
+        """Settle each partition that can be settled now; tells whether that was all of them."""
+        waiting = False
+        for result in self._results:
+            if result.error is None and not self._settle(result):
+                waiting = True
+        return not waiting
+
+    def _settle(self, result: ProduceResult) -> bool:
+        partition, info = result.partition, result.info
+        assert partition is not None
+        assert info is not None
+        if partition.log.is_offline:
+            result.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif not partition.is_leader:
+            result.error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif not partition.is_acknowledged(info.last_offset + 1, self._acks):
+            return False
+        elif self._acks == ACKS_ALL and len(partition.image.isr) < partition.minimum_in_sync:
+            result.error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return True
+
+    def try_complete(self) -> bool:
+        """Complete if every partition is settled."""
+        return self.is_settled() and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Answer."""
+        self._done(self._results)
+
+    def on_expire(self) -> None:
+        """Answer what is not settled with REQUEST_TIMED_OUT; its data stays in the log (REQ-3)."""
+        for result in self._results:
+            if result.error is None and not self._settle(result):
+                result.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)

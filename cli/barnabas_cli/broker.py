@@ -1,0 +1,51 @@
+"""`barnabas broker`: one broker process, configured by a properties file with Kafka's names."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+
+@click.command("broker")
+@click.option(
+    "--config",
+    "config_path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A Java properties file with Kafka's names.",
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property.")
+def command(config_path: Path, settings: tuple[str, ...]) -> None:
+    """Run one broker with a properties file."""
+    from barnabas_broker.config.parse import parse_properties
+
+    properties = parse_properties(config_path.read_text(encoding="utf-8"))
+    run({**properties, **parse_settings(settings)}, None)
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    """The properties of `--set key=value` options.
+
+    Raises: click.UsageError for one without a key.
+    """
+    properties = {}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator or not key:
+            raise click.UsageError(f"--set takes KEY=VALUE, not '{setting}'")
+        properties[key.strip()] = value.strip()
+    return properties
+
+
+def run(properties: dict[str, str], greeting: str | None) -> None:
+    """Run a broker until it is told to stop; the process exits 0 after a clean stop, 1 otherwise."""
+    from barnabas_broker.__main__ import run_broker
+
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    sys.exit(run_broker(properties, (lambda: click.echo(greeting)) if greeting else None))
