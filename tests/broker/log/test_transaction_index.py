@@ -1,0 +1,91 @@
+"""The index of aborted transactions: bytes, search by offset range, truncation, crashes."""
+
+import pytest
+
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.log.checkpoints import CheckpointError
+from barnabas_broker.log.transaction_index import AbortedTransaction, TransactionIndex
+
+
+@pytest.fixture
+def disk():
+    disk = RealDisk()
+    yield disk
+    disk.close()
+
+
+def filled(disk, path):
+    index = TransactionIndex(disk, str(path), 0)
+    index.append(AbortedTransaction(1, 0, 10, 5))
+    index.append(AbortedTransaction(2, 5, 20, 15))
+    index.append(AbortedTransaction(3, 15, 30, 31))
+    return index
+
+
+def test_entries_have_apache_kafkas_bytes(disk, tmp_path):
+    """formats.md 6: 34 bytes, version 0."""
+    index = TransactionIndex(disk, str(tmp_path / "i"), 0)
+    assert not (tmp_path / "i").exists()
+    index.append(AbortedTransaction(1, 2, 3, 4))
+    index.flush()
+    index.close()
+    assert (tmp_path / "i").read_bytes().hex() == (
+        "0000" "0000000000000001" "0000000000000002" "0000000000000003" "0000000000000004"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "producers", "is_complete"),
+    [
+        (0, 5, [1], True),
+        (0, 6, [1, 2], True),
+        (11, 15, [2], True),
+        (11, 16, [2, 3], True),
+        (21, 40, [3], False),
+        (31, 40, [], False),
+    ],
+)
+def test_a_range_gets_the_transactions_that_overlap_it(
+    disk, tmp_path, start, end, producers, is_complete
+):
+    """TXL-7: the last stable offset says when later segments need not be asked."""
+    found, complete = filled(disk, tmp_path / "i").collect(start, end)
+    assert [entry.producer_id for entry in found] == producers
+    assert complete is is_complete
+
+
+def test_truncation_drops_the_markers_behind_it(disk, tmp_path):
+    """REC-5."""
+    index = filled(disk, tmp_path / "i")
+    index.truncate_to(20)
+    assert [entry.producer_id for entry in index.entries()] == [1]
+    index.append(AbortedTransaction(9, 12, 25, 26))
+    index.close()
+    again = TransactionIndex(disk, str(tmp_path / "i"), 0)
+    assert [entry.producer_id for entry in again.entries()] == [1, 9]
+    again.check()
+
+
+def test_a_torn_last_entry_is_ignored_and_overwritten(disk, tmp_path):
+    """REC-2: what a crash leaves behind the whole entries does not shift those that follow."""
+    filled(disk, tmp_path / "i").close()
+    with open(tmp_path / "i", "ab") as file:
+        file.write(b"torn")
+    index = TransactionIndex(disk, str(tmp_path / "i"), 0)
+    assert len(index) == 3
+    index.append(AbortedTransaction(4, 32, 40, 41))
+    index.close()
+    again = TransactionIndex(disk, str(tmp_path / "i"), 0)
+    again.check()
+    assert len(again) == 4
+
+
+def test_order_is_enforced(disk, tmp_path):
+    """formats.md 6: rising last offset."""
+    index = filled(disk, tmp_path / "i")
+    with pytest.raises(ValueError, match="does not come after"):
+        index.append(AbortedTransaction(4, 1, 30, 41))
+    index.close()
+    (tmp_path / "i").write_bytes((tmp_path / "i").read_bytes() * 2)
+    with pytest.raises(CheckpointError):
+        TransactionIndex(disk, str(tmp_path / "i"), 0).check()
