@@ -1,0 +1,85 @@
+"""How many connections there may be: in all, and from one address.
+
+Counts and decides; closing is the session's. One object serves all listeners of a broker.
+
+Source: behaviour list NET-4; Kafka's max.connections, max.connections.per.ip and its overrides.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+UNLIMITED = 2**31 - 1
+
+
+def describe_peer(peer_name: Any) -> tuple[str, str]:
+    """The host and the "host:port" of what a transport calls its peer.
+
+    An IPv4 address that came through an IPv6 socket is written as IPv4, so that it is one address
+    for the limits and the log alike.
+    """
+    if not isinstance(peer_name, tuple) or len(peer_name) < 2:
+        return "", str(peer_name or "unknown")
+    host = normal_address(str(peer_name[0]))
+    text = f"[{host}]" if ":" in host else host
+    return host, f"{text}:{peer_name[1]}"
+
+
+def normal_address(host: str) -> str:
+    """One spelling for each address; what is not an address stays as it is."""
+    if ":" not in host:
+        return host
+    try:
+        address = ipaddress.IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped
+    return str(mapped if mapped is not None else address)
+
+
+class ConnectionLimits:
+    """Counts connections and says which are too many."""
+
+    __slots__ = ("_by_host", "_overrides", "connections_max", "per_ip_max", "total")
+
+    def __init__(
+        self,
+        connections_max: int = UNLIMITED,
+        per_ip_max: int = UNLIMITED,
+        per_ip_overrides: Mapping[str, int] | None = None,
+    ) -> None:
+        self.total = 0
+        self._by_host: dict[str, int] = {}  # only addresses with a connection
+        self.update(connections_max, per_ip_max, per_ip_overrides or {})
+
+    def update(
+        self, connections_max: int, per_ip_max: int, per_ip_overrides: Mapping[str, int]
+    ) -> None:
+        """Change the limits; connections that exist stay."""
+        self.connections_max = connections_max
+        self.per_ip_max = per_ip_max
+        self._overrides = {normal_address(h): limit for h, limit in per_ip_overrides.items()}
+
+    def from_host(self, host: str) -> int:
+        """How many connections an address has now."""
+        return self._by_host.get(host, 0)
+
+    def enter(self, host: str) -> str | None:
+        """Count a new connection; returns instead which limit forbids it, if one does."""
+        if self.total >= self.connections_max:
+            return "connections"
+        count = self._by_host.get(host, 0)
+        if count >= self._overrides.get(host, self.per_ip_max):
+            return "connections-per-ip"
+        self._by_host[host] = count + 1
+        self.total += 1
+        return None
+
+    def leave(self, host: str) -> None:
+        """Count a connection out that had entered."""
+        self.total -= 1
+        count = self._by_host[host] - 1
+        if count:
+            self._by_host[host] = count
+        else:
+            del self._by_host[host]

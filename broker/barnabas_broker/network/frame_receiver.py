@@ -1,0 +1,189 @@
+"""Cuts a byte stream into frames, without copying the large ones.
+
+A frame is a signed 32-bit size in network byte order and that many bytes. The kernel writes into
+memory that this gives it: one buffer shared by all connections for what is small, the frame's own
+buffer for the rest of a large one. No sockets here, and no meaning of a frame's content.
+
+Invariants:
+- A frame that was handed out is memory of its own: writable, never written to again from here.
+- Nothing is allocated for a size that was not checked, and memory that is really used never
+  exceeds eight times what has arrived (plus one small frame): a size is a claim, not a promise.
+- The shared buffer is only used between `buffer` and `received`, which a transport calls in one
+  go; what must outlive that is copied out by `keep`. An idle connection holds no buffer.
+
+Source: Kafka protocol guide, "Request/Response Size"; asyncio's BufferedProtocol.
+"""
+
+import mmap
+import struct
+
+_SIZE = struct.Struct(">i")
+SHARED_BYTES = 256 * 1024
+SMALL_BYTES = 16 * 1024
+"""An incomplete frame up to this is kept and continued in the shared buffer."""
+OWN_BYTES_MAX = 1024 * 1024
+"""Larger frames get pages that the kernel commits as bytes arrive; below, zeroing is cheap."""
+TRUST_FACTOR = 8
+"""A frame's whole buffer is made once an eighth of it (or of OWN_BYTES_MAX) has arrived."""
+
+
+class FrameError(Exception):
+    """The stream cannot be cut any further; `reason` is a short constant, `detail` for humans."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class SharedBuffer:
+    """Memory into which every connection of a loop receives, one at a time."""
+
+    __slots__ = ("content", "view")
+
+    def __init__(self, size: int = SHARED_BYTES) -> None:
+        self.content = bytearray(size)
+        self.view = memoryview(self.content)
+
+
+class FrameReceiver:
+    """One connection's side of receiving: `buffer`, `received`, `next_frame` until None, `keep`."""
+
+    __slots__ = (
+        "_end",
+        "_frame_bytes_max",
+        "_large",
+        "_large_filled",
+        "_large_size",
+        "_position",
+        "_rest",
+        "_shared",
+        "_source",
+        "_view",
+    )
+
+    def __init__(self, shared: SharedBuffer, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._shared = shared.content
+        self._view = shared.view
+        self._source = shared.content  # what is being cut: the shared buffer or the rest
+        self._position = 0
+        self._end = 0
+        self._rest: bytearray | None = None  # arrived, not yet cut, not in the shared buffer
+        self._large: memoryview | None = None  # the frame that is being received directly
+        self._large_filled = 0
+        self._large_size = 0  # its final size; the buffer may still be shorter
+
+    @property
+    def held_bytes(self) -> int:
+        """How much has arrived and waits here, between calls."""
+        return self._large_filled + (self._end - self._position)
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes are to be written."""
+        if self._large is not None:
+            return self._large[self._large_filled :]
+        rest = self._rest
+        if rest is None:
+            return self._view
+        length = self._end - self._position
+        if length + SMALL_BYTES > len(self._shared):
+            raise FrameError("reading-not-paused", f"{length} bytes wait already")
+        self._view[:length] = memoryview(rest)[self._position : self._end]
+        return self._view[length:]
+
+    def received(self, count: int) -> None:
+        """Take note of bytes that were written to what `buffer` gave."""
+        if self._large is not None:
+            self._large_filled += count
+            if self._large_filled == len(self._large) < self._large_size:
+                self._enlarge(self._large)
+            return
+        # Also right where bytes waited: `buffer` has put them in front of the new ones.
+        self._end += count - self._position
+        self._position = 0
+        self._source = self._shared
+        self._rest = None
+
+    def next_frame(self) -> memoryview | None:
+        """The next complete frame without its size; None where more must arrive first.
+
+        Raises: FrameError on a size that is negative or too large; the stream is then lost.
+        """
+        if self._large is not None:
+            if self._large_filled < self._large_size:
+                return None
+            frame, self._large = self._large, None
+            self._large_filled = self._large_size = 0
+            return frame
+        start = self._position + 4
+        if start > self._end:
+            return None
+        (size,) = _SIZE.unpack_from(self._source, self._position)
+        end = start + size
+        if 0 <= size <= self._frame_bytes_max:
+            if end > self._end:
+                return None
+            self._position = end
+            return memoryview(self._source[start:end])  # slicing a bytearray makes the frame's own
+        if size < 0:
+            raise FrameError("negative-size", f"the frame size is {size}{self._guess()}")
+        raise FrameError(
+            "oversize",
+            f"the frame size is {size}, more than the {self._frame_bytes_max} allowed"
+            f"{self._guess()}",
+        )
+
+    def keep(self) -> None:
+        """Move what was not cut out of the shared buffer; call it after the last `next_frame`."""
+        position, end, source = self._position, self._end, self._source
+        left = end - position
+        if left:
+            if left >= 4:
+                (size,) = _SIZE.unpack_from(source, position)
+                if left - 4 < size <= self._frame_bytes_max and size > SMALL_BYTES:
+                    self._begin_large(size, memoryview(source)[position + 4 : end])
+                    left = 0
+            # What waits already is not moved for every frame that is cut off it.
+            if left and (source is not self._rest or position > left):
+                self._rest = self._source = source[position:end]
+                self._position, self._end = 0, left
+        if not left:
+            self._rest = None
+            self._source = self._shared
+            self._position = self._end = 0
+
+    def clear(self) -> None:
+        """Let go of everything that has arrived."""
+        self._rest = self._large = None
+        self._source = self._shared
+        self._position = self._end = self._large_filled = self._large_size = 0
+
+    def _begin_large(self, size: int, arrived: memoryview) -> None:
+        self._large_size = size
+        self._large = self._allocate(len(arrived))
+        self._large_filled = len(arrived)
+        self._large[: len(arrived)] = arrived
+
+    def _enlarge(self, large: memoryview) -> None:
+        self._large = self._allocate(len(large))
+        self._large[: len(large)] = large
+
+    def _allocate(self, arrived: int) -> memoryview:
+        """Memory for a frame of which `arrived` bytes are there: all of it, or a bounded step."""
+        size, trusted = self._large_size, max(arrived * TRUST_FACTOR, SMALL_BYTES)
+        if size <= trusted and size <= OWN_BYTES_MAX:
+            return memoryview(bytearray(size))
+        if trusted < min(size, OWN_BYTES_MAX):
+            return memoryview(bytearray(trusted))
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return memoryview(pages)
+
+    def _guess(self) -> str:
+        """What a stream that starts with an impossible size probably is, for the log."""
+        start = bytes(self._source[self._position : self._position + 4])
+        if start[:2] == b"\x16\x03":
+            return " (this looks like TLS)"
+        if start in (b"GET ", b"POST", b"PUT ", b"HEAD"):
+            return " (this looks like HTTP)"
+        return ""

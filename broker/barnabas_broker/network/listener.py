@@ -1,0 +1,234 @@
+"""One bound address and the sessions that came through it.
+
+Admits connections within the limits, closes idle ones by one slow timer, counts and logs how
+connections end, and stops in order: first accepting, then what is in flight, then the rest. What
+the frames mean is the dispatcher's.
+
+Source: behaviour list NET-2 to NET-6, NET-14.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.network import Listener as BoundListener
+from barnabas_broker.env.network import Network
+from barnabas_broker.network.connection_limits import UNLIMITED, ConnectionLimits
+from barnabas_broker.network.exchange import Exchange
+from barnabas_broker.network.frame_receiver import SharedBuffer
+from barnabas_broker.network.network_metrics import NetworkMetrics
+from barnabas_broker.network.request_memory import RequestMemory
+from barnabas_broker.network.session import Session
+from barnabas_broker.network.turn import Turn
+
+_log = logging.getLogger(__name__)
+
+SWEEP_MS_MAX = 30_000
+LINGER_MS = 10_000
+"""How long a closed connection may take to accept its last answers before it is cut."""
+LINES_MAX = 10
+LINES_PERIOD_MS = 10_000
+"""At most so many lines about closed connections in so long a time, for each kind of reason."""
+QUIET_KINDS = frozenset({"idle", "shutdown", "peer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What the configuration says about every connection of a listener."""
+
+    request_bytes_max: int = 100 * 1024 * 1024
+    send_buffer_bytes: int = 102_400
+    receive_buffer_bytes: int = 102_400
+    idle_ms_max: int = 600_000
+
+    def apply_to(self, connected: socket.socket) -> None:
+        """Set the options of an accepted socket (NET-3); -1 leaves a buffer to the system."""
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self.send_buffer_bytes > 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer_bytes)
+        if self.receive_buffer_bytes > 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
+
+
+class Listener:
+    """Accepts connections on one address and owns their sessions."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        host: str,
+        port: int,
+        network: Network,
+        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
+        clock: Clock,
+        dispatch: Callable[[Exchange], None],
+        settings: SessionSettings,
+        limits: ConnectionLimits,
+        memory: RequestMemory,
+        metrics: NetworkMetrics,
+        shared_buffer: SharedBuffer,
+        connections_max: int = UNLIMITED,
+        backlog: int = 50,
+    ) -> None:
+        """Make one that does not accept yet.
+
+        Turn, limits, memory, metrics and shared buffer are those of the broker, the same for all
+        its listeners; `connections_max` is this listener's own limit.
+        """
+        self.name = name
+        self.host = host
+        self.loop = loop
+        self.turn = turn
+        self.clock = clock
+        self.dispatch = dispatch
+        self.settings = settings
+        self.memory = memory
+        self.metrics = metrics
+        self.shared_buffer = shared_buffer
+        self.sessions: set[Session] = set()
+        self._port = port
+        self._network = network
+        self._limits = limits
+        self._connections_max = connections_max
+        self._backlog = backlog
+        self._bound: BoundListener | None = None
+        self._sweep_handle: asyncio.TimerHandle | None = None
+        self._all_gone = asyncio.Event()
+        self._lines: dict[str, tuple[int, int]] = {}  # kind -> (period, lines in it)
+
+    @property
+    def port(self) -> int:
+        """The bound port; before `start`, the configured one."""
+        return self._port
+
+    async def start(self) -> None:
+        """Bind and accept.
+
+        Raises: OSError where the address cannot be bound.
+        """
+        self._bound = await self._network.listen(
+            lambda: Session(self), self.host, self._port, backlog=self._backlog
+        )
+        self._port = self._bound.port
+        self._arm_sweep()
+
+    async def stop_accepting(self) -> None:
+        """Refuse new connections; those that exist go on."""
+        bound, self._bound = self._bound, None
+        if bound is not None:
+            bound.close()
+            await bound.wait_closed()
+
+    async def close(self, drain_ms: int = 5_000) -> None:
+        """Stop accepting, answer what is in flight, then close every connection.
+
+        Frames that were not handed out yet are not started. What is not answered within `drain_ms`
+        is cut off.
+        """
+        await self.stop_accepting()
+        for session in list(self.sessions):
+            session.drain()
+        await self._wait_until_gone(drain_ms)
+        for session in list(self.sessions):
+            session.abort()
+        await self._wait_until_gone(LINGER_MS)
+        if self._sweep_handle is not None:
+            self._sweep_handle.cancel()
+            self._sweep_handle = None
+
+    async def _wait_until_gone(self, wait_ms: int) -> None:
+        if not self.sessions:
+            return
+        self._all_gone.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._all_gone.wait()
+
+    # For sessions.
+
+    def admit(self, session: Session) -> bool:
+        """Count a new connection in; False if a limit forbids it or the listener has stopped."""
+        if self._bound is None:
+            return False
+        metrics = self.metrics
+        metrics.connections_accepted += 1
+        limit = (
+            "connections-per-listener"
+            if len(self.sessions) >= self._connections_max
+            else self._limits.enter(session.host)
+        )
+        if limit is not None:
+            metrics.rejected[limit] = metrics.rejected.get(limit, 0) + 1
+            self._write_line(
+                "rejected", "refused a connection from %s on %s: too many %s", session.peer, limit
+            )
+            return False
+        self.sessions.add(session)
+        metrics.connections_open += 1
+        return True
+
+    def gone(self, session: Session, error: BaseException | None) -> None:
+        """Count a connection out."""
+        self.sessions.discard(session)
+        self._limits.leave(session.host)
+        self.metrics.connections_open -= 1
+        if not session.closing_since_ns:
+            kind = "peer" if error is None else "network-error"
+            self.metrics.closed[kind] = self.metrics.closed.get(kind, 0) + 1
+        if not self.sessions:
+            self._all_gone.set()
+
+    def closing(
+        self, session: Session, kind: str, reason: str, error: Exception | None = None
+    ) -> None:
+        """Count and log that a connection is being closed from here."""
+        self.metrics.closed[kind] = self.metrics.closed.get(kind, 0) + 1
+        if kind in QUIET_KINDS:
+            _log.debug("closed the connection from %s on %s: %s", session.peer, self.name, reason)
+        else:
+            self._write_line(
+                kind, "closed the connection from %s on %s: %s", session.peer, reason, error
+            )
+
+    def _write_line(
+        self, kind: str, message: str, peer: str, reason: str, error: Exception | None = None
+    ) -> None:
+        """Log a line unless there were too many of its kind; the metrics count every one."""
+        period = self.clock.monotonic_ms() // LINES_PERIOD_MS
+        last_period, count = self._lines.get(kind, (period, 0))
+        if period != last_period:
+            if count > LINES_MAX:
+                _log.warning("%d more lines like the last: %s", count - LINES_MAX, kind)
+            count = 0
+        self._lines[kind] = (period, count + 1)
+        if count < LINES_MAX:
+            _log.warning(message, peer, self.name, reason, exc_info=error)
+
+    # The slow timer.
+
+    def _arm_sweep(self) -> None:
+        delay_ms = min(max(self.settings.idle_ms_max / 10, 10), SWEEP_MS_MAX)
+        self._sweep_handle = self.loop.call_later(delay_ms / 1000, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close idle connections, cut those that linger, and pass the right to memory on."""
+        now_ns = self.clock.monotonic_ns()
+        idle_before_ns = now_ns - self.settings.idle_ms_max * 1_000_000
+        linger_before_ns = now_ns - LINGER_MS * 1_000_000
+        for session in list(self.sessions):
+            if session.is_closed:
+                if session.closing_since_ns <= linger_before_ns:
+                    session.abort()
+            elif session.in_flight_count:
+                session.last_active_ns = now_ns  # a parked request is not idleness
+            elif session.last_active_ns <= idle_before_ns:
+                session.close(f"idle for {self.settings.idle_ms_max} ms", "idle")
+        self.memory.rotate()
+        self._arm_sweep()

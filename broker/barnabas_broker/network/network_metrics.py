@@ -1,0 +1,143 @@
+"""What the network counts: plain integers, read when somebody scrapes.
+
+One object for all listeners of a broker. Kinds of closing are a small set of constants, never text
+that a peer could choose.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from barnabas_broker.metrics.sample import Histogram, Sample
+from barnabas_broker.network.exchange import Exchange
+from barnabas_protocol.api import ApiKey
+
+BUCKETS_COUNT = 24
+"""Bucket n holds durations below 2**(n + 14) ns: from 16 µs to more than two minutes."""
+_SHIFT = 14
+
+
+class RequestTimes:
+    """How many requests of one API were answered, and how long each took from frame to answer."""
+
+    __slots__ = ("buckets", "total_ns")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * BUCKETS_COUNT
+        self.total_ns = 0
+
+    @property
+    def count(self) -> int:
+        """Requests that were answered."""
+        return sum(self.buckets)
+
+
+class NetworkMetrics:
+    """The counters of all listeners."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "closed",
+        "connections_accepted",
+        "connections_open",
+        "mutes",
+        "read_pauses",
+        "rejected",
+        "times",
+        "write_pauses",
+    )
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.connections_accepted = 0
+        self.connections_open = 0
+        self.mutes = 0
+        self.read_pauses = 0
+        self.write_pauses = 0
+        self.closed: dict[str, int] = {}  # by kind
+        self.rejected: dict[str, int] = {}  # by the limit that forbade it
+        self.times: dict[int, RequestTimes] = {}  # by API key, -1 if it was never read
+
+    def observe(self, exchanges: Iterable[Exchange], now_ns: int) -> None:
+        """Count exchanges that end now."""
+        times = self.times
+        for exchange in exchanges:
+            elapsed_ns = now_ns - exchange.received_ns
+            try:
+                entry = times[exchange.api_key]
+            except KeyError:
+                entry = times[exchange.api_key] = RequestTimes()
+            entry.total_ns += elapsed_ns
+            index = (elapsed_ns >> _SHIFT).bit_length()
+            entry.buckets[index if index < BUCKETS_COUNT else -1] += 1
+
+    def samples(self) -> Iterator[Sample]:
+        """All of it for the collector."""
+        yield Sample(
+            "barnabas_network_bytes_in_total", "counter", "Bytes received.", {}, self.bytes_in
+        )
+        yield Sample(
+            "barnabas_network_bytes_out_total", "counter", "Bytes of answers.", {}, self.bytes_out
+        )
+        yield Sample(
+            "barnabas_connections_accepted_total",
+            "counter",
+            "Connections accepted.",
+            {},
+            self.connections_accepted,
+        )
+        yield Sample(
+            "barnabas_connections_open", "gauge", "Connections now.", {}, self.connections_open
+        )
+        yield Sample(
+            "barnabas_connections_throttled_total",
+            "counter",
+            "Times a connection was muted for a quota.",
+            {},
+            self.mutes,
+        )
+        yield Sample(
+            "barnabas_connection_read_pauses_total",
+            "counter",
+            "Times reading from a connection stopped because its requests were too many.",
+            {},
+            self.read_pauses,
+        )
+        yield Sample(
+            "barnabas_connection_write_pauses_total",
+            "counter",
+            "Times a connection did not take the answers it had asked for.",
+            {},
+            self.write_pauses,
+        )
+        for limit, count in self.rejected.items():
+            yield Sample(
+                "barnabas_connections_rejected_total",
+                "counter",
+                "Connections refused, by the limit that was reached.",
+                {"limit": limit},
+                count,
+            )
+        for kind, count in self.closed.items():
+            yield Sample(
+                "barnabas_connections_closed_total",
+                "counter",
+                "Connections closed, by kind of reason.",
+                {"reason": kind},
+                count,
+            )
+        yield from self._request_samples()
+
+    def _request_samples(self) -> Iterator[Sample]:
+        bounds = [(1 << (n + _SHIFT)) / 1e9 for n in range(BUCKETS_COUNT - 1)]
+        for key, times in self.times.items():
+            yield Sample(
+                "barnabas_request_seconds",
+                "histogram",
+                "Time from the arrival of a request to its answer, waiting included.",
+                {"api": ApiKey(key).name.lower() if key in _KEYS else "unknown"},
+                Histogram(bounds, list(times.buckets), times.total_ns / 1e9),
+            )
+
+
+_KEYS = {key.value for key in ApiKey}

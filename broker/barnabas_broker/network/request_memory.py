@@ -1,0 +1,80 @@
+"""The memory that requests may hold together: what arrived, until its answer is ready.
+
+Counts bytes as they arrive, not as a size prefix claims them. Over the limit connections stop
+reading and wait here; nothing is dropped. It allocates nothing itself.
+
+Invariant: there is always somebody who may go on. If everything that is counted belongs to frames
+that have only partly arrived, no answer will ever free it; then one connection at a time may
+exceed the limit until its frame is complete (and a slow timer passes that right on).
+
+Source: Kafka's queued.max.request.bytes (KIP-72), which reserves by the claimed size instead.
+"""
+
+import sys
+from collections import deque
+from typing import Protocol
+
+
+class Waiting(Protocol):
+    """Somebody who stopped reading: a session."""
+
+    def memory_available(self) -> None:
+        """Go on; there may be memory."""
+        ...
+
+
+class RequestMemory:
+    """Bytes in use by the requests of all connections of a broker."""
+
+    __slots__ = ("_waiting", "favoured", "limit_bytes", "request_count", "used_bytes", "wait_count")
+
+    def __init__(self, limit_bytes: int = -1) -> None:
+        """Make one; -1 is Kafka's "no limit"."""
+        self.limit_bytes = limit_bytes if limit_bytes > 0 else sys.maxsize
+        self.used_bytes = 0
+        self.request_count = 0  # complete requests without an answer: they will free memory
+        self.favoured: Waiting | None = None  # who may go on although the limit is reached
+        self.wait_count = 0
+        self._waiting: deque[Waiting] = deque()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many connections wait now."""
+        return len(self._waiting)
+
+    def wait(self, waiting: Waiting) -> None:
+        """Have `memory_available` called when there is some."""
+        self.wait_count += 1
+        self._waiting.append(waiting)
+        self._favour_one()
+
+    def forget(self, waiting: Waiting) -> None:
+        """Take out somebody who is gone or has completed the frame it was favoured for."""
+        if waiting is self.favoured:
+            self.favoured = None
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+        if self._waiting:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let those go on for whom there is memory; call it after bytes were given back."""
+        if self.used_bytes > self.limit_bytes:
+            self._favour_one()
+            return
+        # Each may find the limit reached again and come back, but not in this round.
+        for _ in range(len(self._waiting)):
+            self._waiting.popleft().memory_available()
+            if self.used_bytes > self.limit_bytes:
+                return
+
+    def rotate(self) -> None:
+        """Pass the right to exceed the limit on; called by a slow timer."""
+        if self._waiting:
+            self.favoured = None
+            self.wake()
+
+    def _favour_one(self) -> None:
+        if self.favoured is None and not self.request_count and self._waiting:
+            self.favoured = self._waiting.popleft()
+            self.favoured.memory_available()

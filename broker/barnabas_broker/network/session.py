@@ -1,0 +1,457 @@
+"""One client connection: frames in, answers out, in order, within bounds.
+
+Knows frames and exchanges, not requests: `dispatch` gets each frame and answers it through its
+exchange. Written for the hot path: everything runs synchronously inside the transport's callbacks
+and in `flush`, which the turn calls once after all that arrived in a loop turn.
+
+Invariants:
+- Answers leave in the order of the requests, whatever the order in which they become ready.
+- Nothing grows without bound: no further frame is handed out while the session is held, muted or
+  closing, has IN_FLIGHT_MAX exchanges, too many unsent bytes or an unread peer, or while requests
+  hold more memory than allowed. If bytes arrive then, reading pauses.
+- A failure ends this connection only; what it held is given back in `connection_lost`, always.
+
+Source: behaviour list NET-3, 5 to 9, 13; KIP-72 for the memory bound.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from barnabas_broker.env.disk import Buffer
+from barnabas_broker.network.connection_limits import describe_peer
+from barnabas_broker.network.exchange import Exchange
+from barnabas_broker.network.frame_receiver import FrameError, FrameReceiver
+from barnabas_protocol.errors import ParseError
+
+if TYPE_CHECKING:
+    from barnabas_broker.network.listener import Listener
+
+__all__ = ["Exchange", "Session"]
+
+_log = logging.getLogger(__name__)
+_SIZE = struct.Struct(">I").pack
+
+IN_FLIGHT_MAX = 64
+UNSENT_BYTES_MAX = 1024 * 1024
+"""Answers that may wait for their turn or for an earlier one before no more frames are taken."""
+WRITE_HIGH_BYTES = 1024 * 1024
+WRITE_LOW_BYTES = 256 * 1024
+JOIN_BYTES_MAX = 16 * 1024
+"""Parts up to this are joined: one copy is cheaper than one more entry of a writev."""
+
+
+class Session(asyncio.BufferedProtocol):
+    """One connection of a listener."""
+
+    __slots__ = (
+        "_clock_ns",
+        "_dispatch",
+        "_finished",
+        "_held_bytes",
+        "_holds",
+        "_is_admitted",
+        "_is_dirty",
+        "_is_draining",
+        "_is_reading",
+        "_is_resuming",
+        "_is_stalled",
+        "_is_waiting_for_memory",
+        "_is_write_paused",
+        "_listener",
+        "_memory",
+        "_mute_handle",
+        "_on_closed",
+        "_out",
+        "_out_bytes",
+        "_parked_bytes",
+        "_pending",
+        "_receiver",
+        "_transport",
+        "client_software",
+        "closing_since_ns",
+        "exclusive",
+        "host",
+        "is_closed",
+        "last_active_ns",
+        "listener_name",
+        "peer",
+        "principal",
+    )
+
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+        self._clock_ns = listener.clock.monotonic_ns
+        self._dispatch = listener.dispatch
+        self._memory = listener.memory
+        self._receiver = FrameReceiver(listener.shared_buffer, listener.settings.request_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._pending: deque[Exchange] = deque()  # handed out and not yet sent, in order
+        self._out: list[Buffer] = []  # what the next flush sends
+        self._out_bytes = 0
+        self._parked_bytes = 0  # of answers that wait for earlier ones
+        self._finished: list[Exchange] = []  # since the last flush
+        self._held_bytes = 0  # of the receiver, as counted in the memory
+        self._holds = 0
+        self._mute_handle: asyncio.TimerHandle | None = None
+        self._on_closed: dict[Callable[[], None], None] = {}
+        self._is_admitted = False
+        self._is_dirty = False
+        self._is_draining = False
+        self._is_reading = True
+        self._is_resuming = False
+        self._is_stalled = False
+        self._is_waiting_for_memory = False
+        self._is_write_paused = False
+        self.is_closed = True
+        self.exclusive = False  # if set, a frame is only handed out when none is in flight
+        self.host = ""
+        self.peer = "unknown"
+        self.listener_name = listener.name
+        self.principal: Any = None  # the authenticator's
+        self.client_software: tuple[str, str] | None = None
+        self.last_active_ns = 0
+        self.closing_since_ns = 0
+
+    # The transport's callbacks.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or refuse it where a limit says so."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.host, self.peer = describe_peer(transport.get_extra_info("peername"))
+        self.last_active_ns = self._clock_ns()
+        if not self._listener.admit(self):
+            self._transport.abort()
+            return
+        self._is_admitted = True
+        self.is_closed = False
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
+            with contextlib.suppress(OSError):  # the peer may be gone already
+                self._listener.settings.apply_to(connected)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Give back everything the connection held and tell those who wait for it."""
+        self._transport = None
+        self.is_closed = True
+        if self._mute_handle is not None:
+            self._mute_handle.cancel()
+            self._mute_handle = None
+        memory, callbacks = self._memory, list(self._on_closed)
+        for exchange in self._pending:
+            exchange.parts = None
+            if exchange.on_abandoned is not None:
+                callbacks.append(exchange.on_abandoned)
+                exchange.on_abandoned = None
+            if not exchange.is_done:
+                exchange.is_done = True
+                memory.used_bytes -= len(exchange.frame)
+                memory.request_count -= 1
+        memory.used_bytes -= self._held_bytes
+        self._held_bytes = self._out_bytes = self._parked_bytes = 0
+        for held in (self._pending, self._out, self._finished, self._on_closed):
+            held.clear()
+        self._receiver.clear()
+        memory.forget(self)
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                _log.exception("a callback for the closing of %s failed", self.peer)
+        if self._is_admitted:
+            self._is_admitted = False
+            self._listener.gone(self, exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Memory for the kernel to write to."""
+        return self._receiver.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand out the frames that are complete now."""
+        if self.is_closed:
+            return
+        self._listener.metrics.bytes_in += nbytes
+        self.last_active_ns = self._clock_ns()
+        self._receiver.received(nbytes)
+        self._take_frames()
+
+    def eof_received(self) -> bool:
+        """Let the transport close: nobody is there to read answers."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Take no more frames: the peer does not read what it has asked for."""
+        self._is_write_paused = True
+        self._listener.metrics.write_pauses += 1
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_write_paused = False
+        self._resume()
+
+    # Frames in.
+
+    def _take_frames(self) -> None:
+        """Hand out frames until there is none or the session must wait; then see to reading."""
+        receiver, memory, pending = self._receiver, self._memory, self._pending
+        try:
+            while not self._must_wait():
+                frame = receiver.next_frame()
+                if frame is None:
+                    receiver.keep()
+                    self._is_stalled = False
+                    break
+                exchange = Exchange(self, frame, self.last_active_ns)
+                pending.append(exchange)
+                memory.used_bytes += len(frame)
+                memory.request_count += 1
+                self._dispatch(exchange)
+            else:
+                receiver.keep()
+                self._is_stalled = True
+        except FrameError as error:
+            self._fail(error.reason, error.detail)
+            return
+        except ParseError as error:
+            self._fail("malformed-request", str(error))
+            return
+        except Exception as error:
+            self._fail("dispatch-failure", f"{type(error).__name__}: {error}", error)
+            return
+        if memory.favoured is self and pending:
+            memory.favoured = None
+        held = receiver.held_bytes
+        if held != self._held_bytes:
+            memory.used_bytes += held - self._held_bytes
+            self._held_bytes = held
+        if self.is_closed:
+            return
+        if self._is_stalled or memory.used_bytes > memory.limit_bytes:
+            self._see_to_reading()
+        elif not self._is_reading:
+            self._set_reading(True)
+
+    def _must_wait(self) -> bool:
+        """Whether no frame may be handed out now."""
+        return (
+            self._holds > 0
+            or self._is_write_paused
+            or len(self._pending) >= IN_FLIGHT_MAX
+            or self._out_bytes + self._parked_bytes > UNSENT_BYTES_MAX
+            or (
+                self._memory.used_bytes > self._memory.limit_bytes
+                and self._memory.favoured is not self
+            )
+            or (self.exclusive and len(self._pending) > 0)
+            or self._is_draining
+            or self.is_closed
+        )
+
+    def _see_to_reading(self) -> None:
+        """Pause or go on reading after frames were taken, where that is in question."""
+        memory = self._memory
+        if memory.used_bytes > memory.limit_bytes and memory.favoured is not self:
+            self._set_reading(False)
+            self._is_stalled = True
+            if not self._is_waiting_for_memory and not self.is_closed:
+                self._is_waiting_for_memory = True
+                memory.wait(self)
+        elif self._is_stalled:
+            # Bytes that arrive meanwhile stay in the socket, once some are waiting here.
+            self._set_reading(self._held_bytes == 0)
+        else:
+            self._set_reading(True)
+
+    def _set_reading(self, is_reading: bool) -> None:
+        if is_reading == self._is_reading or self._transport is None:
+            return
+        self._is_reading = is_reading
+        if is_reading:
+            self._transport.resume_reading()
+        else:
+            self._listener.metrics.read_pauses += 1
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        """Have the frames that wait taken soon, if they may be: never inside of somebody's call."""
+        if self._is_stalled and not self._is_resuming and not self._must_wait():
+            self._is_resuming = True
+            self._listener.loop.call_soon(self._resume_now)
+
+    def _resume_now(self) -> None:
+        self._is_resuming = False
+        if not self.is_closed:
+            self._take_frames()
+
+    def memory_available(self) -> None:
+        """Go on after waiting for the memory of requests."""
+        self._is_waiting_for_memory = False
+        self._is_stalled = True
+        self._resume()
+
+    # Answers out.
+
+    def answered(self, exchange: Exchange, parts: Sequence[Buffer] | None) -> None:
+        """Take an exchange's answer; the exchange calls this once."""
+        memory, pending = self._memory, self._pending
+        memory.used_bytes -= len(exchange.frame)
+        memory.request_count -= 1
+        if memory.waiting_count:
+            memory.wake()
+        exchange.on_abandoned = None
+        if self.is_closed:
+            return
+        if pending[0] is exchange:
+            pending.popleft()
+            self._line_up(exchange, parts)
+            while pending and pending[0].is_done:
+                earlier = pending.popleft()
+                self._parked_bytes -= _size_of(earlier.parts)
+                self._line_up(earlier, earlier.parts)
+                earlier.parts = None
+        else:
+            exchange.parts = parts
+            self._parked_bytes += _size_of(parts)
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._listener.turn.flush(self)
+
+    def _line_up(self, exchange: Exchange, parts: Sequence[Buffer] | None) -> None:
+        """Put an answer behind those that the next flush sends."""
+        self._finished.append(exchange)
+        if parts is None:
+            return
+        size = _size_of(parts)
+        self._out.append(_SIZE(size))
+        self._out += parts
+        self._out_bytes += size + 4
+
+    def flush(self) -> None:
+        """Send the answers that are ready; the turn calls this when their data is in the files."""
+        self._is_dirty = False
+        transport = self._transport
+        if transport is None:
+            return
+        if self._finished:
+            self._listener.metrics.observe(self._finished, self._clock_ns())
+            self._finished.clear()
+        if self._out:
+            out, self._out = self._out, []
+            size, self._out_bytes = self._out_bytes, 0
+            self._listener.metrics.bytes_out += size
+            if size <= JOIN_BYTES_MAX:
+                transport.write(b"".join(out))
+            else:
+                transport.writelines(_runs(out))
+        if self.is_closed or (self._is_draining and not self._pending):
+            self.is_closed = True
+            transport.close()
+        elif self._is_stalled:
+            self._resume()
+
+    # For handlers and the listener.
+
+    def hold(self) -> None:
+        """Hand out no further frame until `release` was called as often as this."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Undo one `hold`."""
+        self._holds -= 1
+        self._resume()
+
+    def mute(self, mute_ms: int) -> None:
+        """Hand out no further frame for a while; a longer mute that runs already stays."""
+        if self.is_closed or mute_ms <= 0:
+            return
+        loop = self._listener.loop
+        until = loop.time() + mute_ms / 1000
+        if self._mute_handle is not None:
+            if self._mute_handle.when() >= until:
+                return
+            self._mute_handle.cancel()
+        else:
+            self._holds += 1
+        self._listener.metrics.mutes += 1
+        self._mute_handle = loop.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        self._mute_handle = None
+        self.release()
+
+    def on_closed(self, callback: Callable[[], None]) -> None:
+        """Have a callback run when the connection is lost; for one request, see `Exchange`."""
+        self._on_closed[callback] = None
+
+    def forget_on_closed(self, callback: Callable[[], None]) -> None:
+        """Take back `on_closed`."""
+        self._on_closed.pop(callback, None)
+
+    def close(self, reason: str, kind: str = "handler") -> None:
+        """Close after what is ready was sent; later answers are dropped.
+
+        The reason goes to the log. The kind is one of a few constants, by which it is counted.
+        """
+        if self.is_closed:
+            return
+        self._listener.closing(self, kind, reason)
+        self._stop()
+
+    def _fail(self, kind: str, detail: str, error: Exception | None = None) -> None:
+        """Close because of what the peer sent, or because handing it out failed."""
+        if not self.is_closed:
+            self._listener.closing(self, kind, detail, error)
+            self._stop()
+
+    def _stop(self) -> None:
+        self.is_closed = True
+        self.closing_since_ns = self._clock_ns()
+        self._receiver.clear()
+        self._set_reading(False)
+        # Not at once: answers of this turn wait for its writers.
+        self._listener.turn.flush(self)
+
+    def drain(self) -> None:
+        """Hand out nothing more and close when all that is in flight has been answered."""
+        if not self.is_closed:
+            self._is_draining = True
+            self._listener.turn.flush(self)
+
+    def abort(self) -> None:
+        """Close at once; nothing more is sent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def in_flight_count(self) -> int:
+        """Frames handed out whose answers were not sent."""
+        return len(self._pending)
+
+
+def _size_of(parts: Sequence[Buffer] | None) -> int:
+    if parts is None:
+        return 0
+    return len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+
+
+def _runs(parts: list[Buffer]) -> list[Buffer]:
+    """The same bytes with neighbouring small parts joined; large ones are not copied."""
+    runs: list[Buffer] = []
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) <= JOIN_BYTES_MAX:
+            small.append(part)
+            continue
+        if small:
+            runs.append(b"".join(small))
+            small.clear()
+        runs.append(part)
+    if small:
+        runs.append(b"".join(small))
+    return runs
