@@ -1,0 +1,1 @@
+"""The port for operators: liveness, readiness, metrics and status over HTTP."""
