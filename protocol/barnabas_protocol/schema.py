@@ -12,7 +12,7 @@ field if it has a `tag`. Instances are mutable, slotted, compare by value and ta
 arguments; every field has Kafka's default. A default that is itself a struct is shared and
 refuses changes: assign a new struct instead.
 
-Nothing here reads or writes bytes: `readers` and `writers` compile declarations, `codec` calls them.
+Nothing here reads or writes bytes: `readers` and `writers` compile what is declared.
 Start-up pays for declarations only: constructors are compiled when the first instance is made.
 """
 
