@@ -1,0 +1,74 @@
+"""The arbiter: one record in an external store, changed by compare-and-swap.
+
+It says who leads the control plane and who the members of the metadata log are; it is asked at
+failover and at changes of the members, never for a commit. This module is the record and the
+interface of a store; the rules are in `election`, a store in `local_file`.
+
+Source: the rules of the control plane in `docs/formats/arbiter.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class Member(NamedTuple):
+    """A seat in the metadata log: a node and the directory, so that a lost disk loses its seat."""
+
+    node_id: int
+    directory_id: bytes
+
+
+class Leader(NamedTuple):
+    """Who leads and where it is reached."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class ArbiterRecord(NamedTuple):
+    """What the store holds."""
+
+    cluster_id: str
+    controller_epoch: int
+    leader: Leader | None  # None after it has given leadership up
+    members: tuple[Member, ...]
+    renewed_ms: int  # the writer's wall clock; others only compare it with what they saw before
+
+
+class Stored(NamedTuple):
+    """A record as read, with the token that a swap of it must name; no record yet is None."""
+
+    record: ArbiterRecord | None
+    token: int
+
+
+class SwapOutcome(Enum):
+    """What is known after a compare-and-swap."""
+
+    STORED = "stored"
+    CONFLICT = "conflict"
+    UNKNOWN = "unknown"  # the reply was lost: read back before anything else (rule 7)
+
+
+class ArbiterError(Exception):
+    """The store cannot be read, or what it holds is not an arbiter record."""
+
+
+class Arbiter(Protocol):
+    """A store for one record."""
+
+    async def read(self) -> Stored:
+        """The record as of now, never an older one. Raises: ArbiterError."""
+        ...
+
+    async def compare_and_swap(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome:
+        """Store the record if the token is still the one expected. Does not raise."""
+        ...
+
+    def watch(self) -> AsyncIterator[Stored]:
+        """The record now, and again each time it was seen to change; ends with its task."""
+        ...

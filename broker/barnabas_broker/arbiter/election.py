@@ -1,0 +1,123 @@
+"""The decisions about leading, without a store, a clock or a network.
+
+Rules 1, 4, 7 and 8 of the control plane (`docs/formats/arbiter.md`): only a member takes over, by a
+swap that raises the controller epoch by one; members change one swap at a time; a swap whose fate
+is not known is judged by what is stored; expiry is judged by the observer's own clock.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from barnabas_broker.arbiter.arbiter import ArbiterRecord, Leader, Member, Stored, SwapOutcome
+
+FIRST_EPOCH = 1
+
+
+class NotAMemberError(Exception):
+    """This node, with this disk, has no seat and may not lead."""
+
+
+class ForeignClusterError(Exception):
+    """The store holds the record of another cluster."""
+
+
+class Verdict(Enum):
+    """What a tried swap has come to."""
+
+    WON = "won"
+    LOST = "lost"  # another's epoch or leader is stored: step down at once
+    TRY_AGAIN = "try again"  # nothing is stored of what was tried
+
+
+def take_over(
+    stored: ArbiterRecord | None, cluster_id: str, me: Member, leader: Leader, now_ms: int
+) -> ArbiterRecord:
+    """The record with which this node takes leadership (CTL-2: the first epoch is 1).
+
+    Without a record yet, this node becomes the only member. The epoch rises also when the same node
+    takes over again: nobody goes on in an epoch after a restart.
+    Raises: NotAMemberError, ForeignClusterError.
+    """
+    if stored is None:
+        return ArbiterRecord(cluster_id, FIRST_EPOCH, leader, (me,), now_ms)
+    if stored.cluster_id != cluster_id:
+        raise ForeignClusterError(
+            f"the arbiter's record is of cluster {stored.cluster_id}, not of {cluster_id}"
+        )
+    if me not in stored.members:
+        raise NotAMemberError(
+            f"node {me.node_id} with directory {me.directory_id.hex()} is not a member of the "
+            "metadata log"
+        )
+    return stored._replace(
+        controller_epoch=stored.controller_epoch + 1, leader=leader, renewed_ms=now_ms
+    )
+
+
+def change_members(
+    stored: ArbiterRecord, epoch: int, members: tuple[Member, ...], now_ms: int
+) -> ArbiterRecord:
+    """The record with which the leader of an epoch asks for other members (rule 4).
+
+    Raises: ValueError if there would be none, or if the stored epoch is another's.
+    """
+    if not members:
+        raise ValueError("the metadata log needs a member")
+    if stored.controller_epoch != epoch:
+        raise ValueError(f"epoch {epoch} is over: {stored.controller_epoch} is stored")
+    return stored._replace(members=members, renewed_ms=now_ms)
+
+
+def renew(stored: ArbiterRecord, now_ms: int) -> ArbiterRecord:
+    """The record as a sign of life."""
+    return stored._replace(renewed_ms=now_ms)
+
+
+def resign(stored: ArbiterRecord, now_ms: int) -> ArbiterRecord:
+    """The record without a leader; the epoch stays, so that the next one is higher (CTL-7)."""
+    return stored._replace(leader=None, renewed_ms=now_ms)
+
+
+def judge(tried: ArbiterRecord, outcome: SwapOutcome, read_back: Stored) -> Verdict:
+    """What a swap has come to, by its outcome and what was read afterwards (rule 7).
+
+    A conflict or a lost reply does not mean that nothing was stored: an earlier try of the same
+    record may have been.
+    """
+    if outcome is SwapOutcome.STORED:
+        return Verdict.WON
+    now = read_back.record
+    if now == tried:
+        return Verdict.WON
+    if now is not None and (
+        now.controller_epoch >= tried.controller_epoch and now.leader != tried.leader
+    ):
+        return Verdict.LOST
+    return Verdict.TRY_AGAIN
+
+
+class Expiry:
+    """Judges by the observer's own clock whether a leader has stopped renewing (rule 8).
+
+    For liveness only: a leader that is thought gone wrongly still cannot commit anything that is
+    lost, because a new leader's epoch is higher.
+    """
+
+    __slots__ = ("_seen", "_since_ms", "_time_to_live_ms")
+
+    def __init__(self, time_to_live_ms: int) -> None:
+        self._time_to_live_ms = time_to_live_ms
+        self._seen: Stored | None = None
+        self._since_ms = 0
+
+    def observe(self, stored: Stored, now_ms: int) -> bool:
+        """Take note of what was read at a monotonic time; returns whether nobody leads.
+
+        That is so when there is no leader, or when nothing has changed for the time to live.
+        """
+        if stored != self._seen:
+            self._seen, self._since_ms = stored, now_ms
+        if stored.record is None or stored.record.leader is None:
+            return True
+        return now_ms - self._since_ms >= self._time_to_live_ms
