@@ -1,7 +1,9 @@
-"""Failures of a log that are not answers to a client.
+"""Failures of a log: two that stay in the broker and one that lists records to a client.
 
-Not here: `KafkaError`, which travels on the wire. Source: behaviour LOG-11.
+Not here: `KafkaError`, which travels on the wire. Source: behaviour LOG-5, LOG-11.
 """
+
+from barnabas_protocol.errors import ErrorCode, KafkaError
 
 
 class LogDirectoryError(Exception):
@@ -27,3 +29,15 @@ class CorruptionError(Exception):
         self.path = path
         self.position = position
         self.reason = reason
+
+
+class InvalidRecordsError(KafkaError):
+    """A batch refused for some of its records (LOG-5), which `record_errors` lists.
+
+    Each entry is the record's place in the batch, from 0, and what is wrong with it.
+    """
+
+    def __init__(self, code: ErrorCode, record_errors: list[tuple[int, str]]) -> None:
+        shown = "; ".join(f"record {index}: {text}" for index, text in record_errors[:3])
+        super().__init__(code, f"{len(record_errors)} records have been rejected: {shown}")
+        self.record_errors = record_errors

@@ -64,4 +64,5 @@ class OffsetIndex(IndexFile):
             good, previous_offset, previous_position = good + 8, relative, position
         is_damaged = any(memoryview(data)[good:])
         del data[good:]
+        self.written_bytes = min(self.written_bytes, good)
         return is_damaged

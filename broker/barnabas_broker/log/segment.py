@@ -156,6 +156,10 @@ class Segment:
             TimeIndex(time_path, self.base_offset, self.disk.read_bytes(time_path)),
         )
 
+    def position_hint(self, offset: int) -> int:
+        """A batch's start at or before the batch that holds `offset`; 0 without indexes."""
+        return self.offset_index.lookup(offset)[1] if self.offset_index is not None else 0
+
     def drop_indexes(self) -> None:
         """Let go of the indexes of a segment that is not active; their files have everything."""
         self.offset_index = self.time_index = None

@@ -65,4 +65,5 @@ class TimeIndex(IndexFile):
             good, previous_timestamp, previous_offset = good + 12, timestamp, relative
         is_damaged = any(memoryview(data)[good:])
         del data[good:]
+        self.written_bytes = min(self.written_bytes, good)
         return is_damaged

@@ -1,0 +1,100 @@
+"""The files that deletion and compaction leave behind when they are interrupted.
+
+Blocks; for a thread, before the log is loaded. Source: formats.md section 5; behaviour REC-10.
+Invariant: interrupted at any point and run again, this ends with the old segments or the new ones,
+never with both or neither.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.log.batch_scan import scan_batches
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.layout import (
+    CLEANED_FILE_SUFFIX,
+    DELETED_FILE_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_FILE_SUFFIX,
+    parse_offset,
+    segment_file_name,
+)
+
+_logger = logging.getLogger(__name__)
+
+
+def finish_interrupted_work(disk: Disk, directory: str) -> list[str]:
+    """Remove or complete what was under way; returns the names of the files that remain.
+
+    `.deleted` and `.cleaned` files go. `.swap` files at or above the lowest `.cleaned` base offset
+    belong to an unfinished split and go too; the others are complete and replace the segments
+    that they cover. Raises: OSError.
+    """
+    names = disk.list_directory(directory)
+    marked = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, SWAP_FILE_SUFFIX)
+    if not any(name.endswith(marked) for name in names):
+        return names
+    cleaned = [_offset(name) for name in names if name.endswith(CLEANED_FILE_SUFFIX)]
+    swap_limit = min(cleaned, default=None)
+    swaps: list[str] = []
+    for name in names:
+        if name.endswith(SWAP_FILE_SUFFIX):
+            if swap_limit is None or _offset(name) < swap_limit:
+                swaps.append(name)
+            else:
+                disk.remove(f"{directory}/{name}")
+        elif name.endswith(marked):
+            disk.remove(f"{directory}/{name}")
+    if swaps:
+        _finish_swaps(disk, directory, swaps)
+    return disk.list_directory(directory)
+
+
+def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
+    """Remove a segment's files, the log last, so that none is left without it. Raises: OSError."""
+    for suffix in reversed(SEGMENT_SUFFIXES):
+        path = f"{directory}/{segment_file_name(base_offset, suffix)}"
+        if disk.exists(path):
+            disk.remove(path)
+
+
+def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
+    """Remove the segments that complete `.swap` segments cover, then give those their names."""
+    swap_logs = {_offset(name) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_FILE_SUFFIX)}
+    for base_offset in sorted(swap_logs):
+        end_offset = _end_offset(disk, directory, base_offset)
+        for name in disk.list_directory(directory):
+            offset = parse_offset(name)
+            if (
+                name.endswith(SEGMENT_SUFFIXES)
+                and offset is not None
+                and base_offset <= offset < max(end_offset, base_offset + 1)
+            ):
+                disk.remove(f"{directory}/{name}")
+    # The log goes last: as long as it is a `.swap`, this is repeated after a crash.
+    for name in sorted(swaps, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_FILE_SUFFIX)):
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
+        _logger.info("%s/%s was complete and is in place now", directory, name)
+    disk.sync_directory(directory)
+
+
+def _end_offset(disk: Disk, directory: str, base_offset: int) -> int:
+    """Where a `.swap` segment ends, exclusive."""
+    path = f"{directory}/{segment_file_name(base_offset, LOG_SUFFIX)}{SWAP_FILE_SUFFIX}"
+    file = disk.open(path, read_only=True)
+    end_offset = base_offset
+    try:
+        for _, header, _ in scan_batches(path, file, 0, file.size()):
+            end_offset = header.last_offset + 1
+    except CorruptionError as error:
+        _logger.error("%s is damaged: %s", path, error)
+    finally:
+        file.close()
+    return end_offset
+
+
+def _offset(name: str) -> int:
+    offset = parse_offset(name)
+    return -1 if offset is None else offset

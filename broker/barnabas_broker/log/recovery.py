@@ -1,0 +1,243 @@
+"""Loading the files of one partition directory into segments, and recovery after an unclean stop.
+
+Blocks; for a thread. Not here: the scan of one segment (`segment_recovery.py`), whether the last
+stop was clean (`log_manager.py`). Source: behaviour REC-1, REC-2, REC-10; formats.md sections 5-7.
+Invariants: what is returned is consistent: batches without a hole in checks from the recovery
+point on, indexes that match, producer state and leader epochs up to the log end offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.log.checkpoints import CheckpointError
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.interrupted_work import finish_interrupted_work, remove_segment_files
+from barnabas_broker.log.layout import (
+    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_offset,
+    segment_file_name,
+)
+from barnabas_broker.log.leader_epochs import LeaderEpochs
+from barnabas_broker.log.producer_replay import SnapshotFiles, replay
+from barnabas_broker.log.producer_state import ProducerState
+from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.segment_recovery import (
+    load_checked_indexes,
+    prepare_scan,
+    rebuild_indexes,
+    recover_segment,
+    resume,
+)
+from barnabas_broker.log.segments import Segments
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """The state of a log as it was found, or put right, on disk."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    producer_state: ProducerState
+    leader_epochs: LeaderEpochs
+    snapshots: SnapshotFiles
+
+
+class LogLoading:
+    """Loads one partition directory. Use once: `load`."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._interval_bytes = config.index_interval_bytes
+        self._now_ms = now_ms
+        self._state = ProducerState()
+        self._epochs = LeaderEpochs(disk, "")
+
+    def load(self, *, recovery_point: int, log_start_offset: int, was_clean: bool) -> LoadedLog:
+        """Return the log, with at least one segment, whose last is ready for appends.
+
+        `log_start_offset` is the checkpointed one, or 0. Raises: OSError.
+        """
+        names = finish_interrupted_work(self._disk, self._directory)
+        snapshots = SnapshotFiles(self._disk, self._directory, names)
+        self._epochs = self._load_epochs()
+        segments = self._find_segments(set(names))
+        end_offset = log_start_offset
+        if segments:
+            log_start_offset = max(log_start_offset, segments[0].base_offset)
+            if was_clean:
+                end_offset = self._resume(segments, snapshots, log_start_offset)
+            else:
+                end_offset = self._recover(segments, snapshots, recovery_point, log_start_offset)
+            if end_offset < log_start_offset:
+                _logger.warning(
+                    "%s ends at %d, below its start offset %d: all segments are dropped",
+                    self._directory,
+                    end_offset,
+                    log_start_offset,
+                )
+                self._drop(segments)
+                end_offset = log_start_offset
+                self._state.clear(end_offset)
+        if not segments:
+            segments.append(self._new_segment(end_offset))
+            segments[0].create()
+            self._state.clear(end_offset)
+        snapshots.remove_outside(segments[0].base_offset, end_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
+        return LoadedLog(
+            segments=Segments(segments),
+            log_start_offset=log_start_offset,
+            log_end_offset=end_offset,
+            recovery_point=end_offset if was_clean else min(recovery_point, end_offset),
+            producer_state=self._state,
+            leader_epochs=self._epochs,
+            snapshots=snapshots,
+        )
+
+    def _load_epochs(self) -> LeaderEpochs:
+        try:
+            return LeaderEpochs.load(self._disk, self._directory)
+        except CheckpointError as error:
+            _logger.warning("%s: leader epochs start anew from the batches", error)
+            path = f"{self._directory}/leader-epoch-checkpoint"
+            self._disk.remove(path)
+            return LeaderEpochs.load(self._disk, self._directory)
+
+    def _find_segments(self, names: set[str]) -> list[Segment]:
+        """The segments by their `.log` files; indexes without one are removed."""
+        bases = {
+            offset
+            for name in names
+            if name.endswith(LOG_SUFFIX) and (offset := parse_offset(name)) is not None
+        }
+        for name in names:
+            if name.endswith(INDEX_SUFFIXES) and parse_offset(name) not in bases:
+                _logger.warning("%s/%s has no log file: removed", self._directory, name)
+                self._disk.remove(f"{self._directory}/{name}")
+        segments = []
+        for base_offset in sorted(bases):
+            segment = self._new_segment(base_offset)
+            segment.size_bytes = self._disk.size(segment.log_path)
+            segments.append(segment)
+        for segment in segments[:-1]:
+            if not all(
+                segment_file_name(segment.base_offset, suffix) in names
+                for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+            ):
+                self._rebuild(segment)
+        return segments
+
+    def _rebuild(self, segment: Segment) -> None:
+        _logger.warning("%s has no index: made anew", segment.log_path)
+        try:
+            rebuild_indexes(segment, self._interval_bytes)
+        except CorruptionError as error:
+            # Found below if it lies behind the recovery point; else reads there will fail.
+            _logger.error("%s: cannot be indexed", error)
+        segment.close()
+
+    def _resume(
+        self, segments: list[Segment], snapshots: SnapshotFiles, log_start_offset: int
+    ) -> int:
+        """Go on with the active segment after a clean stop; returns the log end offset."""
+        active = segments[-1]
+        try:
+            indexes = load_checked_indexes(active, self._interval_bytes)
+            active.offset_index, active.time_index = indexes
+            file_bytes = active.size_bytes
+            end_offset = resume(active, file_bytes)
+            if active.size_bytes != file_bytes:
+                raise CorruptionError(active.log_path, active.size_bytes, "ends within a batch")
+            at = snapshots.restore_newest(self._state, end_offset, log_start_offset)
+            replay(self._state, segments, at, end_offset)
+        except CorruptionError as error:
+            _logger.warning("%s after a clean stop: recovering", error)
+            return self._recover(segments, snapshots, active.base_offset, log_start_offset)
+        self._state.end_offset = end_offset
+        return end_offset
+
+    def _recover(
+        self,
+        segments: list[Segment],
+        snapshots: SnapshotFiles,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> int:
+        """Scan from the recovery point on and cut at the first bad byte; returns the end offset."""
+        first = 0
+        while first + 1 < len(segments) and segments[first + 1].base_offset <= recovery_point:
+            first += 1
+        start = prepare_scan(segments[first], recovery_point)
+        # Nothing at or above the scan's start may be believed before it was checked.
+        snapshots.remove_outside(0, start[1])
+        at = snapshots.restore_newest(self._state, start[1], min(log_start_offset, start[1]))
+        try:
+            replay(self._state, segments[: first + 1], at, start[1])
+        except CorruptionError as error:
+            _logger.warning("%s, below the recovery point: recovering everything", error)
+            return self._recover(segments, snapshots, 0, log_start_offset)
+        self._epochs.truncate_from_end(start[1])
+        end_offset = start[1]
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            if number > first:
+                start = prepare_scan(segment, 0)
+                if segment.base_offset > end_offset:
+                    end_offset = segment.base_offset
+                snapshots.take(self._state, segment.base_offset)
+            result = recover_segment(
+                segment, start, self._interval_bytes, self._state, self._epochs
+            )
+            end_offset = result.next_offset
+            if result.cut_reason is not None:
+                _logger.warning(
+                    "%s: cut to %d bytes, log end offset %d; %d later segments are removed",
+                    result.cut_reason,
+                    segment.size_bytes,
+                    end_offset,
+                    len(segments) - number - 1,
+                )
+                later = segments[number + 1 :]
+                self._drop(later)
+                del segments[number + 1 :]
+                break
+        for segment in segments[first:-1]:
+            segment.append_final_entry()
+        self._write_indexes(segments[first:])
+        return end_offset
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment(self._disk, self._directory, base_offset, created_ms=self._now_ms)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            segment.close()
+            remove_segment_files(self._disk, self._directory, segment.base_offset)
+        segments.clear()
+
+    def _write_indexes(self, segments: list[Segment]) -> None:
+        """Write what the scan made; only the active segment's indexes stay in memory."""
+        for segment in segments:
+            # The time index first, see `log_flush`.
+            for index in (segment.time_index, segment.offset_index):
+                assert index is not None
+                position, data = index.pending()
+                write_index(self._disk, index.path, position, data, sync=False)
+                index.mark_written(position + len(data))
+            if segment is not segments[-1]:
+                segment.drop_indexes()
+                segment.close()

@@ -1,0 +1,190 @@
+"""Making one segment consistent again: counters, indexes, and the cut at the first bad byte.
+
+Blocks; for a thread. Not here: which segments need it and what follows from a cut (`recovery.py`).
+Source: behaviour REC-1, REC-2; formats.md section 6. Invariant: the indexes that come out are those
+that appending the same batches would have made, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas_broker.log.batch_scan import scan_batches
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas_broker.log.leader_epochs import LeaderEpochs
+from barnabas_broker.log.offset_index import OffsetIndex
+from barnabas_broker.log.producer_replay import apply_batch
+from barnabas_broker.log.producer_state import ProducerState
+from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas_broker.log.time_index import NO_TIMESTAMP, TimeIndex
+from barnabas_protocol.errors import ParseError
+from barnabas_protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
+
+
+class ScanResult(NamedTuple):
+    """Where the good batches of a segment end. `cut_reason` is None if all bytes were good."""
+
+    next_offset: int
+    cut_reason: str | None
+
+
+def load_checked_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex, TimeIndex]:
+    """The indexes of a segment that is not active, rebuilt if missing or damaged (REC-2).
+
+    They are not kept in the segment. Raises: OSError, CorruptionError.
+    """
+    try:
+        offset_index, time_index = segment.load_indexes()
+    except FileNotFoundError:
+        return rebuild_indexes(segment, interval_bytes)
+    is_damaged = offset_index.trim(segment.size_bytes) or time_index.trim()
+    if is_damaged or (time_index.count and time_index.count > offset_index.count + 1):
+        return rebuild_indexes(segment, interval_bytes)
+    return offset_index, time_index
+
+
+def rebuild_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex, TimeIndex]:
+    """Write both index files of a closed segment anew. Raises: OSError, CorruptionError."""
+    scratch = Segment(
+        segment.disk, segment.directory, segment.base_offset, created_ms=segment.created_ms
+    )
+    scratch.name_suffix = segment.name_suffix
+    start_empty(scratch)
+    for _, header, _ in scan_batches(segment.log_path, segment.file, 0, segment.size_bytes):
+        scratch.note_batch(header.last_offset, header[8], header.size_bytes, interval_bytes)
+    scratch.append_final_entry()
+    assert scratch.offset_index is not None
+    assert scratch.time_index is not None
+    write_index(segment.disk, scratch.offset_index.path, *scratch.offset_index.pending())
+    write_index(segment.disk, scratch.time_index.path, *scratch.time_index.pending())
+    scratch.offset_index.written_bytes = len(scratch.offset_index.entries)
+    scratch.time_index.written_bytes = len(scratch.time_index.entries)
+    return scratch.offset_index, scratch.time_index
+
+
+def start_empty(segment: Segment) -> None:
+    """Give the segment empty indexes in memory and counters to match."""
+    base_offset = segment.base_offset
+    segment.offset_index = OffsetIndex(segment.path(INDEX_SUFFIX), base_offset)
+    segment.time_index = TimeIndex(segment.path(TIME_INDEX_SUFFIX), base_offset)
+    segment.size_bytes = segment.bytes_since_entry = 0
+    segment.first_timestamp = None
+    segment.largest_timestamp, segment.largest_timestamp_offset = NO_TIMESTAMP, base_offset
+
+
+def resume(segment: Segment, end: int, *, below: int | None = None) -> int:
+    """Set the counters to the batches up to byte `end`; returns the next offset.
+
+    Uses the indexes in memory, whose entries must all be right, and reads only behind the last
+    entry. `below` stops before the batch that reaches up to that offset; `size_bytes` says where.
+    Raises: OSError, CorruptionError.
+    """
+    assert segment.offset_index is not None
+    assert segment.time_index is not None
+    segment.largest_timestamp, segment.largest_timestamp_offset = segment.time_index.last()
+    position = segment.offset_index.last()[1]
+    segment.size_bytes, segment.bytes_since_entry = position, 0
+    next_offset = segment.base_offset
+    for at, header, _ in scan_batches(segment.log_path, segment.file, position, end):
+        if below is not None and header.last_offset >= below:
+            break
+        next_offset = header.last_offset + 1
+        if header.max_timestamp > segment.largest_timestamp:
+            segment.largest_timestamp = header.max_timestamp
+            segment.largest_timestamp_offset = header.last_offset
+        segment.size_bytes = at + header.size_bytes
+    segment.bytes_since_entry = segment.size_bytes - position
+    load_first_timestamp(segment)
+    return next_offset
+
+
+def load_first_timestamp(segment: Segment) -> None:
+    """Read the first batch's timestamp, from which rolling by time is measured (SEG-1)."""
+    segment.first_timestamp = None
+    if segment.size_bytes:
+        for _, header, _ in scan_batches(segment.log_path, segment.file, 0, segment.size_bytes):
+            segment.first_timestamp = header.max_timestamp
+            break
+
+
+def prepare_scan(segment: Segment, from_offset: int) -> tuple[int, int]:
+    """Prepare indexes and counters for a scan; returns the position and the offset of its start.
+
+    That is the batch of the last index entry below `from_offset`, which may lie far below it if
+    the index was not written up to there: behind it the indexes are made anew. Raises: OSError.
+    """
+    file_bytes = segment.file.size()
+    start_empty(segment)
+    try:
+        offset_index, time_index = segment.load_indexes()
+    except FileNotFoundError:
+        return 0, segment.base_offset
+    is_damaged = offset_index.trim(file_bytes) | time_index.trim()
+    offset_index.truncate_to(from_offset)
+    if is_damaged or not offset_index.count:
+        return 0, segment.base_offset
+    last_offset, position = offset_index.last()
+    try:
+        header = read_header(segment.file.read(HEADER_BYTES, position))
+    except ParseError:
+        return 0, segment.base_offset
+    if header.last_offset != last_offset:
+        return 0, segment.base_offset
+    # The entry's own batch is scanned again; it was the first to count towards the next entry.
+    time_index.truncate_to(last_offset + 1)
+    segment.offset_index, segment.time_index = offset_index, time_index
+    segment.size_bytes = position
+    segment.largest_timestamp, segment.largest_timestamp_offset = time_index.last()
+    return position, header.base_offset
+
+
+def recover_segment(
+    segment: Segment,
+    start: tuple[int, int],
+    interval_bytes: int,
+    state: ProducerState,
+    epochs: LeaderEpochs,
+) -> ScanResult:
+    """Check every batch from `start` on, and cut the file at the first bad byte (REC-1).
+
+    `start` is what `prepare_scan` gave; `state` has applied all batches before it.
+    Raises: OSError.
+    """
+    position, next_offset = start
+    file_bytes = segment.file.size()
+    cut_reason: str | None = None
+    aborted_index = segment.open_transaction_index()
+    aborted_index.truncate_to(next_offset)
+    try:
+        for at, header, batch in scan_batches(segment.log_path, segment.file, position, file_bytes):
+            _check(segment, at, header, batch, next_offset)
+            aborted = apply_batch(state, header, batch)
+            if aborted is not None:
+                aborted_index.append(aborted)
+            epochs.assign(header[2], header[0])
+            segment.note_batch(header.last_offset, header[8], len(batch), interval_bytes)
+            next_offset = header.last_offset + 1
+    except (CorruptionError, ParseError) as error:
+        cut_reason = str(error)
+    if segment.size_bytes < file_bytes:
+        cut_reason = cut_reason or f"{segment.log_path} ends within a batch"
+        segment.file.truncate(segment.size_bytes)
+    load_first_timestamp(segment)
+    return ScanResult(next_offset, cut_reason)
+
+
+def _check(
+    segment: Segment, position: int, header: BatchHeader, batch: memoryview, next_offset: int
+) -> None:
+    """Raise CorruptionError unless the batch is whole and in its place."""
+    reason = None
+    if not check_crc(batch, 0, header):
+        reason = "wrong CRC"
+    elif header[0] < next_offset or header[6] < 0:
+        reason = f"offsets {header[0]} to {header.last_offset} after {next_offset}"
+    elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+        reason = f"offset {header.last_offset} is too far above the segment's base"
+    if reason is not None:
+        raise CorruptionError(segment.log_path, position, reason)
