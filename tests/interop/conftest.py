@@ -1,0 +1,72 @@
+"""The brokers that the interop tests run against.
+
+`broker` is Barnabas; with `BARNABAS_INTEROP_BROKER=apache` it is Apache Kafka, the oracle against
+which the suites themselves are checked. Each test module gets a fresh broker.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_process import BarnabasProcess
+
+AnyBroker = ApacheKafka | BarnabasProcess
+
+# Room for what the suites do: auto-created topics of four partitions, offsets spread over few.
+PROPERTIES = {
+    "num.partitions": "4",
+    "auto.create.topics.enable": "true",
+    "offsets.topic.num.partitions": "10",
+}
+
+
+def start_broker(kind: str, directory: Path, properties: dict[str, str]) -> AnyBroker:
+    """A running broker of that kind."""
+    broker: AnyBroker
+    if kind == "apache":
+        broker = ApacheKafka(directory, properties=properties)
+    elif kind == "barnabas":
+        broker = BarnabasProcess(directory, properties=properties)
+    else:
+        raise ValueError(f"BARNABAS_INTEROP_BROKER is {kind!r}, not barnabas or apache")
+    broker.start()
+    return broker
+
+
+@pytest.fixture(scope="session")
+def broker_kind() -> str:
+    return os.environ.get("BARNABAS_INTEROP_BROKER", "barnabas")
+
+
+@pytest.fixture(scope="module")
+def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
+    """One broker for the tests of a module; it must end cleanly."""
+    running = start_broker(broker_kind, tmp_path_factory.mktemp(broker_kind), PROPERTIES)
+    yield running
+    assert running.process is not None
+    assert running.process.is_running(), f"the broker died:\n{running.process.log_tail()}"
+    code = running.stop()
+    assert code == (0 if broker_kind == "barnabas" else 143), running.process.log_tail()
+
+
+@pytest.fixture
+def start(
+    tmp_path: Path,
+) -> Iterator[Callable[..., AnyBroker]]:
+    """Starts more brokers for one test; what is left running is stopped."""
+    started: list[AnyBroker] = []
+
+    def start_one(kind: str, name: str = "", **properties: str) -> AnyBroker:
+        directory = tmp_path / (name or kind)
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        running = start_broker(kind, directory, {**PROPERTIES, **named})
+        started.append(running)
+        return running
+
+    yield start_one
+    for running in started:
+        if running.process is not None and running.process.is_running():
+            running.stop()
