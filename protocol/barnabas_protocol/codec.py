@@ -27,8 +27,6 @@ MessageT = TypeVar("MessageT", bound=Message)
 # What compiled readers raise besides ParseError when the input is cut short or malformed.
 _MALFORMED: Final = (IndexError, struct.error, UnicodeDecodeError, OverflowError)
 
-_readers: dict[tuple[MessageType, int], Reader] = {}
-_writers: dict[tuple[MessageType, int], Writer] = {}
 _request_classes: dict[int, MessageType] = {}
 _response_classes: dict[int, MessageType] = {}
 
@@ -57,13 +55,13 @@ def _check_version(kind: MessageType, version: int) -> None:
 
 def _reader(kind: MessageType, version: int) -> Reader:
     _check_version(kind, version)
-    reader = _readers[kind, version] = compile_reader(kind, version)
+    reader = kind.__readers__[version] = compile_reader(kind, version)
     return reader
 
 
 def _writer(kind: MessageType, version: int) -> Writer:
     _check_version(kind, version)
-    writer = _writers[kind, version] = compile_writer(kind, version)
+    writer = kind.__writers__[version] = compile_writer(kind, version)
     return writer
 
 
@@ -75,7 +73,7 @@ def decode(
     Fields of bytes and record batches are slices of the buffer, not copies.
     Raises: ParseError if the bytes are malformed or the version is unknown.
     """
-    read = _readers.get((kind, version)) or _reader(kind, version)
+    read = kind.__readers__.get(version) or _reader(kind, version)
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     try:
         message, end = read(view, position)
@@ -89,7 +87,7 @@ def decode(
 def encode_into(message: Message, version: int, out: bytearray) -> None:
     """Append a message to the bytes already there."""
     kind = type(message)
-    write = _writers.get((kind, version)) or _writer(kind, version)
+    write = kind.__writers__.get(version) or _writer(kind, version)
     write(message, out, None)
 
 
@@ -198,7 +196,7 @@ def encode_response_parts(
     Record batches are among them as they were given (a buffer, or a list of buffers), not copied.
     """
     kind = type(message)
-    write = _writers.get((kind, version)) or _writer(kind, version)
+    write = kind.__writers__.get(version) or _writer(kind, version)
     parts: list[Buffer] = []
     parts.append(write(message, bytearray(_response_header(key, version, correlation_id)), parts))
     return parts

@@ -66,6 +66,9 @@ class MessageType(type):
     __fields__: tuple[Field, ...]
     __versions__: tuple[int, int] | None
     __flexible__: int
+    # By version, filled by the codec; kept here because this look-up is on the hot path.
+    __readers__: dict[int, Any]
+    __writers__: dict[int, Any]
 
     def __new__(
         cls,
@@ -87,6 +90,8 @@ class MessageType(type):
         namespace["__fields__"] = tuple(fields)
         namespace["__versions__"] = versions
         namespace["__flexible__"] = flexible
+        namespace["__readers__"] = {}
+        namespace["__writers__"] = {}
         return super().__new__(cls, name, bases, namespace)
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: object):
@@ -97,6 +102,8 @@ class Message(metaclass=MessageType):
     """The root of all messages and of the structs inside them."""
 
     __fields__: ClassVar[tuple[Field, ...]]
+    __readers__: ClassVar[dict[int, Any]]
+    __writers__: ClassVar[dict[int, Any]]
 
     def __init__(self, **values: object) -> None:
         compile_constructor(type(self))
