@@ -1,0 +1,157 @@
+"""The load: Kafka's own performance tools and three small Java clients, all on kafka-clients 4.1.1.
+
+Each call runs one client process to its end and returns what it measured, together with the CPU
+time that the broker spent meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.trial import Broker, process_of
+from tests.support.apache_kafka import kafka_jars, write_log4j
+from tests.support.java_tools import compile_java
+
+_SOURCES = Path(__file__).parent / "java"
+_TIMEOUT_SECONDS = 600.0
+_JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+_PRODUCED = re.compile(
+    r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency, "
+    r"([\d.]+) ms max latency, (\d+) ms 50th, (\d+) ms 95th, (\d+) ms 99th"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """One client run: how fast it went and what it cost the broker."""
+
+    records_per_second: float
+    mebibytes_per_second: float
+    broker_cpu_seconds: float
+    p99_ms: float = 0.0
+
+
+def create_topic(broker: Broker, topic: str, *configs: str, partition_count: int = 1) -> None:
+    """One topic, with `key=value` configs."""
+    create_topics(broker, topic, 1, partition_count, *configs)
+
+
+def create_topics(
+    broker: Broker, prefix: str, count: int, partition_count: int, *configs: str
+) -> dict[str, float]:
+    """Topics by one CreateTopics call; milliseconds until created and until all have leaders."""
+    arguments = [broker.bootstrap, prefix, str(count), str(partition_count), *configs]
+    output, _ = _run_own(broker, "CreateTopics", arguments)
+    return output
+
+
+def produce(
+    broker: Broker, topic: str, record_count: int, record_bytes: int, *properties: str
+) -> Load:
+    """Kafka's ProducerPerformance as fast as it goes."""
+    arguments = [
+        *("--topic", topic),
+        *("--num-records", str(record_count)),
+        *("--record-size", str(record_bytes)),
+        *("--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={broker.bootstrap}", *properties),
+    ]
+    main = "org.apache.kafka.tools.ProducerPerformance"
+    output, cpu_seconds = _run(broker, [kafka_jars()], main, arguments)
+    found = _PRODUCED.findall(output)
+    if not found or int(found[-1][0]) != record_count:
+        raise RuntimeError(f"ProducerPerformance did not send {record_count}:\n{output[-3000:]}")
+    return Load(
+        records_per_second=float(found[-1][1]),
+        mebibytes_per_second=float(found[-1][2]),
+        broker_cpu_seconds=cpu_seconds,
+        p99_ms=float(found[-1][7]),
+    )
+
+
+def consume(broker: Broker, topic: str, record_count: int) -> Load:
+    """Kafka's ConsumerPerformance from the start of the topic; the rate is that of fetching."""
+    arguments = [
+        *("--bootstrap-server", broker.bootstrap),
+        *("--topic", topic),
+        *("--messages", str(record_count)),
+        *("--timeout", "60000"),
+    ]
+    main = "org.apache.kafka.tools.ConsumerPerformance"
+    output, cpu_seconds = _run(broker, [kafka_jars()], main, arguments)
+    rows = [line.split(", ") for line in output.splitlines() if line.count(", ") == 9]
+    if len(rows) < 2 or int(rows[-1][4]) < record_count:
+        raise RuntimeError(f"ConsumerPerformance did not get {record_count}:\n{output[-3000:]}")
+    values = dict(zip(rows[0], rows[-1], strict=True))
+    return Load(
+        records_per_second=float(values["fetch.nMsg.sec"]),
+        mebibytes_per_second=float(values["fetch.MB.sec"]),
+        broker_cpu_seconds=cpu_seconds,
+    )
+
+
+def produce_paced(
+    broker: Broker, topic: str, record_count: int, per_second: int, acks: str
+) -> tuple[dict[str, float], float]:
+    """One record per request at an even pace; latencies in microseconds, CPU of the broker."""
+    warm_up = min(record_count, per_second * 4)
+    arguments = [broker.bootstrap, topic, str(record_count), "100", str(per_second), acks]
+    return _run_own(broker, "PacedProducer", [*arguments, str(warm_up)])
+
+
+def ping_pong(
+    broker: Broker, topic: str, round_count: int, acks: str
+) -> tuple[dict[str, float], float]:
+    """One record there and back, again and again; microseconds, CPU of the broker."""
+    arguments = [broker.bootstrap, topic, str(round_count), "100", acks]
+    return _run_own(broker, "PingPong", [*arguments, str(round_count // 4)])
+
+
+def _run_own(
+    broker: Broker, main_class: str, arguments: Sequence[str]
+) -> tuple[dict[str, float], float]:
+    """One of the clients in `java/`; its last line is JSON."""
+    jars = kafka_jars()
+    classes = compile_java("benchmarks", sorted(_SOURCES.glob("*.java")), jars)
+    output, cpu_seconds = _run(broker, [jars, classes], main_class, arguments)
+    result: dict[str, float] = json.loads(output.strip().splitlines()[-1])
+    return result, cpu_seconds
+
+
+def _run(
+    broker: Broker, class_path: Sequence[Path], main_class: str, arguments: Sequence[str]
+) -> tuple[str, float]:
+    """Output of the client, and the CPU of the broker from the line "measuring" (or the start)."""
+    log4j = write_log4j(broker.directory, "ERROR")
+    path = os.pathsep.join(f"{p}/*" if any(p.glob("*.jar")) else str(p) for p in class_path)
+    command = [
+        *("java", *_JVM, f"-Dlog4j2.configurationFile={log4j}"),
+        *("-cp", path, main_class, *arguments),
+    ]
+    lines: list[str] = []
+    cpu_before = process_of(broker).cpu_seconds()
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    ) as client:  # fmt: skip
+        assert client.stdout is not None
+        try:
+            for line in client.stdout:
+                if line.strip() == "measuring":
+                    cpu_before = process_of(broker).cpu_seconds()
+                lines.append(line)
+            client.wait(_TIMEOUT_SECONDS)
+        except BaseException:
+            client.kill()
+            raise
+    cpu_seconds = process_of(broker).cpu_seconds() - cpu_before
+    output = "".join(lines)
+    if client.returncode != 0:
+        raise RuntimeError(f"{main_class} ended with {client.returncode}:\n{output[-3000:]}")
+    return output, cpu_seconds

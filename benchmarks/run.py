@@ -1,0 +1,83 @@
+"""`python -m benchmarks.run`: measures Apache Kafka and Barnabas in turn and prints the ratios."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from benchmarks.report import Report
+from benchmarks.scenario import Scenario
+from benchmarks.scenarios import ALL
+from benchmarks.trial import KINDS, Trial
+from tests.support.apache_kafka import DEFAULT_VERSION
+
+# The largest scenario writes 5 GiB; it is removed before the next one begins.
+_FREE_BYTES_MIN = 8 << 30
+
+
+def main() -> int:
+    """Runs the chosen scenarios; the exit code says whether all of them could be measured."""
+    arguments = _parse()
+    names = {scenario.name for scenario in ALL}
+    if unknown := set(arguments.scenario) - names:
+        print(f"unknown: {', '.join(sorted(unknown))}; there are: {', '.join(sorted(names))}")
+        return 2
+    chosen = [s for s in ALL if not arguments.scenario or s.name in arguments.scenario]
+    report = Report("quick" if arguments.quick else "latest")
+    failures = 0
+    root = Path(tempfile.mkdtemp(prefix="barnabas-bench-", dir=arguments.directory))
+    try:
+        if shutil.disk_usage(root).free < _FREE_BYTES_MIN:
+            print(f"{root} has less than {_FREE_BYTES_MIN >> 30} GiB free; choose --directory")
+            return 2
+        for scenario in chosen:
+            for kind in [arguments.only] if arguments.only else KINDS:
+                trial = Trial(
+                    kind, root / kind, is_quick=arguments.quick, repeat_count=arguments.repeat
+                )
+                failures += not _measure(scenario, trial, report)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    print()
+    print(report.table(chosen))
+    path = report.write_markdown(ALL, f"Apache Kafka {DEFAULT_VERSION}")
+    print(f"\nAll results: {path} and {report.path.name} beside it.")
+    return 1 if failures else 0
+
+
+def _measure(scenario: Scenario, trial: Trial, report: Report) -> bool:
+    """One scenario against one broker; a failure is told and does not end the others."""
+    print(f"{scenario.name}: {trial.kind} ...", end=" ", flush=True)
+    try:
+        figures = scenario.measure(trial)
+    except Exception:
+        print("failed")
+        traceback.print_exc()
+        return False
+    finally:
+        shutil.rmtree(trial.directory, ignore_errors=True)
+    now = datetime.datetime.now(tz=datetime.UTC)
+    report.add(scenario, trial.kind, figures, now.strftime("%Y-%m-%d %H:%M UTC"))
+    print(", ".join(f"{name} {value:,.4g}" for name, value in figures.items()))
+    return True
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("scenario", nargs="*", help="names; all when none is given")
+    parser.add_argument("--quick", action="store_true", help="small sizes: does it work at all?")
+    parser.add_argument(
+        "--only", choices=KINDS, help="measure one broker, keep the other's figures"
+    )
+    parser.add_argument("--repeat", type=int, default=3, help="measured runs, the median counts")
+    parser.add_argument("--directory", help="where brokers keep their data meanwhile")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

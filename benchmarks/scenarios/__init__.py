@@ -1,0 +1,24 @@
+"""One module per question; `ALL` lists their scenarios in the order of running."""
+
+from benchmarks.scenario import Scenario
+from benchmarks.scenarios import (
+    consume,
+    create_topics,
+    memory,
+    paced,
+    ping_pong,
+    produce,
+    restart,
+    start,
+)
+
+ALL: list[Scenario] = [
+    *start.SCENARIOS,
+    *produce.SCENARIOS,
+    *consume.SCENARIOS,
+    *paced.SCENARIOS,
+    *ping_pong.SCENARIOS,
+    *create_topics.SCENARIOS,
+    *memory.SCENARIOS,
+    *restart.SCENARIOS,
+]
