@@ -66,7 +66,7 @@ class FetchSnapshotResponsePartitionSnapshot(Message):
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, tag=0)
     size: int = int64()
     position: int = int64()
-    unaligned_records: Buffer | list[Buffer] | None = records()
+    unaligned_records: Buffer | list[Buffer] = records(default=b"")
 
 
 class FetchSnapshotResponseTopicSnapshot(Message):

@@ -87,7 +87,7 @@ class PartitionData(Message):
     acknowledge_error_code: int = int16()
     acknowledge_error_message: str | None = string(nullable=0, default=None)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch)
-    records: Buffer | list[Buffer] | None = records()
+    records: Buffer | list[Buffer] = records(default=b"")
     acquired_records: list[AcquiredRecords] = array(AcquiredRecords)
 
 
