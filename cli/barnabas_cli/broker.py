@@ -16,7 +16,9 @@ import click
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A Java properties file with Kafka's names.",
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
+)
 def command(config_path: Path, settings: tuple[str, ...]) -> None:
     """Run one broker with a properties file."""
     from barnabas_broker.config.parse import parse_properties
@@ -40,7 +42,10 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
 
 
 def run(properties: dict[str, str], greeting: str | None) -> None:
-    """Run a broker until it is told to stop; the process exits 0 after a clean stop, 1 otherwise."""
+    """Run a broker until it is told to stop.
+
+    The process exits 0 after a clean stop, 1 otherwise.
+    """
     from barnabas_broker.__main__ import run_broker
 
     logging.basicConfig(

@@ -35,7 +35,9 @@ Try next, in another terminal:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the data is kept.",
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
+)
 def command(
     brokers: int, port: int, admin_port: int | None, data: Path, settings: tuple[str, ...]
 ) -> None:

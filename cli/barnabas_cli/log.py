@@ -31,5 +31,7 @@ def import_directories(directories: tuple[Path, ...], data: Path) -> None:
     """
     from barnabas_cli.log_import import import_partitions
 
-    for line in import_partitions([directory.resolve() for directory in directories], data.resolve()):
+    for line in import_partitions(
+        [directory.resolve() for directory in directories], data.resolve()
+    ):
         click.echo(line)

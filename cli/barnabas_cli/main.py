@@ -1,4 +1,7 @@
-"""The `barnabas` command: one module per noun, imported when it is used, so that the others cost nothing."""
+"""The `barnabas` command.
+
+One module per noun, imported when it is used, so that the others cost nothing.
+"""
 
 import importlib
 from typing import Any

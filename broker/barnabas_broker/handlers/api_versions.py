@@ -1,20 +1,21 @@
-"""ApiVersions (18), versions 0 to 4: what this broker serves. Must work before anything else on a connection (KIP-511).
+"""ApiVersions (18), versions 0 to 4: what this broker serves.
+
+Must work before anything else on a connection (KIP-511).
 
 v3: the client's software name and version. v4: features whose minimum is 0 may be listed.
 """
 
 import re
 
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.table import VERSIONS
+from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
-
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.table import VERSIONS
-from barnabas_broker.network.session import Exchange
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

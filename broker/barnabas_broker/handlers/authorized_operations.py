@@ -1,4 +1,7 @@
-"""Which operations a caller may do, as the bit field of KIP-430. With no authorizer everybody may do everything that applies."""
+"""Which operations a caller may do, as the bit field of KIP-430.
+
+With no authorizer everybody may do everything that applies.
+"""
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12

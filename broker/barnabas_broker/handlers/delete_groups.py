@@ -1,11 +1,14 @@
 """DeleteGroups (42), versions 0 to 2: delete empty groups and their offsets. Source: OFS-10."""
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse, DeletableGroupResult
-
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 
 
 async def handle(

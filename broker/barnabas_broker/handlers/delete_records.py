@@ -1,8 +1,12 @@
 """DeleteRecords (21), versions 0 to 2: raise the log start offset. Source: SEG-13.
 
-With one replica the low watermark is the leader's own log start offset, so there is nothing to wait for.
+With one replica the low watermark is the leader's own log start offset, so there is nothing to wait
+for.
 """
 
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.delete_records import (
@@ -12,10 +16,6 @@ from barnabas_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
 
 HIGH_WATERMARK = -1
 
@@ -70,8 +70,7 @@ def failed(request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsRes
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _failed(partition.partition_index, error.code)
-                    for partition in topic.partitions
+                    _failed(partition.partition_index, error.code) for partition in topic.partitions
                 ],
             )
             for topic in request.topics

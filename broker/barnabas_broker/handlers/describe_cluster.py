@@ -1,15 +1,17 @@
-"""DescribeCluster (60), versions 0 to 2: the brokers and who the controller is. v1: endpoint type. v2: fenced brokers on request."""
+"""DescribeCluster (60), versions 0 to 2: the brokers and who the controller is.
 
+V1: endpoint type. v2: fenced brokers on request.
+"""
+
+from barnabas_broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-
-from barnabas_broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
 
 BROKERS = 1
 

@@ -1,11 +1,17 @@
-"""DescribeGroups (15), versions 0 to 6: state and members of groups. v6: an unknown group is an error (69). Source: GRP-21."""
+"""DescribeGroups (15), versions 0 to 6: state and members of groups.
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup
+V6: an unknown group is an error (69). Source: GRP-21.
+"""
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 
 async def handle(

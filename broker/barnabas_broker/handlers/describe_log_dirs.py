@@ -1,10 +1,14 @@
 """DescribeLogDirs (35), versions 0 to 5: the log directories, what is in them and how large it is.
 
-v3: an error of the whole response. v4: total and usable bytes of the volume. v5: cordoned directories.
+v3: an error of the whole response. v4: total and usable bytes of the volume. v5: cordoned
+directories.
 """
 
 from collections import defaultdict
 
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -13,10 +17,6 @@ from barnabas_protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.network.session import Exchange
 
 
 def handle(
@@ -27,9 +27,7 @@ def handle(
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        results=[
-            _describe(services, directory, wanted) for directory in services.logs.directories
-        ]
+        results=[_describe(services, directory, wanted) for directory in services.logs.directories]
     )
 
 

@@ -1,22 +1,22 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
-Topics come in the order of their names, partitions by their number; the cursor names the first partition of the next page.
+Topics come in the order of their names, partitions by their number; the cursor names the first
+partition of the next page.
 """
-
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsCursor,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-)
 
 from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import PartitionImage, TopicImage
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
 
 
 def handle(
@@ -32,9 +32,7 @@ def handle(
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
             first_partition = request.cursor.partition_index
-    left = min(
-        request.response_partition_limit, services.config.max_request_partition_size_limit
-    )
+    left = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if left <= 0:
@@ -58,8 +56,8 @@ def handle(
     return response
 
 
-def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsCursor:
-    return DescribeTopicPartitionsCursor(topic_name=topic, partition_index=partition)
+def _cursor(topic: str, partition: int) -> Cursor:
+    return Cursor(topic_name=topic, partition_index=partition)
 
 
 def _topic(topic: TopicImage, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:

@@ -1,8 +1,9 @@
 """From a frame to its handler and back to bytes.
 
-Reads the header, finds the handler, turns what it raises into an error response of that API. Handlers come in three shapes: a plain
-function that returns the response; a plain function that returns None and replies by itself later; a coroutine, during which the
-connection's next requests wait (NET-7). Source: NET-10, NET-11, NET-16 of the behaviour list.
+Reads the header, finds the handler, turns what it raises into an error response of that API.
+Handlers come in three shapes: a plain function that returns the response; a plain function that
+returns None and replies by itself later; a coroutine, during which the connection's next requests
+wait (NET-7). Source: NET-10, NET-11, NET-16 of the behaviour list.
 """
 
 import importlib
@@ -11,13 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas_protocol import codec
-from barnabas_protocol.api import ApiKey
-from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
-
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import HANDLERS, VERSIONS
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,10 @@ Failed = Callable[[Any, KafkaError], Any]
 
 
 class UnservedRequestError(Exception):
-    """A key or version that is not served: the connection is closed, as nothing after it can be parsed."""
+    """A key or version that is not served.
+
+    The connection is closed, as nothing after it can be parsed.
+    """
 
 
 class Api:
@@ -134,11 +137,16 @@ class Dispatcher:
             exchange.session.release()
 
     def _failed(self, api: Api, request: Any, error: Exception) -> Any:
-        """The error response of an API. Unmapped errors are ours: they are logged with their stack."""
+        """The error response of an API.
+
+        Unmapped errors are ours: they are logged with their stack.
+        """
         api.errors_count += 1
         if not isinstance(error, KafkaError):
             logger.error("%s failed", api.key.name, exc_info=error)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why")
+            error = KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why"
+            )
         if api.failed is None:
             raise error
         return api.failed(request, error)
@@ -158,15 +166,16 @@ class Dispatcher:
 
 
 def _unsupported_api_versions() -> Any:
-    """KIP-511: a version 0 body that names just our range of ApiVersions, which every client can read."""
+    """KIP-511.
+
+    A version 0 body that names just our range of ApiVersions, which every client can read.
+    """
     from barnabas_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
     minimum, maximum = VERSIONS[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[
-            ApiVersion(
-                api_key=ApiKey.API_VERSIONS, min_version=minimum, max_version=maximum
-            )
+            ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=minimum, max_version=maximum)
         ],
     )

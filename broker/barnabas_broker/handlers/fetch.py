@@ -1,18 +1,19 @@
-"""Fetch (1), versions 4 to 17: whole record batches from some partitions, at once or when there is enough.
+"""Fetch (1), versions 4 to 17.
 
-v7: sessions. v9: the client's leader epoch. v12: flexible, last fetched epoch, cluster id. v13: topic ids. v15: replica state in a
-tag. Source: KIP-74, KIP-227, KIP-516.
+Whole record batches from some partitions, at once or when there is enough.
+
+v7: sessions. v9: the client's leader epoch. v12: flexible, last fetched epoch, cluster id. v13:
+topic ids. v15: replica state in a tag. Source: KIP-74, KIP-227, KIP-516.
 """
-
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import ZERO_UUID, TopicPartition
-from barnabas_protocol.messages.fetch import FetchRequest, FetchResponse
 
 from barnabas_broker.handlers.fetch_response import IDS_SINCE, encode_fetch_response
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.fetch_session import FetchContext, FetchPartition, SessionKey
 from barnabas_broker.replication.fetching import FetchParameters, PartitionData
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.messages.fetch import FetchRequest, FetchResponse
 
 READ_COMMITTED = 1
 SESSIONS_SINCE = 7
@@ -58,7 +59,7 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
 
     fetching = services.replicas.fetch(context.partitions, parameters, done)
     if not fetching.is_completed:
-        exchange.session.on_closed(fetching.cancel)
+        exchange.on_closed(fetching.cancel)
 
 
 def _asked(
@@ -93,7 +94,10 @@ def _asked(
 
 
 def _name_again(services: Services, context: FetchContext) -> None:
-    """Look up the ids that were unknown when the session first named them: the topic may exist by now."""
+    """Look up the ids that were unknown when the session first named them.
+
+    The topic may exist by now.
+    """
     by_id = services.image.topics.by_id
     for partition in context.partitions:
         if not partition.topic_partition.topic:
@@ -105,7 +109,10 @@ def _name_again(services: Services, context: FetchContext) -> None:
 
 
 def _to_tell(context: FetchContext, results: list[PartitionData]) -> list[PartitionData]:
-    """What of the results goes into the response: in a session, only what is new to the client (REQ-9)."""
+    """What of the results goes into the response.
+
+    In a session, only what is new to the client (REQ-9).
+    """
     session = context.session
     if session is None:
         return results

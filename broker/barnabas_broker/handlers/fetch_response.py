@@ -1,18 +1,17 @@
 """Fetch responses, versions 4 to 17, written by hand so that record bytes are never copied.
 
-The generated writers would join the records into the response; here they stay the buffers that the log gave. Layout: Kafka's
-FetchResponse schema; a test compares it with the generated writer for every version.
-Fields by version: v4 last stable offset and aborted transactions, v5 log start offset, v7 error and session id, v11 preferred read
-replica, v12 flexible, v13 topic ids.
+The generated writers would join the records into the response; here they stay the buffers that the
+log gave. Layout: Kafka's FetchResponse schema; a test compares it with the generated writer for
+every version. Fields by version: v4 last stable offset and aborted transactions, v5 log start
+offset, v7 error and session id, v11 preferred read replica, v12 flexible, v13 topic ids.
 """
 
 from collections.abc import Sequence
 from struct import Struct
 
-from barnabas_protocol.ids import TopicPartition
-
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.replication.fetching import PartitionData
+from barnabas_protocol.ids import TopicPartition
 
 FLEXIBLE_SINCE = 12
 IDS_SINCE = 13

@@ -1,20 +1,20 @@
 """FindCoordinator (10), versions 0 to 6: which broker coordinates a group.
 
-v1: key types. v3: flexible. v4: several keys at once. Transaction and share coordinators are not served: their keys are answered
-COORDINATOR_NOT_AVAILABLE. The offsets topic is created when it is first needed (TOP-7). Source: OFS-1.
+v1: key types. v3: flexible. v4: several keys at once. Transaction and share coordinators are not
+served: their keys are answered COORDINATOR_NOT_AVAILABLE. The offsets topic is created when it is
+first needed (TOP-7). Source: OFS-1.
 """
 
+from barnabas_broker.handlers.metadata import live_brokers
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
+from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-
-from barnabas_broker.handlers.metadata import live_brokers
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
-from barnabas_broker.network.session import Exchange
 
 GROUP = 0
 TRANSACTION = 1
@@ -72,7 +72,5 @@ def failed(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinato
         error_message=error.message,
         node_id=-1,
         port=-1,
-        coordinators=[
-            _absent(key, error.code, error.message) for key in request.coordinator_keys
-        ],
+        coordinators=[_absent(key, error.code, error.message) for key in request.coordinator_keys],
     )

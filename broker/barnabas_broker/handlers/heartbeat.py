@@ -1,11 +1,13 @@
-"""Heartbeat (12), versions 0 to 4: a member is alive, and learns of a rebalance. Source: GRP-14 to GRP-16."""
+"""Heartbeat (12), versions 0 to 4: a member is alive, and learns of a rebalance.
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+Source: GRP-14 to GRP-16.
+"""
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 async def handle(

@@ -1,17 +1,17 @@
 """InitProducerId (22), versions 0 to 5: an id for an idempotent producer.
 
-Any broker serves it for a null transactional id; ids come in blocks from the controller and are never given twice (TXN-8). With a
-transactional id the answer is COORDINATOR_NOT_AVAILABLE: transactions are not served. v3: the producer's current id and epoch (KIP-360).
+Any broker serves it for a null transactional id; ids come in blocks from the controller and are
+never given twice (TXN-8). With a transactional id the answer is COORDINATOR_NOT_AVAILABLE:
+transactions are not served. v3: the producer's current id and epoch (KIP-360).
 """
 
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
 
 
 async def handle(

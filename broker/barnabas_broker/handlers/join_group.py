@@ -1,13 +1,14 @@
 """JoinGroup (11), versions 0 to 9: become or stay a member of a classic group.
 
-v4: a new member gets its id first (79). v5: static members. v9: SkipAssignment. Source: GRP-2 to GRP-9."""
-
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+v4: a new member gets its id first (79). v5: static members. v9: SkipAssignment. Source: GRP-2 to
+GRP-9.
+"""
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 
 async def handle(

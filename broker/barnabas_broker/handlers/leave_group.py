@@ -1,11 +1,10 @@
 """LeaveGroup (13), versions 0 to 5: members leave. v3: several at once. Source: GRP-17."""
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
 async def handle(

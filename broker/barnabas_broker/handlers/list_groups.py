@@ -1,11 +1,13 @@
-"""ListGroups (16), versions 0 to 5: the groups of this broker. v4: state filter. v5: type filter. Source: GRP-21."""
+"""ListGroups (16), versions 0 to 5: the groups of this broker.
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+V4: state filter. v5: type filter. Source: GRP-21.
+"""
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 async def handle(

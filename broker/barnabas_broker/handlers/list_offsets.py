@@ -1,9 +1,13 @@
 """ListOffsets (2), versions 1 to 11: offsets by timestamp or by name.
 
-v2: isolation level. v4: leader epochs. v7: max timestamp (−3). v8: earliest local (−4). v9: last tiered (−5). v10: time-out.
-v11: earliest pending upload (−6). Without tiered storage −4 is the log start offset, −5 and −6 are unknown (−1). Source: REQ-11.
+v2: isolation level. v4: leader epochs. v7: max timestamp (-3). v8: earliest local (-4). v9: last
+tiered (-5). v10: time-out. v11: earliest pending upload (-6). Without tiered storage -4 is the log
+start offset, -5 and -6 are unknown (-1). Source: REQ-11.
 """
 
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.list_offsets import (
@@ -13,10 +17,6 @@ from barnabas_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.partition import Partition
 
 LATEST = -1
 EARLIEST = -2

@@ -1,9 +1,19 @@
 """Metadata (3), versions 0 to 13: brokers, topics, who leads which partition.
 
-v1: null means all topics, before that an empty list did. v4: the client says whether missing topics may be created. v7: leader epochs.
-v8 to v10: authorized operations. v10: topic ids. v12: look-up by id. v13: an error of the whole response. Source: KIP-516, TOP-6.
+v1: null means all topics, before that an empty list did. v4: the client says whether missing topics
+may be created. v7: leader epochs. v8 to v10: authorized operations. v10: topic ids. v12: look-up by
+id. v13: an error of the whole response. Source: KIP-516, TOP-6.
 """
 
+from barnabas_broker.handlers.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+)
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
+from barnabas_broker.network.session import Exchange
+from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.metadata import (
@@ -15,19 +25,11 @@ from barnabas_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-from barnabas_broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
-from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
-
 NULL_SINCE = 1
 IDS_LOOKED_UP_SINCE = 12
 
 
-def handle(
-    services: Services, exchange: Exchange, request: MetadataRequest
-) -> MetadataResponse:
+def handle(services: Services, exchange: Exchange, request: MetadataRequest) -> MetadataResponse:
     """Describe the cluster and the topics asked for."""
     image, version = services.image, exchange.api_version
     brokers = [
@@ -53,9 +55,7 @@ def handle(
     )
 
 
-def live_brokers(
-    services: Services, exchange: Exchange
-) -> list[tuple[BrokerImage, str, int]]:
+def live_brokers(services: Services, exchange: Exchange) -> list[tuple[BrokerImage, str, int]]:
     """The brokers that are not fenced, with host and port of the listener that the client uses."""
     found = []
     for broker in services.image.brokers.values():
@@ -108,9 +108,7 @@ def describe_topic(topic: TopicImage, with_operations: bool) -> MetadataResponse
 
 def _partition(index: int, partition: PartitionImage) -> MetadataResponsePartition:
     return MetadataResponsePartition(
-        error_code=(
-            ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE
-        ),
+        error_code=(ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE),
         partition_index=index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,

@@ -1,13 +1,19 @@
 """OffsetCommit (8), versions 2 to 9: store the offsets of a group.
 
-v5: no retention time. v6: leader epochs. v7: static members. v9: KIP-848 member epochs. Source: GRP-19, OFS-5 to OFS-7."""
-
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition
+v5: no retention time. v6: leader epochs. v7: static members. v9: KIP-848 member epochs. Source:
+GRP-19, OFS-5 to OFS-7.
+"""
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 
 
 async def handle(

@@ -1,11 +1,10 @@
 """OffsetDelete (47), versions 0: forget committed offsets of a group. Source: OFS-10."""
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 
 async def handle(

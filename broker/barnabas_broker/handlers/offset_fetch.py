@@ -1,13 +1,18 @@
 """OffsetFetch (9), versions 1 to 9: the committed offsets of groups.
 
-v2: null means all topics. v5: leader epochs. v7: require stable. v8: several groups. v9: KIP-848 member epochs. Source: OFS-11."""
-
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
+v2: null means all topics. v5: leader epochs. v7: require stable. v8: several groups. v9: KIP-848
+member epochs. Source: OFS-11.
+"""
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 
 
 async def handle(

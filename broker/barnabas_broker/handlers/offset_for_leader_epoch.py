@@ -1,5 +1,10 @@
-"""OffsetForLeaderEpoch (23), versions 2 to 4: where a leader epoch ended, so that a client can tell whether its log was cut. Source: REP-15."""
+"""OffsetForLeaderEpoch (23), versions 2 to 4.
 
+Where a leader epoch ended, so that a client can tell whether its log was cut. Source: REP-15.
+"""
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.offset_for_leader_epoch import (
@@ -9,9 +14,6 @@ from barnabas_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
 
 
 def handle(
@@ -49,9 +51,7 @@ def _undefined(partition: int, code: ErrorCode) -> EpochEndOffset:
     return EpochEndOffset(partition=partition, error_code=code, leader_epoch=-1, end_offset=-1)
 
 
-def failed(
-    request: OffsetForLeaderEpochRequest, error: KafkaError
-) -> OffsetForLeaderEpochResponse:
+def failed(request: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLeaderEpochResponse:
     """The same error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[

@@ -1,11 +1,16 @@
 """Produce (0), versions 3 to 13: append one record batch to each of some partitions.
 
-Listed from 0, or old librdkafka stops compressing; below 3 the connection is closed. v8: record errors and a message. v10: the
-current leader (KIP-951). v12: transactions v2. v13: topic ids. acks=0 has no response; an error closes the connection then (REQ-2).
+Listed from 0, or old librdkafka stops compressing; below 3 the connection is closed. v8: record
+errors and a message. v10: the current leader (KIP-951). v12: transactions v2. v13: topic ids.
+acks=0 has no response; an error closes the connection then (REQ-2).
 """
 
 from collections.abc import Iterator, Sequence
 
+from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_broker.replication.producing import ProduceResult
 from barnabas_protocol import codec
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
@@ -16,11 +21,6 @@ from barnabas_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-
-from barnabas_broker.env.disk import Buffer
-from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.producing import ProduceResult
 
 
 def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> None:
@@ -70,9 +70,7 @@ def _finish_unanswered(exchange: Exchange, results: Sequence[ProduceResult]) -> 
             return
 
 
-def _answer(
-    exchange: Exchange, request: ProduceRequest, results: Sequence[ProduceResult]
-) -> None:
+def _answer(exchange: Exchange, request: ProduceRequest, results: Sequence[ProduceResult]) -> None:
     if exchange.session.is_closed:
         return
     position = 0

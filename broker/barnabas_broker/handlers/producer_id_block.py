@@ -1,4 +1,7 @@
-"""The broker's share of producer ids: a block from the controller, given out one by one, renewed when it is used up (CTL-15)."""
+"""The broker's share of producer ids.
+
+A block from the controller, given out one by one, renewed when it is used up (CTL-15).
+"""
 
 import asyncio
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
@@ -24,6 +25,7 @@ class Services:
     """The parts of one broker."""
 
     config: BrokerConfig
+    dynamic: DynamicConfig
     clock: Clock
     random: Random
     logs: LogManager

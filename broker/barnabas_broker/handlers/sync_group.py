@@ -2,12 +2,11 @@
 
 v3: static members. v5: protocol type and name are checked. Source: GRP-10 to GRP-13."""
 
-from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 async def handle(

@@ -1,4 +1,6 @@
-"""The APIs that this broker serves: one visible list. A key is advertised if and only if it is here (NET-16).
+"""The APIs that this broker serves: one visible list.
+
+A key is advertised if and only if it is here (NET-16).
 
 Handler modules are imported when their API is first asked for, so that they cost nothing at start.
 """

@@ -1,17 +1,17 @@
 """Topics made on demand: those that a client asks Metadata for, and the coordinators' own.
 
-One request in flight per topic; the caller answers at once and the client asks again. Source: TOP-6 and TOP-7 of the behaviour list.
+One request in flight per topic; the caller answers at once and the client asks again. Source: TOP-6
+and TOP-7 of the behaviour list.
 """
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from barnabas_protocol.errors import ErrorCode, KafkaError
-
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.topics import NewTopic, validate_topic_name
+from barnabas_protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,10 @@ class TopicCreation:
         self._in_flight: set[str] = set()
 
     def ensure(self, name: str) -> ErrorCode:
-        """Start to create a topic that a client asked for; returns what to tell the client meanwhile."""
+        """Start to create a topic that a client asked for.
+
+        Returns what to tell the client meanwhile.
+        """
         try:
             validate_topic_name(name)
         except KafkaError as error:
@@ -69,9 +72,7 @@ class TopicCreation:
         try:
             (result,) = await self._controller.create_topics([topic], validate_only=False)
             if result.error is not None and result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                logger.warning(
-                    "topic %s could not be created: %s", topic.name, result.error
-                )
+                logger.warning("topic %s could not be created: %s", topic.name, result.error)
         except KafkaError as error:
             logger.warning("topic %s could not be created: %s", topic.name, error)
         finally:

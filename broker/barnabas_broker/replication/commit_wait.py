@@ -1,12 +1,12 @@
-"""What a coordinator writes with: append to a partition of this broker, and wait until it is committed.
+"""What a coordinator writes with.
 
-Source: OFS-5 and OFS-6 of the behaviour list. Not a client path: batches come from the broker itself and are not limited to one.
+Append to a partition of this broker, and wait until it is committed.
+
+Source: OFS-5 and OFS-6 of the behaviour list. Not a client path: batches come from the broker
+itself and are not limited to one.
 """
 
 import asyncio
-
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.log.partition_log import LogRead
@@ -15,6 +15,8 @@ from barnabas_broker.purgatory.purgatory import DelayedOperation
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.producing import ACKS_ALL
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
 
 
 class _Commit(DelayedOperation):
@@ -58,9 +60,7 @@ class _Commit(DelayedOperation):
 class CommittedWriter:
     """Appends that return once they are committed."""
 
-    def __init__(
-        self, replicas: ReplicaManager, turn: Turn, clock: Clock, timeout_ms: int
-    ) -> None:
+    def __init__(self, replicas: ReplicaManager, turn: Turn, clock: Clock, timeout_ms: int) -> None:
         self._replicas = replicas
         self._turn = turn
         self._clock = clock

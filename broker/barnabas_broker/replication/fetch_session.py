@@ -1,23 +1,26 @@
 """Fetch sessions: a client repeats only what changed, and is answered only what changed.
 
-Not reading, not waiting: this keeps what a session asks for and what it was last told. Pure but for the random session ids.
-Source: KIP-227, KIP-516 (topic ids). Invariants: the cache never holds more sessions than its slots; a session's epoch counts up
-from 1 and wraps to 1; a partition is answered in a session only with records, an error, or changed offsets.
+Not reading, not waiting: this keeps what a session asks for and what it was last told. Pure but for
+the random session ids.
+Source: KIP-227, KIP-516 (topic ids). Invariants: the cache never holds more sessions than its
+slots; a session's epoch counts up from 1 and wraps to 1; a partition is answered in a session only
+with records, an error, or changed offsets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from barnabas_broker.env.randomness import Random
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
-
-from barnabas_broker.env.randomness import Random
 
 INITIAL_EPOCH = 0  # asks for a new session
 FINAL_EPOCH = -1  # asks for none, and closes the named one
 NO_SESSION = 0
 _EPOCH_MAX = 2**31 - 1
-EVICTION_IDLE_MS = 120_000  # a session that was unused for this long gives way to a new one (REQ-10)
+EVICTION_IDLE_MS = (
+    120_000  # a session that was unused for this long gives way to a new one (REQ-10)
+)
 
 
 class FetchPartition:
@@ -75,7 +78,10 @@ def session_key(partition: FetchPartition) -> SessionKey:
 
 
 class FetchSession:
-    """The partitions that one client asks for again and again, in the order in which they are read next."""
+    """The partitions that one client asks for again and again.
+
+    In the order in which they are read next.
+    """
 
     __slots__ = (
         "created_ms",
@@ -160,7 +166,8 @@ class FetchSessionCache:
     ) -> FetchContext:
         """Tell which partitions a request reads.
 
-        Raises: KafkaError 70 for an unknown session, 71 for a wrong epoch, 106 for names and ids mixed.
+        Raises: KafkaError 70 for an unknown session, 71 for a wrong epoch, 106 for names and ids
+        mixed.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
@@ -214,9 +221,7 @@ class FetchSessionCache:
             if now_ms - session.last_used_ms > EVICTION_IDLE_MS:
                 yield session
         for session in sessions:
-            if is_follower and not session.is_follower:
-                yield session
-            elif (
+            if (is_follower and not session.is_follower) or (
                 session.is_follower == is_follower
                 and len(session.partitions) < partitions_count
                 and now_ms - session.created_ms > EVICTION_IDLE_MS

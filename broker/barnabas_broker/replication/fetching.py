@@ -1,19 +1,19 @@
 """One Fetch request at work: reads its partitions, and waits for more where there is too little.
 
-Not the wire format and not sessions. Source: REQ-5 to REQ-8 of the behaviour list, KIP-74 (the first batch always comes whole).
+Not the wire format and not sessions. Source: REQ-5 to REQ-8 of the behaviour list, KIP-74 (the
+first batch always comes whole).
 Invariant: the answer is given exactly once, from one reading of the logs made at that moment.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
-
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.purgatory.purgatory import DelayedOperation
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
 
 FindPartition = Callable[[FetchPartition], Partition]
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
@@ -41,7 +41,7 @@ class FetchParameters:
 
 
 class PartitionData:
-    """What was read of one partition. Offsets are exclusive ends; −1 is unknown."""
+    """What was read of one partition. Offsets are exclusive ends; -1 is unknown."""
 
     __slots__ = (
         "aborted",
@@ -54,9 +54,7 @@ class PartitionData:
         "size_bytes",
     )
 
-    def __init__(
-        self, request: FetchPartition, error: ErrorCode = ErrorCode.NONE
-    ) -> None:
+    def __init__(self, request: FetchPartition, error: ErrorCode = ErrorCode.NONE) -> None:
         self.request = request
         self.error = error
         self.high_watermark = -1

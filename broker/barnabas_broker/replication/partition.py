@@ -1,21 +1,21 @@
 """One partition on this broker: who leads it, what may be acknowledged, what may be read.
 
-It decides about leadership, leader epochs and the high watermark, and is the only one that moves the log's. Storage is the log's,
-waiting is the purgatory's. Source: KIP-101 (leader epochs), KIP-497 (maximal ISR).
-Invariants: the high watermark never falls while this broker leads; nothing is acknowledged before it is in the file, under the
-policy `group-fsync` not before it is on the disk.
+It decides about leadership, leader epochs and the high watermark, and is the only one that moves
+the log's. Storage is the log's, waiting is the purgatory's. Source: KIP-101 (leader epochs),
+KIP-497 (maximal ISR).
+Invariants: the high watermark never falls while this broker leads; nothing is acknowledged before
+it is in the file, under the policy `group-fsync` not before it is on the disk.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
-
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import AppendInfo, PartitionLog
 from barnabas_broker.metadata.image import PartitionImage
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
 
 GROUP_FSYNC = "group-fsync"
 NO_EPOCH = -1
@@ -79,7 +79,7 @@ class Partition:
         self.bytes_rejected = 0
         self.records_in = 0
 
-    # ---- leadership --------------------------------------------------------------------------------------------------
+    # Leadership.
 
     @property
     def is_leader(self) -> bool:
@@ -92,7 +92,10 @@ class Partition:
         return self.image.leader_epoch
 
     def become(self, image: PartitionImage) -> None:
-        """Take over a newer state of the partition; an older or equal leader epoch changes no leadership (LEAD-12)."""
+        """Take over a newer state of the partition.
+
+        An older or equal leader epoch changes no leadership (LEAD-12).
+        """
         new_leadership = image.leader_epoch > self.image.leader_epoch
         self.image = image
         if self.is_leader and new_leadership:
@@ -125,7 +128,7 @@ class Partition:
         """The effective `min.insync.replicas`: never more than there are replicas (LOG-3)."""
         return min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
-    # ---- append ------------------------------------------------------------------------------------------------------
+    # Append.
 
     def append(
         self, records: memoryview, acks: int, now_ms: int, *, internal: bool = False
@@ -185,7 +188,7 @@ class Partition:
         finally:
             self._flushing = False
 
-    # ---- progress ----------------------------------------------------------------------------------------------------
+    # Progress.
 
     @property
     def durable_end_offset(self) -> int:
@@ -195,7 +198,10 @@ class Partition:
         return self.log.log_end_offset
 
     def advance(self) -> None:
-        """Raise the high watermark to what the whole ISR has; wakes those who wait for it (REP-1)."""
+        """Raise the high watermark to what the whole ISR has.
+
+        Wakes those who wait for it (REP-1).
+        """
         if not self.is_leader or len(self.image.isr) > 1:
             return
         if self.log.advance_high_watermark(self.durable_end_offset):
@@ -207,7 +213,7 @@ class Partition:
             return self.log.high_watermark >= end_offset
         return self.durable_end_offset >= end_offset
 
-    # ---- read --------------------------------------------------------------------------------------------------------
+    # Read.
 
     def limit_offset(self, *, is_follower: bool, read_committed: bool) -> int:
         """The first offset that a reader may not see (TXL-7)."""

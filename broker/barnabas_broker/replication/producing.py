@@ -1,17 +1,20 @@
-"""One Produce request at work: appends to each partition, then waits until all of them may be acknowledged.
+"""One Produce request at work.
 
-Not the wire format (the handler's) and not the log's rules. Source: REQ-1 to REQ-4 of the behaviour list.
-Invariant: the answer is given exactly once, and only after the data of every partition that succeeded is in its file.
+Appends to each partition, then waits until all of them may be acknowledged.
+
+Not the wire format (the handler's) and not the log's rules. Source: REQ-1 to REQ-4 of the behaviour
+list.
+Invariant: the answer is given exactly once, and only after the data of every partition that
+succeeded is in its file.
 """
 
 from collections.abc import Callable, Sequence
 
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
-
 from barnabas_broker.log.partition_log import AppendInfo
 from barnabas_broker.purgatory.purgatory import DelayedOperation
 from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
 
 ACKS_ALL = -1
 

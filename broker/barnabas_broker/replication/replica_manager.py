@@ -1,7 +1,10 @@
-"""All partitions of this broker: made, changed and dropped as the metadata image says, found by their name or id.
+"""All partitions of this broker.
 
-It does not decide who leads (the controller does) nor store anything (the log manager does). Source: REQ-1 and TOP-14 of the
-behaviour list. Invariant: a partition is here exactly if the newest image assigns it to this broker and its log could be opened.
+Made, changed and dropped as the metadata image says, found by their name or id.
+
+It does not decide who leads (the controller does) nor store anything (the log manager does).
+Source: REQ-1 and TOP-14 of the behaviour list. Invariant: a partition is here exactly if the newest
+image assigns it to this broker and its log could be opened.
 """
 
 import asyncio
@@ -9,21 +12,21 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import ZERO_UUID, TopicPartition
-
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
-from barnabas_broker.replication.fetching import FetchParameters, Fetching, PartitionData
+from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
 from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.producing import Production, ProduceResult
+from barnabas_broker.replication.producing import ProduceResult, Production
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +59,10 @@ class ReplicaManager:
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_leadership: list[Callable[[Partition], None]] = []
         self.on_removed: list[Callable[[TopicPartition], None]] = []
+        self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
         logs.on_directory_offline = self._directory_went_offline
 
-    # ---- metadata ----------------------------------------------------------------------------------------------------
+    # Metadata.
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Bring partitions in line with an image; with no delta, with all of it."""
@@ -133,23 +137,26 @@ class ReplicaManager:
             changed(partition)
         self._progressed(partition)
 
-    # ---- faults ------------------------------------------------------------------------------------------------------
+    # Faults.
 
     def _directory_failed(self, error: LogDirectoryError) -> None:
         self._logs.take_offline(error.path, error)
 
-    def _directory_went_offline(self, path: str) -> None:
+    def _directory_went_offline(self, directory: LogDirectory) -> None:
         """Answer everything that waits on a partition of a failed directory (LOG-11)."""
         for partition in self.partitions.values():
             if partition.log.is_offline:
                 self._progressed(partition)
+        for went_offline in self.on_directory_offline:
+            went_offline(directory)
 
     # ---- look-ups ----------------------------------------------------------------------------------------------------
 
     def find(self, topic_partition: TopicPartition) -> Partition:
         """The partition of that name.
 
-        Raises: KafkaError 3 where there is none, 56 where its directory is offline, 6 where it lives elsewhere.
+        Raises: KafkaError 3 where there is none, 56 where its directory is offline, 6 where it
+        lives elsewhere.
         """
         partition = self.partitions.get(topic_partition)
         if partition is not None:
@@ -164,7 +171,8 @@ class ReplicaManager:
     def find_leader(self, request: FetchPartition) -> Partition:
         """The partition that a fetch asks for.
 
-        Raises: KafkaError also for an unknown id (100), another id than ours (103) and leader epochs (74, 75).
+        Raises: KafkaError also for an unknown id (100), another id than ours (103) and leader
+        epochs (74, 75).
         """
         if request.topic_id != ZERO_UUID and not request.topic_partition.topic:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -174,7 +182,7 @@ class ReplicaManager:
         partition.check_leader(request.current_leader_epoch)
         return partition
 
-    # ---- produce and fetch -------------------------------------------------------------------------------------------
+    # Produce and fetch.
 
     def produce(
         self,
@@ -185,7 +193,10 @@ class ReplicaManager:
         now_ms: int,
         done: Callable[[Sequence[ProduceResult]], None],
     ) -> None:
-        """Append to each partition; `done` gets the results when they are final, never before the data is in the files."""
+        """Append to each partition.
+
+        `done` gets the results when they are final, never before the data is in the files.
+        """
         results: list[ProduceResult] = []
         wait = False
         for topic_partition, topic_id, records in entries:
@@ -222,7 +233,10 @@ class ReplicaManager:
         parameters: FetchParameters,
         done: Callable[[list[PartitionData]], None],
     ) -> Fetching:
-        """Read partitions, at once or when there is enough; `done` gets one result per partition, in order."""
+        """Read partitions, at once or when there is enough.
+
+        `done` gets one result per partition, in order.
+        """
         fetching = Fetching(partitions, parameters, self.find_leader, self._spawn, done)
         if not fetching.try_complete():
             self.fetch_purgatory.try_complete_else_watch(fetching, fetching.keys)

@@ -1,0 +1,89 @@
+"""`python -m barnabas_broker FILE`: one broker in the foreground until SIGTERM or SIGINT.
+
+Exit code 0 after a clean stop; 1 when the start failed or the stop did not finish cleanly (BOOT-6).
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import uvloop
+
+from barnabas_broker.arbiter.arbiter import ArbiterError
+from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.parse import parse_properties
+from barnabas_broker.log.checkpoints import CheckpointError
+from barnabas_broker.log.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.log_identity import IdentityError, NoLogDirectoryError
+from barnabas_broker.metadata.metadata_log import MetadataLogError
+from barnabas_broker.server import Server
+
+logger = logging.getLogger(__name__)
+
+# What an operator can mend: told in one line, without a stack.
+START_ERRORS = (
+    ArbiterError,
+    CheckpointError,
+    ConfigError,
+    IdentityError,
+    LogDirectoryLockedError,
+    MetadataLogError,
+    NoLogDirectoryError,
+    OSError,
+)
+
+
+def run_broker(properties: Mapping[str, str], on_ready: Callable[[], None] | None = None) -> int:
+    """Run a broker until it is told to stop; returns the exit code."""
+    try:
+        return uvloop.run(_run(properties, on_ready))
+    except START_ERRORS as error:
+        logger.critical("the broker cannot run: %s", error)
+        return 1
+
+
+async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | None) -> int:
+    server = Server(properties)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop_on(number: signal.Signals) -> None:
+        logger.info("%s: stopping", number.name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_on, number)
+    server.on_fatal = stop.set
+    starting = asyncio.ensure_future(server.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+            if on_ready is not None and not stop.is_set():
+                on_ready()
+        await stopping if not stop.is_set() else None
+    finally:
+        stopping.cancel()
+        await server.stop()
+    return 0 if server.fatal_error is None else 1
+
+
+def main() -> None:
+    """Read the properties file named by the only argument and run."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m barnabas_broker FILE.properties")
+    sys.exit(run_broker(parse_properties(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""The listeners of a broker and what they share: limits, memory, counters, one receive buffer."""
+
+import asyncio
+from collections.abc import Iterator
+
+from barnabas_broker.config.listeners import Endpoint
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.network import Network
+from barnabas_broker.metrics.sample import Sample
+from barnabas_broker.network.connection_limits import ConnectionLimits
+from barnabas_broker.network.frame_receiver import SharedBuffer
+from barnabas_broker.network.listener import Listener, SessionSettings
+from barnabas_broker.network.network_metrics import NetworkMetrics
+from barnabas_broker.network.request_memory import RequestMemory
+from barnabas_broker.network.turn import Turn
+from barnabas_broker.server.gate import Gate
+
+
+class Listeners:
+    """All listeners of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        network: Network,
+        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
+        clock: Clock,
+        gate: Gate,
+    ) -> None:
+        self._config = config
+        self.metrics = NetworkMetrics()
+        self.limits = ConnectionLimits(
+            config.max_connections,
+            config.max_connections_per_ip,
+            config.max_connections_per_ip_overrides,
+        )
+        memory = RequestMemory(config.queued_max_request_bytes)
+        settings = SessionSettings(
+            request_bytes_max=config.socket_request_max_bytes,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            idle_ms_max=config.connections_max_idle_ms,
+        )
+        shared_buffer = SharedBuffer()
+        self._listeners = [
+            Listener(
+                name=endpoint.name,
+                host=endpoint.host,
+                port=endpoint.port,
+                network=network,
+                loop=loop,
+                turn=turn,
+                clock=clock,
+                dispatch=gate,
+                settings=settings,
+                limits=self.limits,
+                memory=memory,
+                metrics=self.metrics,
+                shared_buffer=shared_buffer,
+                backlog=config.socket_listen_backlog_size,
+            )
+            for endpoint in config.listeners
+        ]
+
+    @property
+    def port(self) -> int:
+        """The bound port of the first listener."""
+        return self._listeners[0].port
+
+    @property
+    def connection_count(self) -> int:
+        """Connections open now."""
+        return self.limits.total
+
+    def advertised(self) -> list[Endpoint]:
+        """What clients are told: the advertised endpoints, with the port that was really bound."""
+        ports = {listener.name: listener.port for listener in self._listeners}
+        return [
+            endpoint._replace(
+                host=endpoint.host or "localhost",
+                port=endpoint.port or ports[endpoint.name],
+            )
+            for endpoint in self._config.advertised_listeners
+        ]
+
+    async def start(self) -> None:
+        """Bind and accept on all of them.
+
+        Raises: OSError that names the address.
+        """
+        for listener in self._listeners:
+            try:
+                await listener.start()
+            except OSError as error:
+                await self.close()
+                address = f"{listener.host}:{listener.port}"
+                raise OSError(error.errno, f"cannot listen on {address}: {error}") from error
+
+    async def drain(self) -> None:
+        """Accept no more, start no more requests; connections close as they are answered."""
+        for listener in self._listeners:
+            await listener.stop_accepting()
+            for session in list(listener.sessions):
+                session.drain()
+
+    async def close(self) -> None:
+        """Close every connection, after what is in flight was answered or its time was up."""
+        for listener in self._listeners:
+            await listener.close()
+
+    def samples(self) -> Iterator[Sample]:
+        """The counters of the network."""
+        yield from self.metrics.samples()

@@ -1,0 +1,70 @@
+"""What a broker does with each newly committed metadata image, in order (CTL-12).
+
+Configs first, so that logs are made with the settings they are to have; then partitions; then those
+who depend on partitions.
+"""
+
+import logging
+
+from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.replication.replica_manager import ReplicaManager
+
+logger = logging.getLogger(__name__)
+
+ALL_BROKERS = ""  # the name of the configs that hold for every broker
+
+
+class MetadataApplication:
+    """Hands an image to those who act on it."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        dynamic: DynamicConfig,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        groups: GroupCoordinator,
+    ) -> None:
+        self._node_id = node_id
+        self._dynamic = dynamic
+        self._logs = logs
+        self._replicas = replicas
+        self._groups = groups
+
+    async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Apply a change; with no delta, the whole image."""
+        if delta is None:
+            self.apply_broker_configs(image)
+        else:
+            self._apply_configs(delta, image)
+        await self._replicas.apply(delta, image)
+        if delta is not None and delta.deleted:
+            await self._groups.on_topics_deleted(list(delta.deleted))
+
+    def apply_broker_configs(self, image: MetadataImage) -> None:
+        """Take over the dynamic settings of all brokers and of this one."""
+        self._dynamic.update(
+            image.config_overrides(RESOURCE_BROKER, ALL_BROKERS),
+            image.config_overrides(RESOURCE_BROKER, str(self._node_id)),
+        )
+
+    def _apply_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        names = (ALL_BROKERS, str(self._node_id))
+        if any((RESOURCE_BROKER, name) in delta.changed_configs for name in names):
+            self.apply_broker_configs(image)  # every log may have a new default
+            for name in {topic_partition.topic for topic_partition in self._logs.logs}:
+                self._update_topic(name, image)
+            return
+        for resource_type, name in delta.changed_configs:
+            if resource_type == RESOURCE_TOPIC:
+                self._update_topic(name, image)
+
+    def _update_topic(self, name: str, image: MetadataImage) -> None:
+        if name in image.topics.by_name:
+            overrides = image.config_overrides(RESOURCE_TOPIC, name)
+            self._logs.update_topic_config(name, self._dynamic.log_config(overrides))

@@ -1,0 +1,337 @@
+"""Builds a broker, starts its parts in order and stops them in the reverse one.
+
+The order of the start is BOOT-2's: metadata first, then logs with their settings and ids, then
+registration, then requests. The order of the stop is STOP-8's: sockets, coordinators, partitions,
+logs with their markers. Nothing is decided here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from barnabas_broker.admin.admin_server import AdminServer
+from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.controller import Controller
+from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.env.clock import Clock, SystemClock
+from barnabas_broker.env.disk import Disk, RealDisk
+from barnabas_broker.env.network import Network, RealNetwork
+from barnabas_broker.env.randomness import Random, SystemRandom
+from barnabas_broker.handlers.dispatch import Dispatcher
+from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC, TopicCreation
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.metrics.collector import MetricsCollector
+from barnabas_broker.network.turn import Turn
+from barnabas_broker.purgatory.purgatory import Purgatory
+from barnabas_broker.purgatory.timer import Timer
+from barnabas_broker.replication.commit_wait import CommittedWriter
+from barnabas_broker.replication.fetch_session import FetchSessionCache
+from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
+from barnabas_broker.server.broker_state import BrokerState, move
+from barnabas_broker.server.control_plane import ControlPlane
+from barnabas_broker.server.gate import Gate
+from barnabas_broker.server.listeners import Listeners
+from barnabas_broker.server.metadata_application import MetadataApplication
+from barnabas_protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    """One broker."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        network: Network | None = None,
+        random: Random | None = None,
+    ) -> None:
+        """Check the settings.
+
+        Raises: ConfigError.
+        """
+        self.config = BrokerConfig.parse(properties)
+        self.dynamic = DynamicConfig(self.config.properties)
+        self.state = BrokerState.NOT_RUNNING
+        self.fatal_error: Exception | None = None
+        self.on_fatal: Callable[[], None] | None = None
+        self._clock = clock or SystemClock()
+        self._disk = disk or RealDisk()
+        self._network = network or RealNetwork()
+        self._random = random or SystemRandom()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._admin: AdminServer | None = None
+        self.collector = MetricsCollector()
+        self.publisher = MetadataPublisher()
+        self.logs = LogManager(
+            self.config,
+            self._disk,
+            self._clock,
+            self._random,
+            TailCache(self.config.barnabas_tail_cache_bytes),
+        )
+
+    # Start.
+
+    async def start(self) -> None:
+        """Return when requests are being processed.
+
+        Raises: what the failing part raised, after what was started has been stopped.
+        """
+        self.state = move(self.state, BrokerState.STARTING)
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        self.state = move(self.state, BrokerState.RUNNING)
+        self._spawn(self._start_admin())
+
+    async def _start(self) -> None:
+        self._build()
+        self.logs.open_directories()
+        await self.control.recover()
+        await self.logs.load(self._config_of_loaded)
+        self.state = move(self.state, BrokerState.RECOVERY)
+        await self.listeners.start()
+        await self.control.start(self.listeners.advertised())
+        application = MetadataApplication(
+            node_id=self.config.node_id,
+            dynamic=self.dynamic,
+            logs=self.logs,
+            replicas=self.replicas,
+            groups=self.groups,
+        )
+        await application.apply(None, self.publisher.image)
+        self.publisher.subscribe(application.apply)
+        self.groups.start()
+        self.logs.start_tasks()
+        self.gate.open(self.dispatcher)
+
+    def _build(self) -> None:
+        loop = asyncio.get_running_loop()
+        config, clock = self.config, self._clock
+        self.turn = Turn(loop)
+        self.timer = Timer(loop, clock)
+        self.produce_purgatory = Purgatory("produce", self.timer)
+        self.fetch_purgatory = Purgatory("fetch", self.timer)
+        self.control = ControlPlane(
+            config, self.logs, self._disk, clock, self._random, self.publisher, self.dynamic
+        )
+        self.replicas = ReplicaManager(
+            node_id=config.node_id,
+            logs=self.logs,
+            topic_config=self._topic_config,
+            turn=self.turn,
+            produce_purgatory=self.produce_purgatory,
+            fetch_purgatory=self.fetch_purgatory,
+        )
+        self.replicas.on_leadership.append(self._leadership_changed)
+        self.replicas.on_removed.append(self._partition_removed)
+        self.replicas.on_directory_offline.append(self._directory_went_offline)
+        writer = CommittedWriter(self.replicas, self.turn, clock, config.offsets_commit_timeout_ms)
+        self.groups = self._build_groups(writer)
+        self.gate = Gate()
+        self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
+        self.fetch_sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, self._random
+        )
+        self.dispatcher = Dispatcher(self._services(self.control.controller))
+        self._register_metrics()
+
+    def _build_groups(self, writer: CommittedWriter) -> GroupCoordinator:
+        raise NotImplementedError
+
+    def _services(self, controller: Controller) -> Services:
+        return Services(
+            config=self.config,
+            dynamic=self.dynamic,
+            clock=self._clock,
+            random=self._random,
+            logs=self.logs,
+            replicas=self.replicas,
+            fetch_sessions=self.fetch_sessions,
+            controller=controller,
+            groups=self.groups,
+            topic_creation=TopicCreation(controller, self.config, self._spawn),
+            producer_ids=ProducerIdBlock(controller),
+            spawn=self._spawn,
+        )
+
+    def _register_metrics(self) -> None:
+        register = self.collector.register
+        register(self.listeners.samples)
+        register(self.produce_purgatory.samples)
+        register(self.fetch_purgatory.samples)
+        register(lambda: partition_samples(self.replicas))
+        register(
+            lambda: broker_samples(
+                self.replicas, self.dispatcher, self.fetch_sessions, lambda: self.state
+            )
+        )
+
+    async def _start_admin(self) -> None:
+        """The admin HTTP comes last: its library takes longer to import than the whole start."""
+        admin = AdminServer(
+            self.config.admin_http_host,
+            self.config.admin_http_port,
+            lambda: self.fatal_error is None,
+            lambda: self.state is BrokerState.RUNNING,
+            self.status,
+            self.collector,
+        )
+        try:
+            await admin.start()
+        except OSError as error:
+            self._fail(error)
+            return
+        self._admin = admin
+
+    # Callbacks.
+
+    def _topic_config(self, topic: str) -> LogConfig:
+        return self.dynamic.log_config(
+            self.publisher.image.config_overrides(RESOURCE_TOPIC, topic)
+        )
+
+    def _config_of_loaded(self, topic: str, topic_id: bytes) -> LogConfig | None:
+        """The settings of a log found on disk; None for one that is not ours (TOP-15)."""
+        image = self.publisher.image.topics.by_name.get(topic)
+        if image is None or image.topic_id != topic_id:
+            return None
+        return self._topic_config(topic)
+
+    def _leadership_changed(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if topic != OFFSETS_TOPIC:
+            return
+        if partition.is_leader:
+            self.groups.load(index, partition.leader_epoch)
+        else:
+            self.groups.unload(index)
+
+    def _partition_removed(self, topic_partition: TopicPartition) -> None:
+        if topic_partition.topic == OFFSETS_TOPIC:
+            self.groups.unload(topic_partition.partition)
+
+    def _directory_went_offline(self, directory: LogDirectory) -> None:
+        """End when nothing is left to serve from, or when the metadata cannot be written (NODE-8)."""
+        online = self.logs.online_directories()
+        if not online or directory.path == self.config.metadata_log_dir:
+            self._fail(OSError(f"log directory {directory.path} is offline: {directory.error}"))
+
+    def _fail(self, error: Exception) -> None:
+        logger.critical("the broker stops: %s", error)
+        self.fatal_error = error
+        if self.on_fatal is not None:
+            self.on_fatal()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a background task failed", exc_info=task.exception())
+
+    # Stop.
+
+    async def stop(self) -> None:
+        """Stop in order; safe at any time, after half a start too, and twice (BOOT-7).
+
+        A step that fails is logged and does not keep the next from running (STOP-8).
+        """
+        if self.state in (BrokerState.SHUTTING_DOWN, BrokerState.NOT_RUNNING):
+            return
+        self.state = move(self.state, BrokerState.SHUTTING_DOWN)
+        for step in (
+            self._stop_requests,
+            self._stop_partitions,
+            self.control.stop,
+            self._stop_logs,
+            self._stop_admin,
+        ):
+            try:
+                await step()
+            except Exception as error:
+                logger.exception("a step of the stop failed")
+                self.fatal_error = self.fatal_error or error
+        self._disk.close()
+        self.state = move(self.state, BrokerState.NOT_RUNNING)
+
+    async def _stop_requests(self) -> None:
+        """Take nothing new, answer what is parked (STOP-9), then close the connections."""
+        await self.listeners.drain()
+        await self.replicas.close()
+        await self.groups.close()
+        self.produce_purgatory.close()
+        self.fetch_purgatory.close()
+        await self.listeners.close()
+
+    async def _stop_partitions(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.replicas.close()
+        self.timer.close()
+
+    async def _stop_logs(self) -> None:
+        broker = self.publisher.image.brokers.get(self.config.node_id)
+        await self.logs.close(-1 if broker is None else broker.epoch)
+
+    async def _stop_admin(self) -> None:
+        if self._admin is not None:
+            await self._admin.close()
+
+    # Looking in.
+
+    @property
+    def port(self) -> int:
+        """The bound port of the first listener."""
+        return self.listeners.port
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest committed metadata."""
+        return self.publisher.image
+
+    def status(self) -> dict[str, Any]:
+        """What `/status` shows: the broker at a glance."""
+        partitions = self.replicas.partitions.values()
+        return {
+            "node_id": self.config.node_id,
+            "cluster_id": self.image.cluster_id,
+            "state": self.state.name,
+            "listeners": [str(endpoint) for endpoint in self.listeners.advertised()],
+            "controller": {"node_id": self.image.controller_id, "epoch": self.image.epoch},
+            "metadata_offset": self.image.offset,
+            "topics": len(self.image.topics.by_name),
+            "partitions": len(partitions),
+            "leaders": sum(partition.is_leader for partition in partitions),
+            "size_bytes": sum(partition.log.size_bytes for partition in partitions),
+            "connections": self.listeners.connection_count,
+            "log_directories": [
+                {"path": directory.path, "online": not directory.is_offline}
+                for directory in self.logs.directories
+            ],
+            "groups": self.groups.counts_by_state(),
+            "metadata_partition": "-".join(map(str, METADATA_PARTITION)),
+        }
