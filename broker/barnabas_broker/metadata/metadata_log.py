@@ -196,6 +196,8 @@ class MetadataLog:
         Raises: OSError or LogDirectoryError; the node must then stop leading, for it is not known
         what its disk holds.
         """
+        if not self._waiting:
+            return self.image.offset
         self._log.write_staged()
         end_offset = self._log.log_end_offset
         await self._log.flush(end_offset)

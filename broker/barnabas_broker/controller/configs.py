@@ -1,0 +1,223 @@
+"""Changes of topic and broker settings: pure commands (CFG-2, CFG-5, CFG-7, CFG-8).
+
+Each resource of a request succeeds or fails alone; the whole set of a resource, as it would be
+afterwards, is checked before anything is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from barnabas_broker.config import parse, topic_settings
+from barnabas_broker.config.definitions import ConfigError, ConfigType, Setting, split_list
+from barnabas_broker.config.dynamic import validate_broker_config
+from barnabas_broker.config.topic import validate_topic_config
+from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with one key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One key of one resource; `operation` is checked, for it comes from the wire."""
+
+    key: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceChange:
+    """The changes of one resource; for a replacement of the whole set all operations are SET."""
+
+    resource_type: int
+    resource_name: str
+    changes: Sequence[ConfigChange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceResult:
+    """What became of one resource's change."""
+
+    resource_type: int
+    resource_name: str
+    error: KafkaError | None = None
+
+
+def alter_configs(
+    image: MetadataImage,
+    resources: Sequence[ResourceChange],
+    *,
+    broker_values: Mapping[str, str],
+    is_incremental: bool,
+    validate_only: bool = False,
+) -> tuple[list[MetadataRecord], list[ResourceResult]]:
+    """The records of the changes, and a result for each resource.
+
+    Incremental: the operations on top of what is overridden. Otherwise the given values are the
+    whole set, and what is not named goes.
+    """
+    records: list[MetadataRecord] = []
+    results: list[ResourceResult] = []
+    named = [(resource.resource_type, resource.resource_name) for resource in resources]
+    for resource, name in zip(resources, named, strict=True):
+        error: KafkaError | None = None
+        try:
+            if named.count(name) > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
+            records += _alter(image, resource, broker_values, is_incremental)
+        except KafkaError as raised:
+            error = raised
+        results.append(
+            ResourceResult(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error=error,
+            )
+        )
+    return ([] if validate_only else records), results
+
+
+def _alter(
+    image: MetadataImage,
+    resource: ResourceChange,
+    broker_values: Mapping[str, str],
+    is_incremental: bool,
+) -> list[ConfigRecord]:
+    _check_request(resource)
+    old = image.config_overrides(resource.resource_type, resource.resource_name)
+    new = dict(old) if is_incremental else {}
+    for change in resource.changes:
+        value = _changed(change, old, resource.resource_type, broker_values)
+        if value is None:
+            new.pop(change.key, None)
+        else:
+            new[change.key] = value
+    if resource.resource_type == RESOURCE_TOPIC:
+        _check_topic(image, resource.resource_name, new, broker_values)
+    else:
+        _check_broker(image, resource.resource_name, old, new, broker_values)
+    keys = [*old, *(key for key in new if key not in old)]
+    return [
+        ConfigRecord(resource.resource_type, resource.resource_name, key, new.get(key))
+        for key in keys
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _check_request(resource: ResourceChange) -> None:
+    if resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_BROKER):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}"
+        )
+    keys = [change.key for change in resource.changes]
+    if len(set(keys)) != len(keys):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        change.key
+        for change in resource.changes
+        if change.value is None and change.operation != Operation.DELETE
+    ]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        )
+
+
+def _changed(
+    change: ConfigChange,
+    old: Mapping[str, str],
+    resource_type: int,
+    broker_values: Mapping[str, str],
+) -> str | None:
+    """The new override of a key, None for none."""
+    match change.operation:
+        case Operation.SET:
+            return change.value
+        case Operation.DELETE:
+            return None
+        case Operation.APPEND | Operation.SUBTRACT:
+            pass
+        case _:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}"
+            )
+    settings = topic_settings.BY_KEY if resource_type == RESOURCE_TOPIC else parse.BY_KEY
+    setting = settings.get(change.key)
+    if setting is None or setting.type is not ConfigType.LIST:
+        operation = Operation(change.operation).name
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation} to key {change.key} because its type is not LIST.",
+        )
+    text = old.get(change.key)
+    items = list(split_list(_inherited(setting, broker_values) if text is None else text))
+    for item in split_list(change.value or ""):
+        if change.operation == Operation.APPEND and item not in items:
+            items.append(item)
+        elif change.operation == Operation.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _inherited(setting: Setting, broker_values: Mapping[str, str]) -> str:
+    for key in (setting.key, *(key for key, _ in setting.broker_keys)):
+        text = broker_values.get(key)
+        if text is not None:
+            return text
+    return setting.default or ""
+
+
+def _check_topic(
+    image: MetadataImage, name: str, new: Mapping[str, str], broker_values: Mapping[str, str]
+) -> None:
+    if name not in image.topics.by_name:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
+    try:
+        validate_topic_config(new, broker_values)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_broker(
+    image: MetadataImage,
+    name: str,
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    broker_values: Mapping[str, str],
+) -> None:
+    """An empty name is the default of all brokers."""
+    if name:
+        if not name.removeprefix("-").isdigit():
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+            )
+        if int(name) not in image.brokers:
+            known = ", ".join(map(str, sorted(image.brokers)))
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {known}, but received {name}",
+            )
+    # What is set already stays valid, also where a change of the file has made it odd meanwhile.
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    try:
+        validate_broker_config(changed, per_broker=bool(name), values=broker_values)
+        merged = {**broker_values, **new}
+        validate_topic_config({}, merged)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error

@@ -1,0 +1,181 @@
+"""Partitions: given assignments checked, new ones made, topics grown; pure.
+
+Source: TOP-4, TOP-8, TOP-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barnabas_broker.controller.placement import Assignment, PlacementBroker, place
+from barnabas_broker.env.randomness import Random
+from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, TopicImage
+from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """A topic and how many partitions it shall have; assignments are for the new ones alone."""
+
+    name: str
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitionsResult:
+    """What became of one topic's growth."""
+
+    name: str
+    error: KafkaError | None = None
+
+
+def create_partitions(
+    image: MetadataImage,
+    topics: Sequence[NewPartitions],
+    *,
+    random: Random,
+    validate_only: bool = False,
+) -> tuple[list[MetadataRecord], list[NewPartitionsResult]]:
+    """The records of the new partitions, and a result for each topic."""
+    records: list[MetadataRecord] = []
+    results: list[NewPartitionsResult] = []
+    names = [topic.name for topic in topics]
+    for topic in topics:
+        error: KafkaError | None = None
+        try:
+            if names.count(topic.name) > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records += _grow(image, topic, random)
+        except KafkaError as raised:
+            error = raised
+        results.append(NewPartitionsResult(name=topic.name, error=error))
+    return ([] if validate_only else records), results
+
+
+def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[PartitionRecord]:
+    topic = image.topics.by_name.get(asked.name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    old_count = len(topic.partitions)
+    if asked.count == old_count:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, f"Topic already has {old_count} partition(s)."
+        )
+    if asked.count < old_count:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {asked.name} currently has {old_count} partition(s); {asked.count} "
+            "would not be an increase.",
+        )
+    assignments = _new_assignments(image, topic, asked, random)
+    return [
+        new_partition(topic.topic_id, index, replicas, live_replicas(image, replicas))
+        for index, replicas in enumerate(assignments, old_count)
+    ]
+
+
+def _new_assignments(
+    image: MetadataImage, topic: TopicImage, asked: NewPartitions, random: Random
+) -> list[Assignment]:
+    old_count = len(topic.partitions)
+    first_replicas = topic.partitions[0].replicas
+    wanted = asked.count - old_count
+    if asked.assignments is not None:
+        assignments = [tuple(replicas) for replicas in asked.assignments]
+        if len(assignments) != wanted:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {wanted} additional partition(s), but only "
+                f"{len(assignments)} assignment(s) were specified.",
+            )
+        for index, replicas in enumerate(assignments, old_count):
+            check_assignment(image, index, replicas, len(first_replicas))
+        return assignments
+    brokers = placement_brokers(image)
+    live = sorted(broker.node_id for broker in brokers if not broker.fenced)
+    # Where partition 0 begins tells where the earlier placement had started (TOP-13).
+    start = live.index(first_replicas[0]) if first_replicas[0] in live else 0
+    return place(
+        brokers,
+        wanted,
+        len(first_replicas),
+        random,
+        first_partition=old_count,
+        start_index=start,
+    )
+
+
+def new_partition(
+    topic_id: bytes, index: int, replicas: Assignment, live: Sequence[int]
+) -> PartitionRecord:
+    """A partition in its first state: live replicas in sync, the first of them leads (TOP-8)."""
+    leader = live[0] if live else NO_LEADER
+    return PartitionRecord(topic_id, index, tuple(replicas), tuple(live), leader, 0, 0)
+
+
+def live_replicas(image: MetadataImage, replicas: Sequence[int]) -> list[int]:
+    """Those of the replicas whose broker may lead, in order."""
+    return [node_id for node_id in replicas if _is_live(image, node_id)]
+
+
+def placement_brokers(image: MetadataImage) -> list[PlacementBroker]:
+    """The brokers that may get replicas; those that are shutting down may not (TOP-12)."""
+    return [
+        PlacementBroker(broker.node_id, broker.rack, broker.fenced)
+        for broker in image.brokers.values()
+        if not broker.is_shutting_down
+    ]
+
+
+def _is_live(image: MetadataImage, node_id: int) -> bool:
+    broker = image.brokers.get(node_id)
+    return broker is not None and not broker.fenced and not broker.is_shutting_down
+
+
+def assigned_partitions(assignments: Sequence[tuple[int, Sequence[int]]]) -> list[Assignment]:
+    """Replicas in the order of the partitions. Raises: KafkaError 39 for gaps and repetitions."""
+    by_index: dict[int, Assignment] = {}
+    for index, replicas in assignments:
+        if index in by_index:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        by_index[index] = tuple(replicas)
+    if by_index.keys() != set(range(len(by_index))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def check_assignment(
+    image: MetadataImage, index: int, replicas: Assignment, replication_factor: int
+) -> None:
+    """Check the given replicas of one partition (TOP-4). Raises: KafkaError 39."""
+    complaint = None
+    unknown = [node_id for node_id in sorted(replicas) if node_id not in image.brokers]
+    repeated = [node_id for node_id in sorted(set(replicas)) if replicas.count(node_id) > 1]
+    prefix = "The manual partition assignment includes"
+    if not replicas:
+        complaint = f"{prefix} an empty replica list."
+    elif unknown:
+        complaint = f"{prefix} broker {unknown[0]}, but no such broker is registered."
+    elif repeated:
+        complaint = f"{prefix} the broker {repeated[0]} more than once."
+    elif len(replicas) != replication_factor:
+        complaint = (
+            f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {replication_factor} replica(s)."
+        )
+    elif not live_replicas(image, replicas):
+        complaint = (
+            f"All brokers specified in the manual partition assignment for partition {index} "
+            "are fenced or in controlled shutdown."
+        )
+    if complaint is not None:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, complaint)

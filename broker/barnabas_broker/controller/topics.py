@@ -1,0 +1,273 @@
+"""Creation and deletion of topics: pure commands (TOP-1 to TOP-8, TOP-14).
+
+Each topic of a request succeeds or fails alone. The texts of refusals are Kafka's: its tools print
+them. Growing a topic is in `partitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.topic import validate_topic_config
+from barnabas_broker.controller.partitions import (
+    assigned_partitions,
+    check_assignment,
+    live_replicas,
+    new_partition,
+    placement_brokers,
+)
+from barnabas_broker.controller.placement import Assignment, place
+from barnabas_broker.env.randomness import Random
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
+
+NAME_LENGTH_MAX: Final = 249
+_NAME_CHARACTERS: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+)
+# More partitions in one request would make one batch of the metadata log too large.
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to be made; -1 stands for the broker's default."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    # Replicas by partition number; then both counts above must be -1.
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopicResult:
+    """What became of one topic."""
+
+    name: str
+    topic_id: bytes = ZERO_UUID
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)  # the overrides
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopicResult:
+    """What became of one deletion; a name or an id that is not known stays empty."""
+
+    name: str | None
+    topic_id: bytes = ZERO_UUID
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """What the broker's settings say about new topics."""
+
+    partition_count: int
+    replication_factor: int
+    broker_values: Mapping[str, str]
+
+
+def validate_topic_name(name: str) -> None:
+    """Check a new topic's name (TOP-1). Raises: KafkaError 17."""
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _NAME_CHARACTERS.issuperset(name):
+        reason = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def create_topics(
+    image: MetadataImage,
+    topics: Sequence[NewTopic],
+    *,
+    defaults: TopicDefaults,
+    random: Random,
+    validate_only: bool = False,
+) -> tuple[list[MetadataRecord], list[NewTopicResult]]:
+    """The records that make the topics, and a result for each, in the order of the request."""
+    records: list[MetadataRecord] = []
+    results: list[NewTopicResult] = []
+    counts: dict[str, int] = {}
+    for topic in topics:
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    # Of two names in one request that differ in '.' and '_' only, the later one is refused.
+    collisions = _collisions(image)
+    partitions_left = PARTITIONS_PER_REQUEST_MAX
+    for topic in topics:
+        try:
+            if counts[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _check_name(image, topic.name, collisions)
+            overrides = _check_configs(topic, defaults)
+            assignments = _assign(image, topic, defaults, random)
+            partitions_left -= len(assignments)
+            if partitions_left < 0:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    "Excessively large number of partitions per request.",
+                )
+        except KafkaError as error:
+            results.append(NewTopicResult(name=topic.name, error=error))
+            continue
+        topic_id = _new_topic_id(image, random)
+        collisions[topic.name.replace(".", "_")] = topic.name
+        records.append(TopicRecord(topic.name, topic_id))
+        records += (
+            ConfigRecord(RESOURCE_TOPIC, topic.name, key, value) for key, value in overrides.items()
+        )
+        records += (
+            new_partition(topic_id, index, replicas, live_replicas(image, replicas))
+            for index, replicas in enumerate(assignments)
+        )
+        results.append(
+            NewTopicResult(
+                name=topic.name,
+                topic_id=topic_id,
+                partition_count=len(assignments),
+                replication_factor=len(assignments[0]),
+                configs=overrides,
+            )
+        )
+    return ([] if validate_only else records), results
+
+
+def _collisions(image: MetadataImage) -> dict[str, str]:
+    """Names that contain '.' or '_', by the form in which metrics cannot tell them apart."""
+    return {
+        name.replace(".", "_"): name for name in image.topics.by_name if "." in name or "_" in name
+    }
+
+
+def _check_name(image: MetadataImage, name: str, collisions: Mapping[str, str]) -> None:
+    validate_topic_name(name)
+    if name in image.topics.by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = collisions.get(name.replace(".", "_"))
+    if other is not None and ("." in name or "_" in name):
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def _check_configs(topic: NewTopic, defaults: TopicDefaults) -> dict[str, str]:
+    overrides: dict[str, str] = {}
+    for key, value in topic.configs.items():
+        if value is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {key}"
+            )
+        overrides[key] = value
+    try:
+        validate_topic_config(overrides, defaults.broker_values)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return overrides
+
+
+def _assign(
+    image: MetadataImage, topic: NewTopic, defaults: TopicDefaults, random: Random
+) -> list[Assignment]:
+    if topic.assignments:
+        return _manual(image, topic)
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.partition_count < -1 or topic.partition_count == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count = defaults.partition_count if topic.partition_count == -1 else topic.partition_count
+    if count > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    factor = topic.replication_factor
+    if factor == -1:
+        factor = defaults.replication_factor
+    return place(placement_brokers(image), count, factor, random)
+
+
+def _manual(image: MetadataImage, topic: NewTopic) -> list[Assignment]:
+    """An assignment given with the request, which bypasses placement (TOP-4)."""
+    for name, value in (
+        ("replication factor", topic.replication_factor),
+        ("numPartitions", topic.partition_count),
+    ):
+        if value != -1:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+    assignments = assigned_partitions(topic.assignments)
+    for index, replicas in enumerate(assignments):
+        check_assignment(image, index, replicas, len(assignments[0]))
+    return assignments
+
+
+def _new_topic_id(image: MetadataImage, random: Random) -> bytes:
+    while True:
+        topic_id = random.uuid()
+        if topic_id not in image.topics.by_id:
+            return topic_id
+
+
+def delete_topics(
+    image: MetadataImage, topics: Sequence[str | bytes], *, is_enabled: bool
+) -> tuple[list[MetadataRecord], list[DeletedTopicResult]]:
+    """The records that remove topics, named or given by id, and a result for each."""
+    records: list[MetadataRecord] = []
+    results: list[DeletedTopicResult] = []
+    seen: set[bytes] = set()
+    for asked in topics:
+        found = (
+            image.topics.by_name.get(asked)
+            if isinstance(asked, str)
+            else image.topics.by_id.get(asked)
+        )
+        name = asked if isinstance(asked, str) else None
+        topic_id = asked if isinstance(asked, bytes) else ZERO_UUID
+        error: KafkaError | None = None
+        if not is_enabled:
+            error = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+        elif found is None:
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if isinstance(asked, str)
+                else ErrorCode.UNKNOWN_TOPIC_ID
+            )
+            error = KafkaError(code)
+        elif found.topic_id in seen:
+            error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+        else:
+            name, topic_id = found.name, found.topic_id
+            seen.add(topic_id)
+            records.append(RemoveTopicRecord(topic_id))
+        results.append(DeletedTopicResult(name=name, topic_id=topic_id, error=error))
+    return records, results
