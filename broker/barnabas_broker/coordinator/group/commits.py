@@ -1,0 +1,308 @@
+"""Commits, fetches and removals of offsets, and the deletion of groups.
+
+Not here: the store itself (`offsets.py`) and the records' bytes (`records.py`). Source: OFS-7 to
+OFS-11, GRP-19.
+
+Invariants: a change of the store and its record are made together; a group with offsets exists in
+the shard; a group goes away only after its tombstones are committed and if nothing came meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.group.expiry import expired_partitions
+from barnabas_broker.coordinator.group.offsets import OffsetStore
+from barnabas_broker.coordinator.group.rebalance import Rebalancer
+from barnabas_broker.coordinator.group.records import (
+    CommittedOffset,
+    OffsetKey,
+    group_tombstone,
+    offset_record,
+    offset_tombstone,
+)
+from barnabas_broker.coordinator.runtime.shard import (
+    AppendHook,
+    CoordinatorRecord,
+    Instant,
+    Result,
+    no_change,
+)
+from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.delete_groups import DeletableGroupResult
+from barnabas_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from barnabas_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from barnabas_protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+# Says whether a partition exists; a commit for one that does not is refused (OFS-7).
+PartitionExists = Callable[[str, int], bool]
+
+
+class OffsetCommands:
+    """What can be done with the offsets of one shard."""
+
+    def __init__(
+        self, rebalancer: Rebalancer, groups: dict[str, ClassicGroup], store: OffsetStore
+    ) -> None:
+        self._rebalancer = rebalancer
+        self._settings = rebalancer.settings
+        self._metrics = rebalancer.metrics
+        self._groups = groups
+        self._store = store
+
+    # ---- commit --------------------------------------------------------------------------------
+
+    def commit(
+        self, request: OffsetCommitRequest, exists: PartitionExists, now: Instant
+    ) -> Result[OffsetCommitResponse]:
+        """Store the offsets of a commit.
+
+        Raises: KafkaError if the group refuses the whole request.
+        """
+        self._admit(request, now)
+        retention_ms = request.retention_time_ms
+        expire_ms = -1 if retention_ms < 0 else now.wall_ms + retention_ms
+        bytes_max = self._settings.offset_metadata_bytes_max
+        records: list[CoordinatorRecord] = []
+        topics: list[OffsetCommitResponseTopic] = []
+        for topic in request.topics:
+            answers: list[OffsetCommitResponsePartition] = []
+            for partition in topic.partitions:
+                index = partition.partition_index
+                metadata = partition.committed_metadata or ""
+                code = ErrorCode.NONE
+                if not exists(topic.name, index):
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif len(metadata) > bytes_max or len(metadata.encode()) > bytes_max:
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    key = OffsetKey(request.group_id, topic.name, index)
+                    committed = CommittedOffset(
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        metadata,
+                        now.wall_ms,
+                        expire_ms,
+                    )
+                    records.append(offset_record(key, committed))
+                    self._store.put(key, committed)
+                answers.append(
+                    OffsetCommitResponsePartition(partition_index=index, error_code=code)
+                )
+            topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        self._metrics.commit_count += len(records)
+        return Result(reply=OffsetCommitResponse(topics=topics), records=records)
+
+    def _admit(self, request: OffsetCommitRequest, now: Instant) -> None:
+        """Decide whether the group takes the commit (GRP-19); count it as a heartbeat."""
+        generation_id = request.generation_id_or_member_epoch
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if generation_id >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+            group = ClassicGroup(request.group_id)
+            group.state_changed_ms = now.wall_ms
+            self._groups[request.group_id] = group
+            return
+        if group.state is GroupState.DEAD:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and group.is_empty:
+            return
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            # Only members may commit while there are any.
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = group.validate(request.member_id, request.group_instance_id)
+        if generation_id != group.generation_id:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        self._rebalancer.touch(group, member, now)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    # ---- fetch ---------------------------------------------------------------------------------
+
+    def fetch(
+        self, request: OffsetFetchRequestGroup, require_stable: bool
+    ) -> Result[OffsetFetchResponseGroup]:
+        """Return committed offsets; -1 where there is none, never an error for that (OFS-11)."""
+        group_id = request.group_id
+        wanted: Iterable[tuple[str, Collection[int]]]
+        if request.topics is None:
+            by_topic: dict[str, list[int]] = {}
+            for topic, index in self._store.of_group(group_id):
+                by_topic.setdefault(topic, []).append(index)
+            wanted = by_topic.items()
+        else:
+            wanted = ((topic.name, topic.partition_indexes) for topic in request.topics)
+        topics = [
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=[
+                    self._fetch_one(OffsetKey(group_id, topic, index), require_stable)
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in wanted
+        ]
+        return Result(
+            reply=OffsetFetchResponseGroup(group_id=group_id, topics=topics),
+            waits_for_commit=True,
+        )
+
+    def _fetch_one(self, key: OffsetKey, require_stable: bool) -> OffsetFetchResponsePartitions:
+        if require_stable and self._store.is_pending(key):
+            return OffsetFetchResponsePartitions(
+                partition_index=key.partition,
+                committed_offset=-1,
+                metadata="",
+                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+            )
+        committed = self._store.of_group(key.group_id).get((key.topic, key.partition))
+        if committed is None:
+            return OffsetFetchResponsePartitions(
+                partition_index=key.partition, committed_offset=-1, metadata=""
+            )
+        return OffsetFetchResponsePartitions(
+            partition_index=key.partition,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+        )
+
+    # ---- removal of offsets ----------------------------------------------------------------------
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
+        """Remove the offsets that an admin names, except of topics that are being consumed.
+
+        Raises: KafkaError if the group is unknown, or has members of another protocol type.
+        """
+        group = self._groups.get(request.group_id)
+        if group is None or group.state is GroupState.DEAD:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if not group.is_empty and group.protocol_type != PROTOCOL_TYPE:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        records: list[CoordinatorRecord] = []
+        topics: list[OffsetDeleteResponseTopic] = []
+        for topic in request.topics:
+            indexes = [partition.partition_index for partition in topic.partitions]
+            code = ErrorCode.NONE
+            if group.is_subscribed_to(topic.name):
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            else:
+                records += self._remove(group.group_id, ((topic.name, index) for index in indexes))
+            answers = [
+                OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                for index in indexes
+            ]
+            topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+        self._metrics.deleted_offset_count += len(records)
+        return Result(reply=OffsetDeleteResponse(topics=topics), records=records, is_atomic=False)
+
+    def delete_topics(self, names: Collection[str]) -> Result[None]:
+        """Remove the offsets of deleted topics from all groups (OFS-10)."""
+        records: list[CoordinatorRecord] = []
+        for group_id in list(self._groups):
+            gone = [key for key in self._store.of_group(group_id) if key[0] in names]
+            records += self._remove(group_id, gone)
+        self._metrics.deleted_offset_count += len(records)
+        return Result(reply=None, records=records, is_atomic=False)
+
+    def _remove(
+        self, group_id: str, partitions: Iterable[tuple[str, int]]
+    ) -> list[CoordinatorRecord]:
+        records: list[CoordinatorRecord] = []
+        offsets = self._store.of_group(group_id)
+        for topic, index in partitions:
+            if (topic, index) in offsets:
+                key = OffsetKey(group_id, topic, index)
+                self._store.remove(key)
+                records.append(offset_tombstone(key))
+        return records
+
+    # ---- removal of groups -----------------------------------------------------------------------
+
+    def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
+        """Delete a group that is Empty, with its offsets (OFS-10)."""
+        group = self._groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif not group.is_empty:
+            code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            records = self._remove(group_id, list(self._store.of_group(group_id)))
+            self._metrics.deleted_offset_count += len(records)
+            records.append(group_tombstone(group_id))
+            return Result(
+                reply=DeletableGroupResult(group_id=group_id),
+                records=records,
+                on_append=self._bury_when_committed([group]),
+                is_atomic=False,
+            )
+        return Result(reply=DeletableGroupResult(group_id=group_id, error_code=code))
+
+    def expire(self, group: ClassicGroup, now: Instant) -> list[CoordinatorRecord]:
+        """Remove the group's expired offsets; returns their tombstones (OFS-8, OFS-9).
+
+        The group's own tombstone follows if it is Empty and has no offset left.
+        """
+        group_id = group.group_id
+        expired = [
+            (topic, index)
+            for topic, index in expired_partitions(
+                group,
+                self._store.of_group(group_id),
+                now.wall_ms,
+                self._settings.offsets_retention_ms,
+            )
+            if not self._store.is_pending(OffsetKey(group_id, topic, index))
+        ]
+        records = self._remove(group_id, expired)
+        self._metrics.expired_offset_count += len(records)
+        if self.is_abandoned(group) and group.generation_id > 0:
+            records.append(group_tombstone(group_id))
+        return records
+
+    def is_abandoned(self, group: ClassicGroup) -> bool:
+        """Whether nothing speaks for keeping the group."""
+        return (
+            group.is_empty
+            and not group.pending_member_ids
+            and not self._store.has_any(group.group_id)
+        )
+
+    def bury(self, groups: Iterable[ClassicGroup], now: Instant) -> None:
+        """Forget those of the groups that are still Empty and without offsets."""
+        for group in groups:
+            group_id = group.group_id
+            is_gone = not group.is_empty or self._store.has_any(group_id)
+            if is_gone or self._groups.get(group_id) is not group:
+                continue
+            self._rebalancer.cancel_timers(group)
+            group.transition(GroupState.DEAD, now.wall_ms)
+            del self._groups[group_id]
+            self._store.forget_group(group_id)
+            self._metrics.deleted_group_count += 1
+
+    def _bury_when_committed(self, groups: list[ClassicGroup]) -> AppendHook:
+        def on_append(error: KafkaError | None, now: Instant) -> Result[None]:
+            if error is None:
+                self.bury(groups, now)
+            return no_change()
+
+        return on_append

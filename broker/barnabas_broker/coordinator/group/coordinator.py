@@ -1,0 +1,328 @@
+"""The group coordinator of a broker: one coroutine per API, decoded request in, response out.
+
+Not here: what the requests do (`shard.py` and below), authorization and throttling (handlers).
+Source: GRP-1 for the checks that come first; OFS-1, OFS-6, GRP-21.
+
+Invariant: every coroutine returns a response; errors of the coordinator become its error codes.
+Joins and syncs may return much later, and do so on unload and close too (STOP-9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import TypeVar
+
+from barnabas_broker.coordinator.group import replies
+from barnabas_broker.coordinator.group.classic import GroupState
+from barnabas_broker.coordinator.group.commits import PartitionExists
+from barnabas_broker.coordinator.group.context import RequestContext
+from barnabas_broker.coordinator.group.errors import append_error
+from barnabas_broker.coordinator.group.members import join_error, sync_error
+from barnabas_broker.coordinator.group.metrics import GroupMetrics
+from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
+from barnabas_broker.coordinator.group.shard import GroupShard
+from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime
+from barnabas_broker.coordinator.runtime.pipeline import PartitionWriter, RuntimeLimits, Timer
+from barnabas_broker.coordinator.runtime.shard import Instant, Result
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.randomness import Random
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.hashing import coordinator_partition
+from barnabas_protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from barnabas_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from barnabas_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from barnabas_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+Value = TypeVar("Value")
+Command = Callable[[GroupShard, Instant], Result[Value]]
+
+
+def _any_partition(_topic: str, _partition: int) -> bool:
+    return True
+
+
+class GroupCoordinator:
+    """The classic groups whose partitions of `__consumer_offsets` this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        settings: GroupSettings,
+        writer: PartitionWriter,
+        clock: Clock,
+        random: Random,
+        timer: Timer,
+        partition_count: int = 50,
+        limits: RuntimeLimits | None = None,
+        partition_exists: PartitionExists = _any_partition,
+    ) -> None:
+        self.settings = settings
+        self.metrics = GroupMetrics()
+        # Changes only with the partition count of the topic itself, which nobody should touch.
+        self.partition_count = partition_count
+        self._partition_exists = partition_exists
+        self._is_active = False
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            topic=OFFSETS_TOPIC,
+            new_shard=lambda partition: GroupShard(partition, settings, random, self.metrics),
+            writer=writer,
+            clock=clock,
+            timer=timer,
+            limits=limits or RuntimeLimits(),
+        )
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Serve requests; before, they are answered with 15 (GRP-1)."""
+        self._is_active = True
+
+    def load_partition(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition from this leader epoch on (OFS-2)."""
+        self.runtime.load(partition, leader_epoch)
+
+    def unload_partition(self, partition: int, leader_epoch: int | None = None) -> None:
+        """This broker does not lead the partition any more (OFS-4)."""
+        self.runtime.unload(partition, leader_epoch)
+
+    async def close(self) -> None:
+        """Answer everything parked with 16 and stop (STOP-9)."""
+        self._is_active = False
+        await self.runtime.close()
+
+    def partition_for(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that holds the group (OFS-1)."""
+        return coordinator_partition(group_id, self.partition_count)
+
+    # ---- membership ----------------------------------------------------------------------------
+
+    async def join_group(
+        self, request: JoinGroupRequest, context: RequestContext
+    ) -> JoinGroupResponse:
+        """Join; returns when the join phase has ended."""
+        future: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
+
+        def reply(response: JoinGroupResponse) -> None:
+            if not future.done():
+                future.set_result(response)
+
+        try:
+            await self._execute_member(
+                request.group_id, lambda shard, now: shard.join(request, context, now, reply)
+            )
+        except KafkaError as error:
+            # Whatever the shard has answered already goes first.
+            reply(join_error(append_error(error.code), request.member_id))
+        response = await future
+        return replies.fit_join(response, context.api_version)
+
+    async def sync_group(
+        self, request: SyncGroupRequest, context: RequestContext
+    ) -> SyncGroupResponse:
+        """Sync; returns when the leader's assignment is committed."""
+        future: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
+
+        def reply(response: SyncGroupResponse) -> None:
+            if not future.done():
+                future.set_result(response)
+
+        try:
+            await self._execute_member(
+                request.group_id, lambda shard, now: shard.members.sync(request, now, reply)
+            )
+        except KafkaError as error:
+            reply(sync_error(append_error(error.code)))
+        return replies.fit_sync(await future)
+
+    async def heartbeat(
+        self, request: HeartbeatRequest, context: RequestContext
+    ) -> HeartbeatResponse:
+        """Prolong the session of a member."""
+        try:
+            return await self._execute_member(
+                request.group_id, lambda shard, now: shard.members.heartbeat(request, now)
+            )
+        except KafkaError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # As Kafka does, because clients do not expect 14 here. Nothing is lost: the session
+                # starts anew when loading is done.
+                return HeartbeatResponse()
+            return HeartbeatResponse(error_code=error.code)
+
+    async def leave_group(
+        self, request: LeaveGroupRequest, context: RequestContext
+    ) -> LeaveGroupResponse:
+        """Take members out of their group."""
+        version = context.api_version
+        try:
+            return await self._execute_member(
+                request.group_id, lambda shard, now: shard.members.leave(request, version, now)
+            )
+        except KafkaError as error:
+            return LeaveGroupResponse(error_code=append_error(error.code))
+
+    # ---- offsets -------------------------------------------------------------------------------
+
+    async def offset_commit(
+        self, request: OffsetCommitRequest, context: RequestContext
+    ) -> OffsetCommitResponse:
+        """Store offsets; returns when they are committed."""
+        exists = self._partition_exists
+        try:
+            return await self._execute(
+                request.group_id, lambda shard, now: shard.commits.commit(request, exists, now)
+            )
+        except KafkaError as error:
+            return replies.commit_error(request, append_error(error.code))
+
+    async def offset_fetch(
+        self, request: OffsetFetchRequest, context: RequestContext
+    ) -> OffsetFetchResponse:
+        """Return committed offsets, for one group (to version 7) or several (from 8)."""
+        answers = []
+        for group in replies.fetched_groups(request, context.api_version):
+            command = partial(_fetch, group=group, require_stable=request.require_stable)
+            try:
+                answers.append(await self._execute(group.group_id, command))
+            except KafkaError as error:
+                answers.append(replies.fetch_error(group, append_error(error.code)))
+        return replies.fit_fetch(answers, context.api_version)
+
+    async def offset_delete(
+        self, request: OffsetDeleteRequest, context: RequestContext
+    ) -> OffsetDeleteResponse:
+        """Remove committed offsets of a group."""
+        try:
+            return await self._execute(
+                request.group_id, lambda shard, _: shard.commits.delete_offsets(request)
+            )
+        except KafkaError as error:
+            return OffsetDeleteResponse(error_code=append_error(error.code))
+
+    async def on_topics_deleted(self, names: Collection[str]) -> None:
+        """Remove the offsets of deleted topics; what fails is left to expiry (OFS-10)."""
+        gone = frozenset(names)
+        for partition, _ in self.runtime.shards():
+            try:
+                await self.runtime.execute(
+                    partition, lambda shard, _: shard.commits.delete_topics(gone)
+                )
+            except KafkaError:
+                self.metrics.append_failure_count += 1
+
+    # ---- admin ---------------------------------------------------------------------------------
+
+    async def list_groups(
+        self, request: ListGroupsRequest, context: RequestContext
+    ) -> ListGroupsResponse:
+        """Return the groups of this broker; with 14 and what is there while some load (GRP-21)."""
+        if not self._is_active:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        states = {state.lower() for state in request.states_filter}
+        types = {group_type.lower() for group_type in request.types_filter}
+        code = ErrorCode.NONE
+        if self.runtime.is_loading:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        groups = [
+            group
+            for _, shard in self.runtime.shards()
+            for group in shard.list_groups(states, types)
+        ]
+        return ListGroupsResponse(error_code=code, groups=groups)
+
+    async def describe_groups(
+        self, request: DescribeGroupsRequest, context: RequestContext
+    ) -> DescribeGroupsResponse:
+        """Return the state and members of groups; what is unknown counts as Dead (GRP-21)."""
+        groups = []
+        for group_id in request.groups:
+            try:
+                described = await self._execute(group_id, partial(_describe, group_id=group_id))
+            except KafkaError as error:
+                described = DescribedGroup(group_id=group_id, error_code=error.code)
+            groups.append(described or replies.dead_group(group_id, context.api_version))
+        return DescribeGroupsResponse(groups=groups)
+
+    async def delete_groups(
+        self, request: DeleteGroupsRequest, context: RequestContext
+    ) -> DeleteGroupsResponse:
+        """Delete groups without members, with their offsets."""
+        results = []
+        for group_id in dict.fromkeys(request.groups_names):
+            command = partial(_delete, group_id=group_id)
+            try:
+                results.append(await self._execute(group_id, command))
+            except KafkaError as error:
+                code = append_error(error.code)
+                results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+        return DeleteGroupsResponse(results=results)
+
+    # ---- metrics -------------------------------------------------------------------------------
+
+    def count_by_state(self) -> dict[str, int]:
+        """Return how many groups are in each state, by the state's name."""
+        counts: Counter[GroupState] = Counter()
+        for _, shard in self.runtime.shards():
+            counts += shard.count_by_state()
+        return {state.value: counts[state] for state in GroupState}
+
+    def offset_count(self) -> int:
+        """Return how many offsets are committed."""
+        return sum(shard.offsets.count() for _, shard in self.runtime.shards())
+
+    def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
+        """Return group, topic, partition and committed offset, for lag."""
+        for _, shard in self.runtime.shards():
+            for group_id, topic, partition, committed in shard.offsets.all_offsets():
+                yield group_id, topic, partition, committed.offset
+
+    # ---- checks --------------------------------------------------------------------------------
+
+    async def _execute(self, group_id: str, command: Command[Value]) -> Value:
+        """Run a command of a request that may name any group, even the empty one (old tools)."""
+        if not self._is_active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return await self.runtime.execute(self.partition_for(group_id), command)
+
+    async def _execute_member(self, group_id: str, command: Command[Value]) -> Value:
+        """Run a command of a member, whose group must have a name (GRP-1)."""
+        if not self._is_active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        return await self.runtime.execute(self.partition_for(group_id), command)
+
+
+def _fetch(
+    shard: GroupShard, _: Instant, *, group: OffsetFetchRequestGroup, require_stable: bool
+) -> Result[replies.FetchedGroup]:
+    return shard.commits.fetch(group, require_stable)
+
+
+def _describe(shard: GroupShard, _: Instant, *, group_id: str) -> Result[DescribedGroup | None]:
+    return Result(reply=shard.describe(group_id))
+
+
+def _delete(shard: GroupShard, _: Instant, *, group_id: str) -> Result[DeletableGroupResult]:
+    return shard.commits.delete_group(group_id)

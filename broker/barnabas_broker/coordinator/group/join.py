@@ -1,0 +1,272 @@
+"""JoinGroup of the classic protocol: who may join, under which id, and what that sets off.
+
+Not here: the course of the rebalance (`rebalance.py`). Source: GRP-2 to GRP-5, GRP-18, KIP-345,
+KIP-394, KIP-814. The answer goes to the `reply` callable, at once or when the join phase ends.
+
+Invariants: every join is answered exactly once, whatever becomes of the group; a member id is
+handed out only once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import assert_never
+
+from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.group.context import RequestContext
+from barnabas_broker.coordinator.group.errors import append_error
+from barnabas_broker.coordinator.group.members import (
+    ClassicMember,
+    JoinReply,
+    Protocols,
+    join_error,
+)
+from barnabas_broker.coordinator.group.rebalance import Rebalancer
+from barnabas_broker.coordinator.group.records import group_record
+from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change
+from barnabas_broker.env.randomness import Random
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+# From here on a member must know its id before it counts (KIP-394).
+MEMBER_ID_REQUIRED_SINCE = 4
+# From here on a returning static leader can be told not to assign (KIP-814).
+SKIP_ASSIGNMENT_SINCE = 9
+
+
+class Join:
+    """One JoinGroup request, read once."""
+
+    __slots__ = (
+        "context",
+        "member_id",
+        "now",
+        "protocols",
+        "rebalance_timeout_ms",
+        "reply",
+        "request",
+    )
+
+    def __init__(
+        self, request: JoinGroupRequest, context: RequestContext, now: Instant, reply: JoinReply
+    ) -> None:
+        self.request = request
+        self.context = context
+        self.now = now
+        self.reply = reply
+        self.member_id = request.member_id
+        self.protocols: Protocols = tuple(
+            (protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
+        )
+        # Version 0 has no rebalance timeout.
+        self.rebalance_timeout_ms = (
+            request.session_timeout_ms
+            if request.rebalance_timeout_ms < 0
+            else request.rebalance_timeout_ms
+        )
+
+    def fail(self, code: ErrorCode) -> Result[None]:
+        """Answer with an error."""
+        self.reply(join_error(code, self.member_id))
+        return no_change()
+
+
+class Joiner:
+    """Takes joins for the groups of one shard."""
+
+    def __init__(
+        self, rebalancer: Rebalancer, groups: dict[str, ClassicGroup], random: Random
+    ) -> None:
+        self._rebalancer = rebalancer
+        self._settings = rebalancer.settings
+        self._groups = groups
+        self._random = random
+
+    def join(self, join: Join) -> Result[None]:
+        """Take a join; the group is created if its member id is empty (GRP-2)."""
+        self._rebalancer.metrics.join_count += 1
+        request = join.request
+        settings = self._settings
+        timeout_ms = request.session_timeout_ms
+        if not settings.session_timeout_ms_min <= timeout_ms <= settings.session_timeout_ms_max:
+            return join.fail(ErrorCode.INVALID_SESSION_TIMEOUT)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if join.member_id:
+                return join.fail(ErrorCode.UNKNOWN_MEMBER_ID)
+            group = ClassicGroup(request.group_id)
+            if not group.supports(request.protocol_type, (name for name, _ in join.protocols)):
+                return join.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            group.state_changed_ms = join.now.wall_ms
+            self._groups[request.group_id] = group
+        if group.state is GroupState.DEAD:
+            return join.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not self._has_room(group, join.member_id):
+            return self._turn_away(group, join)
+        if not group.supports(request.protocol_type, (name for name, _ in join.protocols)):
+            return join.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if join.member_id:
+            return self._join_known(group, join)
+        return self._join_unknown(group, join)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether `group.max.size` allows the join; who came first in a rebalance stays."""
+        match group.state:
+            case GroupState.EMPTY | GroupState.DEAD:
+                return True
+            case GroupState.PREPARING_REBALANCE:
+                member = group.members.get(member_id)
+                is_waiting = member is not None and member.join_reply is not None
+                return is_waiting or group.awaiting_join_count < self._settings.group_size_max
+            case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+                is_member = member_id in group.members
+                return is_member or len(group.members) < self._settings.group_size_max
+            case _:
+                assert_never(group.state)
+
+    def _turn_away(self, group: ClassicGroup, join: Join) -> Result[None]:
+        join.fail(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        member = group.members.get(join.member_id)
+        if member is not None:
+            return self._rebalancer.remove_member(group, member, join.now)
+        if join.member_id in group.pending_member_ids:
+            return self._rebalancer.remove_pending(group, join.member_id, join.now)
+        return no_change()
+
+    # ---- without a member id -----------------------------------------------------------------
+
+    def _join_unknown(self, group: ClassicGroup, join: Join) -> Result[None]:
+        request = join.request
+        instance_id = request.group_instance_id
+        prefix = join.context.client_id if instance_id is None else instance_id
+        new_id = f"{prefix}-{uuid.UUID(bytes=self._random.uuid())}"
+        if instance_id is not None:
+            old_id = group.static_member_ids.get(instance_id)
+            if old_id is not None:
+                return self._replace_static(group, join, old_id, new_id)
+        elif join.context.api_version >= MEMBER_ID_REQUIRED_SINCE:
+            group.pending_member_ids.add(new_id)
+            self._rebalancer.start_session(group, new_id, request.session_timeout_ms, join.now)
+            join.reply(join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+            return no_change()
+        return self._add(group, join, new_id)
+
+    def _add(self, group: ClassicGroup, join: Join, member_id: str) -> Result[None]:
+        request = join.request
+        self._rebalancer.stop_session(group, member_id)
+        member = ClassicMember(
+            member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=join.context.client_id,
+            client_host=join.context.client_host,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=join.protocols,
+            is_new=True,
+        )
+        member.join_reply = join.reply
+        group.add(member, request.protocol_type)
+        if group.is_in_initial_delay:
+            group.member_added_in_delay = True
+        self._rebalancer.start_session(
+            group, member_id, self._settings.new_member_join_timeout_ms, join.now
+        )
+        return self._rebalancer.prepare_if_possible(group, join.now)
+
+    # ---- with a member id --------------------------------------------------------------------
+
+    def _join_known(self, group: ClassicGroup, join: Join) -> Result[None]:
+        if join.member_id in group.pending_member_ids:
+            if join.request.group_instance_id is not None:
+                # Static members are never pending: the client mixes up two of its members.
+                return join.fail(ErrorCode.UNKNOWN_MEMBER_ID)
+            return self._add(group, join, join.member_id)
+        try:
+            member = group.validate(join.member_id, join.request.group_instance_id)
+        except KafkaError as error:
+            return join.fail(error.code)
+        is_leader = group.leader_id == member.member_id
+        is_unchanged = member.protocols == join.protocols
+        match group.state:
+            case GroupState.PREPARING_REBALANCE:
+                return self._park(group, member, join)
+            case GroupState.COMPLETING_REBALANCE:
+                if is_unchanged:
+                    return self._repeat_generation(group, member, join, with_members=is_leader)
+                return self._park(group, member, join)
+            case GroupState.STABLE:
+                if is_unchanged and not is_leader:
+                    return self._repeat_generation(group, member, join, with_members=False)
+                return self._park(group, member, join)
+            case GroupState.EMPTY | GroupState.DEAD:
+                return join.fail(ErrorCode.UNKNOWN_MEMBER_ID)
+            case _:
+                assert_never(group.state)
+
+    def _repeat_generation(
+        self, group: ClassicGroup, member: ClassicMember, join: Join, *, with_members: bool
+    ) -> Result[None]:
+        """Answer a repeated join with what the member has missed or already knows (GRP-5)."""
+        self._rebalancer.touch(group, member, join.now)
+        join.reply(self._rebalancer.joined(group, member, with_members=with_members))
+        return no_change()
+
+    def _park(self, group: ClassicGroup, member: ClassicMember, join: Join) -> Result[None]:
+        group.update(
+            member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms
+        )
+        group.park_join(member, join.reply)
+        self._rebalancer.touch(group, member, join.now)
+        return self._rebalancer.prepare_if_possible(group, join.now)
+
+    # ---- static members ------------------------------------------------------------------------
+
+    def _replace_static(
+        self, group: ClassicGroup, join: Join, old_id: str, new_id: str
+    ) -> Result[None]:
+        """Let a restarted static member take its place again (GRP-18)."""
+        request, now = join.request, join.now
+        old_leader_id = group.leader_id
+        member = group.replace_static(old_id, new_id)
+        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        group.update(member, join.protocols, join.rebalance_timeout_ms, request.session_timeout_ms)
+        member.client_id = join.context.client_id
+        member.client_host = join.context.client_host
+        self._rebalancer.stop_session(group, old_id)
+        self._rebalancer.start_session(group, new_id, member.session_timeout_ms, now)
+        if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
+            group.park_join(member, join.reply)
+            return self._rebalancer.prepare_if_possible(group, now)
+
+        def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
+            if group.members.get(new_id) is not member:
+                # It left, or was replaced again, while the record was under way.
+                return join.fail(ErrorCode.UNKNOWN_MEMBER_ID)
+            if error is None:
+                join.reply(self._took_over(group, member, join, old_leader_id))
+                return no_change()
+            if group.state is GroupState.STABLE:
+                group.replace_static(new_id, old_id)
+                group.update(member, *before)
+                self._rebalancer.stop_session(group, new_id)
+                self._rebalancer.start_session(group, old_id, member.session_timeout_ms, then)
+            return join.fail(append_error(error.code))
+
+        return Result(reply=None, records=[group_record(group)], on_append=on_append)
+
+    def _took_over(
+        self, group: ClassicGroup, member: ClassicMember, join: Join, old_leader_id: str | None
+    ) -> JoinGroupResponse:
+        """Return the answer to a static member that gets its old assignment with its next sync.
+
+        A client before version 9 would compute an assignment if it saw itself as leader, so it is
+        told its old id as leader's.
+        """
+        is_leader = group.leader_id == member.member_id
+        if join.context.api_version >= SKIP_ASSIGNMENT_SINCE:
+            response = self._rebalancer.joined(group, member, with_members=is_leader)
+            response.skip_assignment = is_leader
+        else:
+            response = self._rebalancer.joined(group, member, with_members=False)
+            response.leader = old_leader_id or ""
+        return response

@@ -1,0 +1,103 @@
+"""Reads a partition of an internal topic from its start and replays it into a shard.
+
+Not here: when to load and what to answer meanwhile (`loop.py`). Source: OFS-2, formats.md 10.
+
+The log is read up to its end, beyond the high watermark too: what a former leader left there will
+be committed or truncated, and the partition is loaded again in the second case.
+Invariant: a transactional record counts only when its producer's commit marker has been seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas_broker.coordinator.runtime.shard import Shard
+from barnabas_protocol.errors import ParseError
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.batch import Buffer, check_crc, iterate_headers
+from barnabas_protocol.records.control import ControlType, read_marker
+from barnabas_protocol.records.record import decode_records
+
+
+class Chunk(Protocol):
+    """Whole record batches, only the last may be cut off."""
+
+    @property
+    def buffers(self) -> Sequence[Buffer]:
+        """The bytes, to be read one after the other."""
+        ...
+
+
+class PartitionReader(Protocol):
+    """The reading half of what a coordinator needs of its partition."""
+
+    def read(
+        self, topic_partition: TopicPartition, offset: int, max_bytes: int
+    ) -> Awaitable[Chunk]:
+        """Read from the batch that holds the offset; at least one whole batch."""
+        ...
+
+    def start_offset(self, topic_partition: TopicPartition) -> int:
+        """Return the log start offset."""
+        ...
+
+    def end_offset(self, topic_partition: TopicPartition) -> int:
+        """Return the log end offset, exclusive."""
+        ...
+
+
+@dataclass(slots=True)
+class LoadSummary:
+    """What one load went through."""
+
+    record_count: int = 0
+    size_bytes: int = 0
+
+
+async def replay_partition(
+    reader: PartitionReader, topic_partition: TopicPartition, shard: Shard, buffer_bytes: int
+) -> LoadSummary:
+    """Replay the whole partition; other tasks run between two chunks.
+
+    Raises: KafkaError if it cannot be read, ParseError if what is read is no batch.
+    """
+    summary = LoadSummary()
+    offset = reader.start_offset(topic_partition)
+    while offset < reader.end_offset(topic_partition):
+        chunk = await reader.read(topic_partition, offset, buffer_bytes)
+        data = chunk.buffers[0] if len(chunk.buffers) == 1 else b"".join(chunk.buffers)
+        next_offset = replay_batches(data, offset, shard, summary)
+        if next_offset == offset:
+            # Compaction took everything that was left, or the end moved back.
+            break
+        offset = next_offset
+        await asyncio.sleep(0)
+    return summary
+
+
+def replay_batches(data: Buffer, from_offset: int, shard: Shard, summary: LoadSummary) -> int:
+    """Replay the whole batches in the data; returns the offset behind the last one.
+
+    Records below `from_offset` are skipped: the first batch may start before it.
+    """
+    next_offset = from_offset
+    for position, header in iterate_headers(data):
+        if not check_crc(data, position, header):
+            raise ParseError(f"checksum of the batch at offset {header.base_offset}", position)
+        summary.size_bytes += header.size_bytes
+        for record in decode_records(data, position):
+            if record.offset < from_offset:
+                continue
+            summary.record_count += 1
+            if header.is_control:
+                marker = read_marker(record)
+                if marker is not None:
+                    is_committed = marker.control_type is ControlType.COMMIT
+                    shard.end_transaction(header.producer_id, is_committed)
+            else:
+                shard.replay(record, header.producer_id if header.is_transactional else -1)
+        next_offset = header.last_offset + 1
+    return next_offset

@@ -1,0 +1,337 @@
+"""One loaded shard at work: commands in, batches of records out, replies when they are committed.
+
+Not here: which partitions this broker owns, and loading (`loop.py`). Source: OFS-5; the queue that
+gathers commands while an append is under way plays the part of Kafka's append linger.
+
+How a failed append is undone. The state changes when the command runs, before its records are in
+the log, so a failure must take it back. Two cases, told apart by the error code:
+
+- The records were refused (not the leader, too few replicas, too large). Nothing of them is in the
+  log: the shard's undo journal takes the command back, and with it all later commands of the
+  queue, which may rest on it. Other groups notice nothing.
+- The records may be in the log (time-out, too few replicas after the append, an unknown fault).
+  Only the log knows, so the shard is thrown away and loaded from it again.
+
+A journal alone would be wrong in the second case; loading alone would drop the members of every
+group of the partition for each refused commit.
+
+Invariants: at most one append per shard is under way; batches hold whole commands in the order in
+which they ran; every future is resolved, by commit, failure or close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from barnabas_broker.coordinator.runtime.loader import PartitionReader
+from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result, Shard
+from barnabas_broker.env.clock import Clock
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.record import Record, encode_batch
+
+logger = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+Value = TypeVar("Value")
+
+# After these the records may be in the log and may still be committed.
+IN_DOUBT = frozenset(
+    (
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    )
+)
+
+
+class PartitionWriter(PartitionReader, Protocol):
+    """What a coordinator needs of its partition; replication implements it."""
+
+    def append(self, topic_partition: TopicPartition, batch: bytes) -> Awaitable[int]:
+        """Append; gives the last offset once the high watermark has passed it.
+
+        Raises: KafkaError; a code of `IN_DOUBT` if the records may be in the log all the same.
+        """
+        ...
+
+
+class TimerTask(Protocol):
+    """A scheduled call."""
+
+    def cancel(self) -> object:
+        """Keep it from being called."""
+        ...
+
+
+class Timer(Protocol):
+    """The timing wheel of the broker."""
+
+    def schedule(self, delay_ms: int, callback: Callable[[], Any]) -> TimerTask:
+        """Call back once after the delay."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeLimits:
+    """The bounds of every shard of one coordinator."""
+
+    commit_timeout_ms: int = 5000
+    load_buffer_bytes: int = 5 * 1024 * 1024
+    # Below max.message.bytes of the internal topic, batch header included.
+    batch_bytes_max: int = 900_000
+    # Commands are refused while more than this waits to be appended.
+    queue_bytes_max: int = 32 * 1024 * 1024
+
+
+class _Write:
+    """The records of one command on their way into the log; none for a reply that only waits."""
+
+    __slots__ = ("appended_count", "future", "result", "sequence", "taken_count")
+
+    def __init__(
+        self, sequence: int, result: Result[Any], future: asyncio.Future[None] | None
+    ) -> None:
+        self.sequence = sequence
+        self.result = result
+        self.future = future
+        self.taken_count = 0
+        self.appended_count = 0
+
+    def resolve(self, error: KafkaError | None) -> None:
+        if self.future is None or self.future.done():
+            return
+        if error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(error)
+
+
+class ShardPipeline(Generic[S]):
+    """Runs the commands of one loaded shard."""
+
+    def __init__(
+        self,
+        shard: S,
+        topic_partition: TopicPartition,
+        *,
+        writer: PartitionWriter,
+        clock: Clock,
+        timer: Timer,
+        limits: RuntimeLimits,
+        on_doubt: Callable[[], None],
+    ) -> None:
+        self.shard = shard
+        self._topic_partition = topic_partition
+        self._writer = writer
+        self._clock = clock
+        self._timer = timer
+        self._limits = limits
+        self._on_doubt = on_doubt
+        self._queue: deque[_Write] = deque()
+        self._queue_bytes = 0
+        self._sequence = 0
+        self._append_task: asyncio.Task[None] | None = None
+        self._timer_task: TimerTask | None = None
+        self._timer_deadline_ms = 0
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Make the replayed shard active."""
+        self._run_detached(self.shard.loaded)
+        self._arm_timer()
+
+    async def execute(self, command: Callable[[S, Instant], Result[Value]]) -> Value:
+        """Run a command; its reply, once what it wrote or saw is committed.
+
+        Raises: KafkaError, of the command itself or of the append.
+        """
+        if self._queue_bytes > self._limits.queue_bytes_max:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        shard = self.shard
+        result, sequence = self._run(lambda now: command(shard, now))
+        self._arm_timer()
+        if result.records or (result.waits_for_commit and self._queue):
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._submit(_Write(sequence, result, future))
+            await future
+        return result.reply
+
+    def close(self, code: ErrorCode) -> None:
+        """Answer everything that waits with the code and stop."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._timer_task is not None:
+            self._timer_task.cancel()
+        if self._append_task is not None:
+            self._append_task.cancel()
+        error = KafkaError(code)
+        for write in self._queue:
+            write.resolve(error)
+        self._queue.clear()
+        self.shard.close(code)
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.monotonic_ms(), self._clock.wall_ms())
+
+    def _run(self, command: Callable[[Instant], Result[Value]]) -> tuple[Result[Value], int]:
+        """Run under a new sequence number; a command that raises leaves nothing behind."""
+        self._sequence += 1
+        sequence = self._sequence
+        self.shard.begin(sequence)
+        try:
+            return command(self._now()), sequence
+        except BaseException:
+            self.shard.roll_back(sequence)
+            raise
+
+    def _run_detached(self, command: Callable[[Instant], Result[None]]) -> None:
+        """Run something that nobody waits for: a timer or what follows an append."""
+        try:
+            result, sequence = self._run(command)
+        except Exception:
+            logger.exception("%s-%d: a step of the coordinator failed", *self._topic_partition)
+            return
+        if result.records and not self._is_closed:
+            self._submit(_Write(sequence, result, None))
+
+    # ---- appending ---------------------------------------------------------------------------
+
+    def _submit(self, write: _Write) -> None:
+        size = sum(record.size_bytes for record in write.result.records)
+        if write.result.is_atomic and size > self._limits.batch_bytes_max:
+            self._refuse(write, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
+            return
+        self._queue.append(write)
+        self._queue_bytes += size
+        if self._append_task is None:
+            self._append_task = asyncio.get_running_loop().create_task(self._append_all())
+
+    def _refuse(self, write: _Write, error: KafkaError) -> None:
+        """Take the newest command back before anything of it was appended."""
+        self.shard.roll_back(write.sequence)
+        self._call_hook(write, error)
+        write.resolve(error)
+
+    async def _append_all(self) -> None:
+        """Append until the queue is empty; what arrives meanwhile goes into the next batch."""
+        try:
+            while self._queue:
+                writes, records = self._take()
+                error = await self._append(records) if records else None
+                if error is None:
+                    self._committed(writes)
+                elif not self._failed(error):
+                    return
+                self._arm_timer()
+        finally:
+            self._append_task = None
+
+    def _take(self) -> tuple[list[_Write], list[CoordinatorRecord]]:
+        """Return the writes that the next batch completes, and the records of the batch."""
+        writes: list[_Write] = []
+        records: list[CoordinatorRecord] = []
+        size = 0
+        for write in self._queue:
+            pending = write.result.records
+            if write.result.is_atomic:
+                size += sum(record.size_bytes for record in pending)
+                if size > self._limits.batch_bytes_max and records:
+                    break
+                records += pending
+                write.taken_count = len(pending)
+            else:
+                while write.taken_count < len(pending):
+                    record = pending[write.taken_count]
+                    size += record.size_bytes
+                    if size > self._limits.batch_bytes_max and records:
+                        return writes, records
+                    records.append(record)
+                    write.taken_count += 1
+            writes.append(write)
+        return writes, records
+
+    async def _append(self, records: list[CoordinatorRecord]) -> KafkaError | None:
+        wall_ms = self._clock.wall_ms()
+        batch = encode_batch(
+            [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(records)]
+        )
+        try:
+            async with asyncio.timeout(self._limits.commit_timeout_ms / 1000):
+                await self._writer.append(self._topic_partition, batch)
+        except KafkaError as error:
+            return error
+        except TimeoutError:
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        except Exception:
+            logger.exception("%s-%d: the append failed", *self._topic_partition)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        for write in self._queue:
+            write.appended_count = write.taken_count
+        return None
+
+    def _committed(self, writes: list[_Write]) -> None:
+        for write in writes:
+            self._dequeue(write)
+            self.shard.committed(write.sequence)
+            self._call_hook(write, None)
+            write.resolve(None)
+
+    def _failed(self, error: KafkaError) -> bool:
+        """Take back all that waits; returns whether the shard lives on."""
+        writes = list(self._queue)
+        logger.warning(
+            "%s-%d: %d coordinator writes failed: %s", *self._topic_partition, len(writes), error
+        )
+        if error.code in IN_DOUBT or any(write.appended_count for write in writes):
+            for write in writes:
+                self._dequeue(write)
+                write.resolve(error)
+            self._append_task = None
+            self._on_doubt()
+            return False
+        self.shard.roll_back(writes[0].sequence)
+        for write in writes:
+            self._dequeue(write)
+        for write in writes:
+            self._call_hook(write, error)
+            write.resolve(error)
+        return True
+
+    def _dequeue(self, write: _Write) -> None:
+        self._queue.popleft()
+        self._queue_bytes -= sum(record.size_bytes for record in write.result.records)
+
+    def _call_hook(self, write: _Write, error: KafkaError | None) -> None:
+        hook = write.result.on_append
+        if hook is not None:
+            self._run_detached(lambda now: hook(error, now))
+
+    # ---- timers ------------------------------------------------------------------------------
+
+    def _arm_timer(self) -> None:
+        deadline_ms = self.shard.timers.next_deadline_ms()
+        if self._is_closed or deadline_ms is None:
+            return
+        if self._timer_task is not None:
+            if deadline_ms >= self._timer_deadline_ms:
+                return
+            self._timer_task.cancel()
+        delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+        self._timer_deadline_ms = deadline_ms
+        self._timer_task = self._timer.schedule(delay_ms, self._fire)
+
+    def _fire(self) -> None:
+        self._timer_task = None
+        if self._is_closed:
+            return
+        timers = self.shard.timers
+        while (action := timers.take_due(self._clock.monotonic_ms())) is not None:
+            self._run_detached(action)
+        self._arm_timer()

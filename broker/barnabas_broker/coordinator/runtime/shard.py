@@ -1,0 +1,109 @@
+"""What a coordinator's state machine looks like to the runtime that drives it.
+
+A shard is the state of one partition of an internal topic. It is pure: no clock, no input or
+output, no event loop. A command is a method of the shard that changes its state at once and
+returns the records that make the change durable; the runtime appends them and hands out the reply
+when they are committed (architecture, "Coordinators").
+
+Invariants: a shard that replays all records that its commands returned has the same durable state;
+a rolled back command leaves durable state as if it had never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from barnabas_broker.coordinator.runtime.timers import ShardTimers
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.records.record import Record
+
+Reply = TypeVar("Reply", covariant=True)
+Value = TypeVar("Value")
+
+
+class Instant(NamedTuple):
+    """One reading of both clocks: the monotonic one for timers, wall time for what is stored."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record to append; a null value is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+    @property
+    def size_bytes(self) -> int:
+        """An upper bound of its size in a batch."""
+        return len(self.key) + (0 if self.value is None else len(self.value)) + 32
+
+
+# Told how the append of a command's records ended (None: committed); may change more.
+AppendHook = Callable[[KafkaError | None, Instant], "Result[None]"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Result(Generic[Reply]):
+    """What a command gives back to the runtime."""
+
+    reply: Reply
+    records: list[CoordinatorRecord] = field(default_factory=list)
+    on_append: AppendHook | None = None
+    # The reply shows state that may not be committed yet: hold it back until that is.
+    waits_for_commit: bool = False
+    # All records in one batch or none of them; tombstones may be spread over several.
+    is_atomic: bool = True
+
+
+def no_change() -> Result[None]:
+    """Return the result of a command that changes nothing durable and replies nothing."""
+    return Result(reply=None)
+
+
+def with_reply(result: Result[None], reply: Value) -> Result[Value]:
+    """Return the same change with a reply."""
+    return Result(
+        reply=reply,
+        records=result.records,
+        on_append=result.on_append,
+        waits_for_commit=result.waits_for_commit,
+        is_atomic=result.is_atomic,
+    )
+
+
+class Shard(Protocol):
+    """The state machine of one partition."""
+
+    timers: ShardTimers
+
+    def replay(self, record: Record, producer_id: int) -> None:
+        """Take over a record of the log; a producer id >= 0 says it is in an open transaction."""
+        ...
+
+    def end_transaction(self, producer_id: int, is_committed: bool) -> None:
+        """Take over a marker of the log."""
+        ...
+
+    def loaded(self, now: Instant) -> Result[None]:
+        """Become active after the last replayed record."""
+        ...
+
+    def begin(self, sequence: int) -> None:
+        """Count what changes from now on to the command of that number, higher than the last."""
+        ...
+
+    def committed(self, sequence: int) -> None:
+        """Forget how to undo commands up to this one."""
+        ...
+
+    def roll_back(self, sequence: int) -> None:
+        """Undo the durable changes of this command and all later ones."""
+        ...
+
+    def close(self, code: ErrorCode) -> None:
+        """Answer everything parked with the code; the shard is not used again."""
+        ...
