@@ -73,8 +73,8 @@ def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
                 and base_offset <= offset < max(end_offset, base_offset + 1)
             ):
                 disk.remove(f"{directory}/{name}")
-    # The log goes last: as long as it is a `.swap`, this is repeated after a crash.
-    for name in sorted(swaps, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_FILE_SUFFIX)):
+    # The log goes first: as long as it is a `.swap`, a repetition removes what has its final name.
+    for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_FILE_SUFFIX)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_FILE_SUFFIX)}")
         _logger.info("%s/%s was complete and is in place now", directory, name)
     disk.sync_directory(directory)

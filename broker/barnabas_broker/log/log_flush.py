@@ -1,0 +1,191 @@
+"""Putting a partition log on the device: fsync, indexes, snapshots, and the recovery point.
+
+The fsync runs in a thread; everything that arrives meanwhile is covered by the next one, so any
+number of waiting callers shares it. Not here: when to flush (`log_tasks`, replication).
+
+Source: behaviour SEG-2, SEG-8. Invariants: the recovery point only rises here, and only to what was
+in the file before its fsync began; a segment that is left is flushed with its indexes; those of the
+active segment are written only now and then, because recovery makes anew what is missing behind
+the last entry (`segment_recovery.prepare_scan`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.index_file import IndexFile, write_index
+from barnabas_broker.log.producer_snapshot import encode_snapshot
+from barnabas_broker.log.segment import Segment
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.partition_log import PartitionLog
+
+_logger = logging.getLogger(__name__)
+
+# Indexes and a producer snapshot go with an fsync when this much was written since the last time.
+FULL_FLUSH_BYTES = 16 * 1024 * 1024
+
+
+class _Step(NamedTuple):
+    """What is to be done for one segment. `indexes`: the index, the position, the missing bytes."""
+
+    segment: Segment
+    indexes: list[tuple[IndexFile, int, bytes]]
+
+
+class LogFlush:
+    """The flushing side of one PartitionLog."""
+
+    __slots__ = ("_flushed_active", "_flushed_bytes", "_full_flush_bytes", "_log", "_task")
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+        # The active segment at the last flush, how much of it was flushed, and with its indexes.
+        active = log.segments.active
+        self._flushed_active = active
+        self._flushed_bytes = active.size_bytes if log.recovery_point == log.log_end_offset else 0
+        self._full_flush_bytes = self._flushed_bytes
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """About how many bytes are not known to be on the device."""
+        log = self._log
+        if log.recovery_point >= log.log_end_offset:
+            return 0
+        active = log.segments.active
+        if active is self._flushed_active:
+            return active.size_bytes - self._flushed_bytes
+        size = sum(item.size_bytes for item in log.segments.from_offset(log.recovery_point))
+        if self._flushed_active.base_offset <= log.recovery_point:
+            size -= self._flushed_bytes
+        return max(size, 0)
+
+    async def flush(self, upto: int | None = None) -> None:
+        """Return once everything below `upto` (None: the log end now) is on the device."""
+        log = self._log
+        log.check_online()
+        log.write_staged()
+        target = log.log_end_offset if upto is None else upto
+        while log.recovery_point < min(target, log.log_end_offset):
+            await asyncio.shield(self._start())
+            log.check_online()
+
+    def start_in_background(self) -> None:
+        """Begin a flush that nobody waits for; without a running loop, leave it to a later one."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._start()
+
+    async def close(self) -> None:
+        """Flush everything with final index entries and a snapshot; nothing is appended after."""
+        log = self._log
+        log.write_staged()
+        while self._task is not None:
+            await asyncio.shield(self._task)
+            log.check_online()
+        active = log.segments.active
+        active.append_final_entry()
+        try:
+            active.trim_file()
+        except OSError as error:
+            raise log.fail(log.directory, error) from error
+        await self._flush_once(is_full=True)
+
+    def note_truncation(self) -> None:
+        """Note that the active segment is another one, or shorter."""
+        active = self._log.segments.active
+        self._flushed_active = active
+        self._flushed_bytes = min(self._flushed_bytes, active.size_bytes)
+        if self._log.recovery_point < self._log.log_end_offset:
+            self._flushed_bytes = 0
+        self._full_flush_bytes = self._flushed_bytes
+
+    def _start(self) -> asyncio.Task[None]:
+        task = self._task
+        if task is None:
+            task = self._task = asyncio.get_running_loop().create_task(self._flush_once())
+            task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if self._task is task:
+            self._task = None
+        if not task.cancelled() and task.exception() is not None:
+            # Whoever waits gets it too; nobody may wait, and then this is the only trace.
+            _logger.error("%s: flush failed: %s", self._log.directory, task.exception())
+
+    async def _flush_once(self, is_full: bool = False) -> None:
+        """One flush of all that is written when it begins."""
+        log = self._log
+        if log.is_offline:
+            return
+        log.write_staged()
+        generation, end_offset, active = log.generation, log.log_end_offset, log.segments.active
+        active_bytes = active.size_bytes
+        is_full = is_full or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
+        is_full = is_full or active is not self._flushed_active
+        segments = log.segments.from_offset(log.recovery_point)
+        steps = [
+            _Step(item, _missing(item) if is_full or item is not active else [])
+            for item in segments
+        ]
+        snapshot = encode_snapshot(log.producer_state) if is_full else None
+        try:
+            await log.disk.run(self._write, steps, end_offset, snapshot)
+        except FileNotFoundError:
+            if generation == log.generation and not log.is_offline:
+                raise
+            return
+        except OSError as error:
+            failure = log.fail(log.directory, error)
+            if log.on_disk_failure is not None:
+                log.on_disk_failure(failure)
+            raise failure from error
+        if generation != log.generation:
+            return
+        for step in steps:
+            for index, position, data in step.indexes:
+                index.mark_written(position + len(data))
+        log.recovery_point = max(log.recovery_point, end_offset)
+        self._flushed_active, self._flushed_bytes = active, active_bytes
+        if snapshot is not None:
+            self._full_flush_bytes = active_bytes
+            log.snapshots.offsets.add(end_offset)
+            try:
+                log.snapshots.prune(log.segments.base_offsets)
+            except OSError as error:
+                raise log.fail(log.directory, error) from error
+
+    def _write(self, steps: list[_Step], end_offset: int, snapshot: bytes | None) -> None:
+        """In a thread: the batches, then the time index, then the offset index, each synced.
+
+        An offset index is therefore never ahead of its time index, which recovery relies on.
+        """
+        log = self._log
+        for segment, indexes in steps:
+            segment.file.sync()
+            if segment.transaction_index is not None:
+                segment.transaction_index.flush()
+            for index, position, data in indexes:
+                write_index(log.disk, index.path, position, data)
+        if snapshot is not None:
+            log.leader_epochs.flush()
+            log.snapshots.write(end_offset, snapshot, sync=True)
+            log.disk.sync_directory(log.directory)
+
+
+def _missing(segment: Segment) -> list[tuple[IndexFile, int, bytes]]:
+    """What the index files of a segment lack, time index first."""
+    if segment.time_index is None or segment.offset_index is None:
+        return []
+    indexes: tuple[IndexFile, ...] = (segment.time_index, segment.offset_index)
+    return [(index, *index.pending()) for index in indexes]
+
+
+__all__ = ["FULL_FLUSH_BYTES", "LogDirectoryError", "LogFlush"]

@@ -1,0 +1,186 @@
+"""Reads of one partition log below its tail cache: which segment, and loop or thread.
+
+Not here: the reading itself (`log_reader.py`). Source: behaviour SEG-5 to SEG-7, TXL-7. Invariant:
+a thread gets the segments and their sizes as they were when it was started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from barnabas_broker.log.batch_scan import WouldBlockError
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.log_reader import (
+    SegmentSpan,
+    TimestampOffset,
+    find_largest_timestamp,
+    find_timestamp,
+    read_span,
+)
+from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.segment_recovery import load_checked_indexes
+from barnabas_broker.log.tail_cache import LogRead
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.partition_log import PartitionLog
+
+_Result = TypeVar("_Result")
+
+
+class LogReads:
+    """The reading side of one PartitionLog."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+
+    def read_nowait(
+        self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool
+    ) -> LogRead | None:
+        """Read through the page cache; None where the device would be waited for."""
+        log = self._log
+        try:
+            segment: Segment | None = log.segments.floor(offset)
+            while segment is not None:
+                if segment.offset_index is None:
+                    return None
+                if segment is not log.segments.active:
+                    log.index_cache.note(segment)
+                found = read_span(
+                    self._span(segment),
+                    segment.file.read_nowait,
+                    offset,
+                    max_bytes,
+                    limit_offset,
+                    at_least_one=at_least_one,
+                )
+                if found is not None:
+                    return found
+                # Compaction or retention left a gap at the segment's end (SEG-5).
+                segment = log.segments.after(segment)
+        except WouldBlockError:
+            return None
+        except CorruptionError as error:
+            raise _corrupt(error) from error
+        except OSError as error:
+            raise log.fail(log.directory, error) from error
+        return LogRead([], 0)
+
+    async def read(
+        self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool
+    ) -> LogRead:
+        """Read in a thread."""
+        log = self._log
+        segment: Segment | None = log.segments.floor(offset)
+        while segment is not None:
+            span = self._span(segment)
+            if segment.offset_index is None:
+                await self._load_indexes(segment)
+            found = await self._run(
+                partial(
+                    read_span,
+                    span,
+                    segment.file.read,
+                    offset,
+                    max_bytes,
+                    limit_offset,
+                    at_least_one=at_least_one,
+                )
+            )
+            if found is not None:
+                return found
+            segment = log.segments.after(segment)
+        return LogRead([], 0)
+
+    def size_between(self, offset: int, limit_offset: int) -> int:
+        """The bytes in [offset, limit), never less, by the index entries in memory."""
+        log = self._log
+        size = 0
+        for segment in log.segments.from_offset(offset):
+            if segment.base_offset >= limit_offset:
+                break
+            size += segment.size_bytes
+            if segment.base_offset < offset:
+                size -= segment.position_hint(offset)
+        return size
+
+    async def offset_for_timestamp(
+        self, timestamp_ms: int, limit_offset: int
+    ) -> TimestampOffset | None:
+        """The first record at or after a timestamp in [log start, limit)."""
+        log = self._log
+        log.check_online()
+        return await self._run(
+            partial(
+                find_timestamp,
+                self._spans(),
+                timestamp_ms,
+                log.log_start_offset,
+                limit_offset,
+                log.config.index_interval_bytes,
+            )
+        )
+
+    async def max_timestamp_offset(self, limit_offset: int) -> TimestampOffset | None:
+        """The first record with the largest timestamp, None if that is not below the limit."""
+        log = self._log
+        log.check_online()
+        return await self._run(
+            partial(
+                find_largest_timestamp,
+                self._spans(),
+                limit_offset,
+                log.config.index_interval_bytes,
+            )
+        )
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of the aborted transactions that overlap [start, end)."""
+        log = self._log
+        log.check_online()
+        found: list[tuple[int, int]] = []
+        try:
+            for segment in log.segments.from_offset(start):
+                entries, is_complete = segment.open_transaction_index().collect(start, end)
+                found += [(entry.producer_id, entry.first_offset) for entry in entries]
+                if is_complete:
+                    break
+        except OSError as error:
+            raise log.fail(log.directory, error) from error
+        return found
+
+    def _span(self, segment: Segment) -> SegmentSpan:
+        log = self._log
+        end_offset = log.segments.end_offset(segment, log.log_end_offset)
+        return SegmentSpan(segment, end_offset, segment.size_bytes)
+
+    def _spans(self) -> list[SegmentSpan]:
+        return [self._span(segment) for segment in self._log.segments.values()]
+
+    async def _load_indexes(self, segment: Segment) -> None:
+        """Bring the indexes of a closed segment into memory, where the index cache bounds them."""
+        log = self._log
+        indexes = await self._run(
+            partial(load_checked_indexes, segment, log.config.index_interval_bytes)
+        )
+        if segment.offset_index is None:
+            segment.offset_index, segment.time_index = indexes
+            log.index_cache.note(segment)
+
+    async def _run(self, work: Callable[[], _Result]) -> _Result:
+        """Do work in a thread, with its failures as those of the log."""
+        log = self._log
+        try:
+            return await log.disk.run(work)
+        except (CorruptionError, ParseError) as error:
+            raise _corrupt(error) from error
+        except OSError as error:
+            raise log.fail(log.directory, error) from error
+
+
+def _corrupt(error: Exception) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))

@@ -1,0 +1,100 @@
+"""Cutting a partition log at its end, as a follower does that has other records than its leader.
+
+Runs on the loop: it is rare, and nothing may come between its steps. Source: behaviour REC-5.
+Invariants: afterwards no batch at or above the offset is left, in no file; indexes, leader epochs
+and producer state are those of a log that was never longer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.producer_replay import replay
+from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.segment_recovery import load_checked_indexes, resume
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.partition_log import PartitionLog
+
+
+def truncate_to(log: PartitionLog, offset: int) -> bool:
+    """Make `offset` the log end; returns whether it was below it. Raises: LogDirectoryError."""
+    try:
+        log.write_staged()
+        if offset >= log.log_end_offset:
+            return False
+        if offset < log.segments.first.base_offset:
+            truncate_fully_and_start_at(log, offset)
+            return True
+        log.generation += 1
+        # The segment that ends where the offset is stays, an empty one behind it does not (REC-5).
+        kept = log.segments.floor(max(offset - 1, 0))
+        gone = [item for item in log.segments.values() if item.base_offset > kept.base_offset]
+        log.segments.remove(gone)
+        log.removal.remove(gone)
+        _cut(log, kept, offset)
+        log.snapshots.remove_outside(0, offset)
+        log.tail.clear()
+        log.leader_epochs.truncate_from_end(offset)
+        at = log.snapshots.restore_newest(
+            log.producer_state, offset, min(log.log_start_offset, offset)
+        )
+        replay(log.producer_state, log.segments.values(), at, offset)
+        log.producer_state.end_offset = offset
+    except OSError as error:
+        raise log.fail(log.directory, error) from error
+    except CorruptionError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    _set_end(log, offset)
+    log.producer_state.advance_high_watermark(log.high_watermark)
+    return True
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
+    """Drop all segments; one empty one at `offset` is left. Raises: LogDirectoryError."""
+    log.discard_staged()
+    log.generation += 1
+    gone = log.segments.values()
+    try:
+        log.segments.remove(gone)
+        log.removal.remove(gone)
+        segment = Segment(log.disk, log.directory, offset, created_ms=log.clock.wall_ms())
+        segment.create()
+        log.segments.append(segment)
+        log.snapshots.remove_outside(offset, offset - 1)
+    except OSError as error:
+        raise log.fail(log.directory, error) from error
+    log.tail.clear()
+    log.leader_epochs.clear()
+    log.producer_state.clear(offset)
+    log.log_start_offset = offset
+    _set_end(log, offset)
+    log.recovery_point = log.high_watermark = offset
+
+
+def _cut(log: PartitionLog, segment: Segment, offset: int) -> None:
+    """Cut the segment before the batch that reaches up to `offset`, and make it the active one."""
+    log.index_cache.forget(segment)
+    if segment.offset_index is None or segment.time_index is None:
+        indexes = load_checked_indexes(segment, log.config.index_interval_bytes)
+        segment.offset_index, segment.time_index = indexes
+    end = segment.size_bytes
+    segment.offset_index.truncate_to(offset)
+    segment.time_index.truncate_to(offset)
+    resume(segment, end, below=offset)
+    segment.file.truncate(segment.size_bytes)
+    for index in (segment.time_index, segment.offset_index):
+        write_index(log.disk, index.path, index.written_bytes, b"", sync=False)
+    segment.open_transaction_index().truncate_to(offset)
+
+
+def _set_end(log: PartitionLog, offset: int) -> None:
+    log.log_end_offset = log.staged_end_offset = offset
+    log.recovery_point = min(log.recovery_point, offset)
+    log.high_watermark = min(log.high_watermark, offset)
+    log.log_start_offset = min(log.log_start_offset, offset)
+    log.reset_active()
+    log.flushing.note_truncation()
