@@ -18,12 +18,11 @@ import asyncio
 import contextlib
 import logging
 import socket
-import struct
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.network.answer_queue import AnswerQueue
 from barnabas_broker.network.connection_limits import describe_peer
 from barnabas_broker.network.exchange import Exchange
 from barnabas_broker.network.frame_receiver import FrameError, FrameReceiver
@@ -35,24 +34,21 @@ if TYPE_CHECKING:
 __all__ = ["Exchange", "Session"]
 
 _log = logging.getLogger(__name__)
-_SIZE = struct.Struct(">I").pack
 
 IN_FLIGHT_MAX = 64
 UNSENT_BYTES_MAX = 1024 * 1024
 """Answers that may wait for their turn or for an earlier one before no more frames are taken."""
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-JOIN_BYTES_MAX = 16 * 1024
-"""Parts up to this are joined: one copy is cheaper than one more entry of a writev."""
 
 
 class Session(asyncio.BufferedProtocol):
     """One connection of a listener."""
 
     __slots__ = (
+        "_answers",
         "_clock_ns",
         "_dispatch",
-        "_finished",
         "_held_bytes",
         "_holds",
         "_is_admitted",
@@ -67,10 +63,6 @@ class Session(asyncio.BufferedProtocol):
         "_memory",
         "_mute_handle",
         "_on_closed",
-        "_out",
-        "_out_bytes",
-        "_parked_bytes",
-        "_pending",
         "_receiver",
         "_transport",
         "client_software",
@@ -91,11 +83,7 @@ class Session(asyncio.BufferedProtocol):
         self._memory = listener.memory
         self._receiver = FrameReceiver(listener.shared_buffer, listener.settings.request_bytes_max)
         self._transport: asyncio.Transport | None = None
-        self._pending: deque[Exchange] = deque()  # handed out and not yet sent, in order
-        self._out: list[Buffer] = []  # what the next flush sends
-        self._out_bytes = 0
-        self._parked_bytes = 0  # of answers that wait for earlier ones
-        self._finished: list[Exchange] = []  # since the last flush
+        self._answers = AnswerQueue()
         self._held_bytes = 0  # of the receiver, as counted in the memory
         self._holds = 0
         self._mute_handle: asyncio.TimerHandle | None = None
@@ -144,8 +132,7 @@ class Session(asyncio.BufferedProtocol):
             self._mute_handle.cancel()
             self._mute_handle = None
         memory, callbacks = self._memory, list(self._on_closed)
-        for exchange in self._pending:
-            exchange.parts = None
+        for exchange in self._answers.pending:
             if exchange.on_abandoned is not None:
                 callbacks.append(exchange.on_abandoned)
                 exchange.on_abandoned = None
@@ -154,9 +141,9 @@ class Session(asyncio.BufferedProtocol):
                 memory.used_bytes -= len(exchange.frame)
                 memory.request_count -= 1
         memory.used_bytes -= self._held_bytes
-        self._held_bytes = self._out_bytes = self._parked_bytes = 0
-        for held in (self._pending, self._out, self._finished, self._on_closed):
-            held.clear()
+        self._held_bytes = 0
+        self._answers.clear()
+        self._on_closed.clear()
         self._receiver.clear()
         memory.forget(self)
         for callback in callbacks:
@@ -199,7 +186,7 @@ class Session(asyncio.BufferedProtocol):
 
     def _take_frames(self) -> None:
         """Hand out frames until there is none or the session must wait; then see to reading."""
-        receiver, memory, pending = self._receiver, self._memory, self._pending
+        receiver, memory, pending = self._receiver, self._memory, self._answers.pending
         try:
             while not self._must_wait():
                 frame = receiver.next_frame()
@@ -239,18 +226,16 @@ class Session(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         """Whether no frame may be handed out now."""
+        answers, memory = self._answers, self._memory
         return (
             self._holds > 0
-            or self._is_write_paused
-            or len(self._pending) >= IN_FLIGHT_MAX
-            or self._out_bytes + self._parked_bytes > UNSENT_BYTES_MAX
-            or (
-                self._memory.used_bytes > self._memory.limit_bytes
-                and self._memory.favoured is not self
-            )
-            or (self.exclusive and len(self._pending) > 0)
-            or self._is_draining
             or self.is_closed
+            or self._is_write_paused
+            or self._is_draining
+            or len(answers.pending) >= IN_FLIGHT_MAX
+            or answers.out_bytes + answers.parked_bytes > UNSENT_BYTES_MAX
+            or (memory.used_bytes > memory.limit_bytes and memory.favoured is not self)
+            or (self.exclusive and len(answers.pending) > 0)
         )
 
     def _see_to_reading(self) -> None:
@@ -299,7 +284,7 @@ class Session(asyncio.BufferedProtocol):
 
     def answered(self, exchange: Exchange, parts: Sequence[Buffer] | None) -> None:
         """Take an exchange's answer; the exchange calls this once."""
-        memory, pending = self._memory, self._pending
+        memory = self._memory
         memory.used_bytes -= len(exchange.frame)
         memory.request_count -= 1
         if memory.waiting_count:
@@ -307,30 +292,10 @@ class Session(asyncio.BufferedProtocol):
         exchange.on_abandoned = None
         if self.is_closed:
             return
-        if pending[0] is exchange:
-            pending.popleft()
-            self._line_up(exchange, parts)
-            while pending and pending[0].is_done:
-                earlier = pending.popleft()
-                self._parked_bytes -= _size_of(earlier.parts)
-                self._line_up(earlier, earlier.parts)
-                earlier.parts = None
-        else:
-            exchange.parts = parts
-            self._parked_bytes += _size_of(parts)
+        self._answers.answer(exchange, parts)
         if not self._is_dirty:
             self._is_dirty = True
             self._listener.turn.flush(self)
-
-    def _line_up(self, exchange: Exchange, parts: Sequence[Buffer] | None) -> None:
-        """Put an answer behind those that the next flush sends."""
-        self._finished.append(exchange)
-        if parts is None:
-            return
-        size = _size_of(parts)
-        self._out.append(_SIZE(size))
-        self._out += parts
-        self._out_bytes += size + 4
 
     def flush(self) -> None:
         """Send the answers that are ready; the turn calls this when their data is in the files."""
@@ -338,18 +303,18 @@ class Session(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        if self._finished:
-            self._listener.metrics.observe(self._finished, self._clock_ns())
-            self._finished.clear()
-        if self._out:
-            out, self._out = self._out, []
-            size, self._out_bytes = self._out_bytes, 0
-            self._listener.metrics.bytes_out += size
-            if size <= JOIN_BYTES_MAX:
-                transport.write(b"".join(out))
+        answers, metrics = self._answers, self._listener.metrics
+        if answers.finished:
+            metrics.observe(answers.finished, self._clock_ns())
+            answers.finished.clear()
+        if answers.out_bytes:
+            metrics.bytes_out += answers.out_bytes
+            out = answers.take()
+            if len(out) == 1:
+                transport.write(out[0])
             else:
-                transport.writelines(_runs(out))
-        if self.is_closed or (self._is_draining and not self._pending):
+                transport.writelines(out)
+        if self.is_closed or (self._is_draining and not self._answers.pending):
             self.is_closed = True
             transport.close()
         elif self._is_stalled:
@@ -398,18 +363,12 @@ class Session(asyncio.BufferedProtocol):
 
         The reason goes to the log. The kind is one of a few constants, by which it is counted.
         """
+        self._fail(kind, reason)
+
+    def _fail(self, kind: str, reason: str, error: Exception | None = None) -> None:
         if self.is_closed:
             return
-        self._listener.closing(self, kind, reason)
-        self._stop()
-
-    def _fail(self, kind: str, detail: str, error: Exception | None = None) -> None:
-        """Close because of what the peer sent, or because handing it out failed."""
-        if not self.is_closed:
-            self._listener.closing(self, kind, detail, error)
-            self._stop()
-
-    def _stop(self) -> None:
+        self._listener.closing(self, kind, reason, error)
         self.is_closed = True
         self.closing_since_ns = self._clock_ns()
         self._receiver.clear()
@@ -431,27 +390,4 @@ class Session(asyncio.BufferedProtocol):
     @property
     def in_flight_count(self) -> int:
         """Frames handed out whose answers were not sent."""
-        return len(self._pending)
-
-
-def _size_of(parts: Sequence[Buffer] | None) -> int:
-    if parts is None:
-        return 0
-    return len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-
-
-def _runs(parts: list[Buffer]) -> list[Buffer]:
-    """The same bytes with neighbouring small parts joined; large ones are not copied."""
-    runs: list[Buffer] = []
-    small: list[Buffer] = []
-    for part in parts:
-        if len(part) <= JOIN_BYTES_MAX:
-            small.append(part)
-            continue
-        if small:
-            runs.append(b"".join(small))
-            small.clear()
-        runs.append(part)
-    if small:
-        runs.append(b"".join(small))
-    return runs
+        return len(self._answers.pending)
