@@ -1,0 +1,93 @@
+"""Partition directories that are no longer served, from their renaming to their removal.
+
+A deleted (or stray) partition's directory is renamed at once, so that its name is free and a
+restart knows what it is, and its files are removed after a delay, so that reads under way can
+finish.
+
+Not here: single segments of a living log (`partition_log`). Source: behaviour TOP-14, TOP-15,
+SEG-9. Invariant: a directory in the queue has a marked name; one that survives a crash is found by
+that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas_broker.log import layout
+
+if TYPE_CHECKING:
+    from barnabas_broker.env.disk import Disk
+    from barnabas_broker.env.randomness import Random
+    from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_protocol.ids import TopicPartition
+
+
+class PendingRemoval(NamedTuple):
+    """A renamed directory, when it is due (monotonic) and the log that still reads from it."""
+
+    due_ms: int
+    path: str
+    log: PartitionLog | None
+
+
+def rename_for_removal(
+    disk: Disk, random: Random, path: str, topic_partition: TopicPartition, *, is_stray: bool
+) -> str:
+    """Rename a partition directory to its `-delete` or `-stray` name and return the new path.
+
+    It is not made durable: a crash that undoes it leaves a directory whose topic id the metadata no
+    longer has, which the next start treats as stray. Raises: OSError.
+    """
+    parent = path.rpartition("/")[0]
+    name_of = layout.stray_directory_name if is_stray else layout.deleted_directory_name
+    new_path = f"{parent}/{name_of(topic_partition, random.uuid().hex())}"
+    disk.rename(path, new_path)
+    return new_path
+
+
+class RemovalQueue:
+    """The directories that wait for their removal."""
+
+    __slots__ = ("_disk", "_pending")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._pending: list[PendingRemoval] = []
+
+    @property
+    def paths(self) -> list[str]:
+        """The directories that wait."""
+        return [removal.path for removal in self._pending]
+
+    def add(self, path: str, due_ms: int, log: PartitionLog | None = None) -> None:
+        """Remove `path` once the clock has reached `due_ms`; `log` is closed just before."""
+        self._pending.append(PendingRemoval(due_ms, path, log))
+
+    async def remove_due(self, now_ms: int) -> list[tuple[str, OSError]]:
+        """Remove what is due and return the directories that could not be, which are given up.
+
+        They keep their marked names, so the next start tries again.
+        """
+        due = [removal for removal in self._pending if removal.due_ms <= now_ms]
+        self._pending = [removal for removal in self._pending if removal.due_ms > now_ms]
+        failed: list[tuple[str, OSError]] = []
+        for removal in due:
+            try:
+                await self._disk.run(self._remove, removal)
+            except OSError as error:
+                failed.append((removal.path, error))
+        return failed
+
+    def release(self) -> None:
+        """Close the logs of the directories that wait: the broker stops, the next start removes
+        them.
+        """
+        for removal in self._pending:
+            if removal.log is not None:
+                removal.log.release_files()
+        self._pending.clear()
+
+    def _remove(self, removal: PendingRemoval) -> None:
+        if removal.log is not None:
+            removal.log.release_files()
+        self._disk.remove_tree(removal.path)

@@ -1,0 +1,154 @@
+"""One log directory: its lock, its identity, its checkpoints, whether it is still usable.
+
+Not here: the partition logs in it (`log_manager`, `log_loading`), and the agreement of several
+directories on who they belong to (`log_identity`).
+
+Source: behaviour NODE-1 to NODE-8, REC-4, LOG-11. Invariants: an open directory holds its lock; a
+directory that went offline never comes back in this run, and nothing writes its checkpoints or its
+clean-shutdown marker any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log import checkpoints, layout, properties_files
+from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
+from barnabas_broker.log.properties_files import CleanShutdownMarker, MetaProperties
+from barnabas_protocol.ids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas_broker.env.disk import Closeable, Disk
+    from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_protocol.ids import TopicPartition
+
+
+class LogDirectoryLockedError(Exception):
+    """Another broker process uses this log directory: start-up must stop."""
+
+
+class LogDirectory:
+    """A directory of partition directories.
+
+    `directory_id` is zero until the identity is established. `was_clean` says whether the last run
+    stopped cleanly, `clean_broker_epoch` which broker epoch it had (-1 not known). `is_loaded`
+    turns true when every log in it was loaded, recovered where needed.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_lock",
+        "clean_broker_epoch",
+        "cleaner_offsets",
+        "directory_id",
+        "error",
+        "high_watermarks",
+        "is_loaded",
+        "log_start_offsets",
+        "logs",
+        "marker",
+        "path",
+        "recovery_points",
+        "was_clean",
+    )
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._lock: Closeable | None = None
+        self.path = path.rstrip("/") or "/"
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.directory_id = ZERO_UUID
+        self.error: Exception | None = None
+        self.is_loaded = False
+        self.was_clean = False
+        self.clean_broker_epoch = -1
+        self.marker = CleanShutdownMarker(disk, self.path)
+        self.recovery_points = self._checkpoint(checkpoints.RECOVERY_POINT_FILE)
+        self.log_start_offsets = self._checkpoint(checkpoints.LOG_START_OFFSET_FILE)
+        self.high_watermarks = self._checkpoint(checkpoints.HIGH_WATERMARK_FILE)
+        self.cleaner_offsets = self._checkpoint(checkpoints.CLEANER_FILE)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the directory failed; `error` says how."""
+        return self.error is not None
+
+    @property
+    def meta_properties_path(self) -> str:
+        """Where the identity is."""
+        return f"{self.path}/{properties_files.META_PROPERTIES_FILE}"
+
+    def open(self) -> MetaProperties | None:
+        """Make the directory if it is missing, lock it, return the identity in it (None: none yet).
+
+        A failing disk takes the directory offline instead of raising (NODE-8).
+        Raises: LogDirectoryLockedError if another process holds it; CheckpointError for an identity
+        that cannot be read, which must not be mistaken for an empty directory.
+        """
+        try:
+            self._disk.make_directories(self.path)
+            self._lock = self._disk.lock(f"{self.path}/{properties_files.LOCK_FILE}")
+            identity = properties_files.read_meta_properties(self._disk, self.meta_properties_path)
+            self.was_clean = self.marker.exists()
+            self.clean_broker_epoch = self.marker.broker_epoch()
+        except BlockingIOError as error:
+            raise LogDirectoryLockedError(
+                f"{self.path} is locked: another broker is running on it"
+            ) from error
+        except OSError as error:
+            self.fail(error)
+            return None
+        if identity is not None:
+            self.directory_id = identity.directory_id
+        return identity
+
+    def partition_directories(self) -> list[tuple[TopicPartition, str]]:
+        """Return the partitions that have a directory here, and its path. Raises: OSError."""
+        found: list[tuple[TopicPartition, str]] = []
+        for name in self._disk.list_directory(self.path):
+            topic_partition = layout.parse_partition_directory(name)
+            path = f"{self.path}/{name}"
+            if topic_partition is not None and self._disk.is_directory(path):
+                found.append((topic_partition, path))
+        return found
+
+    def leftover_directories(self) -> list[str]:
+        """Return the paths of directories renamed for removal before the last stop. Raises:
+        OSError.
+        """
+        return [
+            f"{self.path}/{name}"
+            for name in self._disk.list_directory(self.path)
+            if layout.is_deleted_directory(name) or layout.is_stray_directory(name)
+        ]
+
+    def partition_path(self, topic_partition: TopicPartition) -> str:
+        """Return where a partition's files are or would be."""
+        return f"{self.path}/{layout.partition_directory_name(topic_partition)}"
+
+    def read_offsets(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
+        """Return a checkpoint's offsets; a broken file counts as empty, so that more is recovered.
+
+        Raises: OSError.
+        """
+        try:
+            return checkpoint.read()
+        except CheckpointError:
+            return {}
+
+    def fail(self, error: Exception) -> bool:
+        """Note that the directory is unusable. Returns false if that was known already."""
+        if self.error is not None:
+            return False
+        self.error = error
+        self.is_loaded = False
+        return True
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _checkpoint(self, name: str) -> OffsetCheckpoint:
+        return OffsetCheckpoint(self._disk, f"{self.path}/{name}")

@@ -1,0 +1,220 @@
+"""Loading the logs of all directories at start, several at a time.
+
+Not here: how one log is recovered (`partition_log`, `recovery`), and which logs there are from then
+on (`log_manager`).
+
+Source: behaviour REC-1 to REC-4, TOP-15, NODE-8. Invariants: a directory counts as loaded only when
+every log in it was; a directory that fails while loading goes offline alone; a directory's clean
+stop is believed only as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas_broker.log.checkpoints import CheckpointError
+from barnabas_broker.log.directory_removal import rename_for_removal
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.log.properties_files import (
+    PARTITION_METADATA_FILE,
+    read_topic_id,
+)
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_broker.config.topic import LogConfig
+    from barnabas_broker.log.log_manager import LogManager
+
+_logger = logging.getLogger(__name__)
+
+
+class DuplicatePartitionError(Exception):
+    """Two log directories hold the same partition: an operator must say which one is right."""
+
+
+class RecoveryProgress:
+    """How far loading has come, for metrics and for whoever watches a start that takes long
+    (REC-3).
+    """
+
+    __slots__ = ("logs_loaded_count", "logs_remaining_count", "logs_stray_count")
+
+    def __init__(self) -> None:
+        self.logs_remaining_count = 0
+        self.logs_loaded_count = 0
+        self.logs_stray_count = 0
+
+
+class _Checkpointed(NamedTuple):
+    """What the checkpoint files of a directory say."""
+
+    recovery_points: dict[TopicPartition, int]
+    log_start_offsets: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
+
+
+class LogLoader:
+    """Opens logs for a LogManager and hands them over one by one."""
+
+    __slots__ = ("_checkpointed", "_manager")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._checkpointed: dict[str, _Checkpointed] = {}
+
+    async def load_all(self, topic_config: Callable[[str, bytes], LogConfig | None]) -> None:
+        """Load all directories side by side. Raises: DuplicatePartitionError."""
+        manager = self._manager
+        plans = {
+            directory.path: self._find(directory) for directory in manager.online_directories()
+        }
+        _refuse_duplicates(plans)
+        manager.recovery.logs_remaining_count = sum(map(len, plans.values()))
+        async with asyncio.TaskGroup() as group:
+            for directory in manager.online_directories():
+                group.create_task(
+                    self._load_directory(directory, plans[directory.path], topic_config)
+                )
+
+    def create_log(
+        self, path: str, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+    ) -> PartitionLog:
+        """Return a new, empty log in a directory that exists. Raises: LogDirectoryError."""
+        manager = self._manager
+        return PartitionLog.create(
+            manager.disk,
+            manager.clock,
+            manager.random,
+            manager.tail_cache,
+            topic_partition,
+            topic_id,
+            path,
+            config,
+            manager.index_cache,
+        )
+
+    async def load_one(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+    ) -> PartitionLog:
+        """Load a log, recover it if the last stop was not clean, and put it into service.
+
+        Raises: OSError, LogDirectoryError.
+        """
+        manager = self._manager
+        known = self._read_checkpoints(directory)
+        log = await PartitionLog.load(
+            manager.disk,
+            manager.clock,
+            manager.random,
+            manager.tail_cache,
+            topic_partition,
+            topic_id,
+            directory.partition_path(topic_partition),
+            config,
+            recovery_point=known.recovery_points.get(topic_partition, 0),
+            log_start_offset=known.log_start_offsets.get(topic_partition, 0),
+            high_watermark=known.high_watermarks.get(topic_partition, 0),
+            was_clean=directory.was_clean,
+            index_cache=manager.index_cache,
+        )
+        manager.add(directory, log)
+        return log
+
+    def _find(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Return the partitions to load, and queue what the last run left to be removed."""
+        manager = self._manager
+        try:
+            now_ms = manager.clock.monotonic_ms()
+            delay_ms = manager.config.log_segment_delete_delay_ms
+            for path in directory.leftover_directories():
+                manager.removals.add(path, now_ms + delay_ms)
+            found = [key for key, _ in directory.partition_directories()]
+        except OSError as error:
+            manager.take_offline(directory.path, error)
+            return []
+        return [key for key in found if key not in directory.logs]
+
+    async def _load_directory(
+        self,
+        directory: LogDirectory,
+        partitions: list[TopicPartition],
+        topic_config: Callable[[str, bytes], LogConfig | None],
+    ) -> None:
+        gate = asyncio.Semaphore(self._manager.config.num_recovery_threads_per_data_dir)
+        progress = self._manager.recovery
+
+        async def load(topic_partition: TopicPartition) -> None:
+            async with gate:
+                if not directory.is_offline:
+                    try:
+                        await self._load_or_put_aside(directory, topic_partition, topic_config)
+                    except (OSError, LogDirectoryError) as error:
+                        self._manager.take_offline(directory.path, error)
+                progress.logs_remaining_count -= 1
+
+        async with asyncio.TaskGroup() as group:
+            for topic_partition in partitions:
+                group.create_task(load(topic_partition))
+        self._checkpointed.pop(directory.path, None)
+        if not directory.is_offline:
+            directory.is_loaded = True
+
+    async def _load_or_put_aside(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        topic_config: Callable[[str, bytes], LogConfig | None],
+    ) -> None:
+        manager = self._manager
+        path = directory.partition_path(topic_partition)
+        metadata_path = f"{path}/{PARTITION_METADATA_FILE}"
+        try:
+            topic_id = read_topic_id(manager.disk, metadata_path)
+        except CheckpointError as error:
+            _logger.warning("%s; the partition counts as one without an id", error)
+            topic_id = None
+        config = topic_config(topic_partition.topic, topic_id or ZERO_UUID)
+        if config is None:
+            stray = rename_for_removal(
+                manager.disk, manager.random, path, topic_partition, is_stray=True
+            )
+            _logger.warning("%s is not assigned to this broker: renamed to %s", path, stray)
+            due_ms = manager.clock.monotonic_ms() + manager.config.log_segment_delete_delay_ms
+            manager.removals.add(stray, due_ms)
+            manager.recovery.logs_stray_count += 1
+            return
+        await self.load_one(directory, topic_partition, topic_id or ZERO_UUID, config)
+        manager.recovery.logs_loaded_count += 1
+
+    def _read_checkpoints(self, directory: LogDirectory) -> _Checkpointed:
+        """Return what the checkpoint files say; a broken one counts as empty. Raises: OSError."""
+        known = self._checkpointed.get(directory.path)
+        if known is None:
+            known = _Checkpointed(
+                directory.read_offsets(directory.recovery_points),
+                directory.read_offsets(directory.log_start_offsets),
+                directory.read_offsets(directory.high_watermarks),
+            )
+            self._checkpointed[directory.path] = known
+        return known
+
+
+def _refuse_duplicates(plans: dict[str, list[TopicPartition]]) -> None:
+    """Raise if a partition is in two directories."""
+    seen: dict[TopicPartition, str] = {}
+    for path, partitions in plans.items():
+        for topic_partition in partitions:
+            other = seen.setdefault(topic_partition, path)
+            if other != path:
+                raise DuplicatePartitionError(
+                    f"{topic_partition.topic}-{topic_partition.partition} is in {other} and {path}"
+                )

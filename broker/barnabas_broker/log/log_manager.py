@@ -1,0 +1,300 @@
+"""All partition logs of a broker: which exist, in which directory, and their life from load to
+close.
+
+Not here: what a log does (`partition_log`), how one is opened (`log_loading`), the work done from
+time to time (`log_tasks`), compaction (`cleaner`).
+
+Source: behaviour NODE-1 to NODE-8, REC-3, REC-4, TOP-14 to TOP-16, LOG-11, LOG-14. Invariants: a
+topic partition has at most one log here; a log that is in `logs` belongs to a directory that is
+online; a directory's failure takes that directory offline and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log.directory_removal import RemovalQueue, rename_for_removal
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_identity import NoLogDirectoryError, establish_identity
+from barnabas_broker.log.log_loading import LogLoader, RecoveryProgress
+from barnabas_broker.log.log_reader import IndexCache
+from barnabas_broker.log.log_tasks import LogTasks
+from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
+from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, write_topic_id
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas_broker.config.parse import BrokerConfig
+    from barnabas_broker.config.topic import LogConfig
+    from barnabas_broker.env.clock import Clock
+    from barnabas_broker.env.disk import Disk
+    from barnabas_broker.env.randomness import Random
+    from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_broker.log.tail_cache import TailCache
+    from barnabas_protocol.ids import TopicPartition
+
+_logger = logging.getLogger(__name__)
+# Closing a log waits for its fsync; more than this many at once would only queue in the disk's
+# pool.
+_CLOSING_AT_ONCE_MAX = 16
+
+
+class LogManager:
+    """The owner of every partition log. Used from the loop only.
+
+    `on_directory_offline` is called once per directory that fails, after its logs were marked
+    offline and left `logs`; the callee decides what is to become of a broker with no directory
+    left.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        tail_cache: TailCache,
+    ) -> None:
+        self.config = config
+        self.disk = disk
+        self.clock = clock
+        self.random = random
+        self.tail_cache = tail_cache
+        self.cluster_id = ""
+        self.node_id = -1
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.directories = [LogDirectory(disk, path) for path in config.log_dirs]
+        self.on_directory_offline: Callable[[LogDirectory], None] | None = None
+        self.recovery = RecoveryProgress()
+        self.removals = RemovalQueue(disk)
+        # One bound for the indexes of all logs together.
+        self.index_cache = IndexCache()
+        self.checkpointing = OffsetCheckpointing(self)
+        self._loader = LogLoader(self)
+        self._tasks = LogTasks(self)
+
+    # ---------------------------------------------------------------- start
+
+    def open_directories(self) -> None:
+        """Lock the directories and settle the cluster id and node id. Does nothing the second time.
+
+        From here on a crash counts as one: the clean-shutdown markers are gone.
+        Raises: IdentityError, LogDirectoryLockedError, CheckpointError, NoLogDirectoryError.
+        """
+        if self.cluster_id:
+            return
+        identity = establish_identity(
+            self.directories, self.disk, self.random, self.config.node_id, self.config.cluster_id
+        )
+        for directory in self.online_directories():
+            try:
+                directory.marker.remove()
+            except OSError as error:
+                directory.fail(error)
+        self.cluster_id, self.node_id = identity
+        for directory in self.directories:
+            if directory.error is not None:
+                _logger.error("log directory %s is offline: %s", directory.path, directory.error)
+
+    async def load_partition(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+    ) -> PartitionLog:
+        """Load or create one log ahead of the others: the metadata log, which says what the rest
+        is.
+
+        Raises: what `open_directories` and `create` raise, LogDirectoryError.
+        """
+        self.open_directories()
+        for directory in self.online_directories():
+            path = directory.partition_path(topic_partition)
+            if self.disk.is_directory(path):
+                return await self._loader.load_one(directory, topic_partition, topic_id, config)
+        return self.create(topic_partition, topic_id, config)
+
+    async def load(self, topic_config: Callable[[str, bytes], LogConfig | None]) -> None:
+        """Load every log of every directory, recovering those that need it.
+
+        `topic_config` gets a topic's name and the id found on disk (zero if there is none) and
+        returns its settings, or None for a partition that is not this broker's: that one is put
+        aside (TOP-15).
+        Raises: what `open_directories` raises, NoLogDirectoryError if no directory survived.
+        """
+        self.open_directories()
+        await self._loader.load_all(topic_config)
+        if not self.online_directories():
+            raise NoLogDirectoryError("every log directory failed while its logs were loaded")
+
+    def start_tasks(self) -> None:
+        """Start retention, flusher, checkpoints, removals and the cleaner. Needs a running loop."""
+        self._tasks.start()
+
+    # ---------------------------------------------------------------- the logs
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """Return the log of a partition, None if there is none here that can be used."""
+        return self.logs.get(topic_partition)
+
+    def create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        directory: str | None = None,
+    ) -> PartitionLog:
+        """Return the log of a partition, made if there is none.
+
+        A new log goes to `directory` or else to the online directory with the fewest partitions; if
+        that fails it goes offline and the next is tried (TOP-16). `partition.metadata` is on disk
+        when this returns (LOG-14).
+        Raises: KafkaError KAFKA_STORAGE_ERROR (56) if no directory can take it,
+        INCONSISTENT_TOPIC_ID (103) if there is a log of another topic id.
+        """
+        existing = self.logs.get(topic_partition)
+        if existing is not None:
+            if existing.topic_id != topic_id:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID,
+                    f"{topic_partition.topic}-{topic_partition.partition} has another topic id",
+                )
+            return existing
+        for candidate in self._placement(directory):
+            try:
+                path = candidate.partition_path(topic_partition)
+                self.disk.make_directories(path)
+                write_topic_id(self.disk, f"{path}/{PARTITION_METADATA_FILE}", topic_id)
+                log = self._loader.create_log(path, topic_partition, topic_id, config)
+            except (OSError, LogDirectoryError) as error:
+                self.take_offline(candidate.path, error)
+                continue
+            self.add(candidate, log)
+            return log
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory can take a new partition")
+
+    def add(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Take a log that was opened into service."""
+        log.on_disk_failure = self._on_disk_failure
+        directory.logs[log.topic_partition] = log
+        self.logs[log.topic_partition] = log
+
+    async def delete(self, topic_partition: TopicPartition) -> None:
+        """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
+
+        The name is free for a new log at once. Does nothing if there is no such log.
+        """
+        log = self.logs.pop(topic_partition, None)
+        if log is None:
+            return
+        directory = self.directory_of(log)
+        directory.logs.pop(topic_partition, None)
+        self._tasks.forget(topic_partition)
+        log.retire()
+        try:
+            new_path = rename_for_removal(
+                self.disk, self.random, log.directory, topic_partition, is_stray=False
+            )
+        except OSError as error:
+            self.take_offline(directory.path, error)
+            return
+        delay_ms = log.config.file_delete_delay_ms
+        self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
+
+    def update_topic_config(self, topic: str, config: LogConfig) -> None:
+        """Give all open logs of a topic new settings, in force from the next use on (SEG-14)."""
+        for topic_partition, log in self.logs.items():
+            if topic_partition.topic == topic:
+                log.update_config(config)
+
+    # ---------------------------------------------------------------- directories
+
+    def online_directories(self) -> list[LogDirectory]:
+        """Return the directories that can be used."""
+        return [directory for directory in self.directories if not directory.is_offline]
+
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
+        """Return the directory a log is in."""
+        return self._directory_above(log.directory)
+
+    def take_offline(self, path: str, error: Exception) -> None:
+        """Stop using the directory that holds `path`, and only that one (LOG-11).
+
+        Its logs answer KAFKA_STORAGE_ERROR from now on and are no longer in `logs`.
+        """
+        directory = self._directory_above(path)
+        if not directory.fail(error):
+            return
+        _logger.error("log directory %s goes offline: %s", directory.path, error)
+        for topic_partition, log in directory.logs.items():
+            log.retire()
+            self._tasks.forget(topic_partition)
+            if self.logs.get(topic_partition) is log:
+                del self.logs[topic_partition]
+        if self.on_directory_offline is not None:
+            self.on_directory_offline(directory)
+
+    # ---------------------------------------------------------------- stop
+
+    async def close(self, broker_epoch: int = -1) -> None:
+        """Flush and close all logs, write the checkpoints and clean-shutdown markers, unlock.
+
+        A directory that fails gets no marker; the others do (REC-4). Idempotent.
+        """
+        await self._tasks.stop()
+        for directory in self.online_directories():
+            if directory.is_loaded:
+                await self._close_directory(directory, broker_epoch)
+        self.removals.release()
+        for directory in self.directories:
+            for log in directory.logs.values():
+                log.release_files()
+            directory.logs.clear()
+            directory.is_loaded = False
+            directory.close()
+        self.logs.clear()
+
+    async def _close_directory(self, directory: LogDirectory, broker_epoch: int) -> None:
+        gate = asyncio.Semaphore(_CLOSING_AT_ONCE_MAX)
+
+        async def close_one(log: PartitionLog) -> None:
+            async with gate:
+                try:
+                    await log.close()
+                except (OSError, LogDirectoryError) as error:
+                    self.take_offline(directory.path, error)
+
+        async with asyncio.TaskGroup() as group:
+            for log in list(directory.logs.values()):
+                group.create_task(close_one(log))
+        await self.checkpointing.write_all(directory)
+        await self._write_marker(directory, broker_epoch)
+
+    async def _write_marker(self, directory: LogDirectory, broker_epoch: int) -> None:
+        """Say that the directory was left clean, unless something in it failed on the way."""
+        if directory.is_offline:
+            return
+        try:
+            await self.disk.run(directory.marker.write, broker_epoch)
+        except OSError as error:
+            self.take_offline(directory.path, error)
+
+    # ---------------------------------------------------------------- helpers
+
+    def _on_disk_failure(self, failure: LogDirectoryError) -> None:
+        """Hear of a failure in the background of a log, where nobody waits for the error."""
+        self.take_offline(failure.path, failure)
+
+    def _directory_above(self, path: str) -> LogDirectory:
+        for directory in self.directories:
+            if path == directory.path or path.startswith(directory.path.rstrip("/") + "/"):
+                return directory
+        raise ValueError(f"{path} is in no log directory")
+
+    def _placement(self, path: str | None) -> list[LogDirectory]:
+        """Return the directories to try for a new log, the best first."""
+        online = self.online_directories()
+        if path is not None:
+            return [directory for directory in online if directory.path == path.rstrip("/")]
+        return sorted(online, key=lambda directory: len(directory.logs))

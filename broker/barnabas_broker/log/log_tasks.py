@@ -1,0 +1,205 @@
+"""What a broker does with its logs from time to time: retention, flushing, checkpoints, removals.
+
+Each task runs in its own asyncio task, never overlaps with itself, and survives the failure of one
+round. Not here: what each round does to a single log, and compaction itself (`cleaner`).
+
+Source: behaviour SEG-8, SEG-9, TXL-4, REP-5, LOG-11. Invariants: a log that left the manager while
+a round waited is not touched again and its errors take no directory offline; the bytes that
+recovery would have to scan stay bounded per log and altogether.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log.errors import LogDirectoryError
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.log_manager import LogManager
+    from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_protocol.ids import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+# The first round of the slow tasks waits for the start to be over (SEG-9).
+FIRST_ROUND_MS = 30_000
+# Flushing looks this often for tails that have grown too long.
+FLUSH_ROUND_MS = 1_000
+# All tails together may hold this many times what one may, so that many half-full ones are bounded
+# too.
+TOTAL_TAILS_FACTOR = 4
+PRODUCER_EXPIRATION_ROUND_MS = 600_000
+REMOVAL_ROUND_MS = 5_000
+# How many logs a round looks at before it lets the loop do other work.
+LOGS_PER_TURN = 200
+
+
+class LogTasks:
+    """The periodic tasks of one LogManager."""
+
+    __slots__ = ("_dirty_since_ms", "_manager", "_tasks")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._tasks: list[asyncio.Task[None]] = []
+        # When a log with flush.ms was first seen with unflushed records.
+        self._dirty_since_ms: dict[TopicPartition, int] = {}
+
+    def start(self) -> None:
+        """Start all tasks. Does nothing if they run."""
+        if self._tasks:
+            return
+        config = self._manager.config
+        rounds: list[tuple[str, int, int, Callable[[], Awaitable[None]]]] = [
+            ("retention", FIRST_ROUND_MS, config.log_retention_check_interval_ms, self.retain),
+            ("flush", FLUSH_ROUND_MS, FLUSH_ROUND_MS, self.flush),
+            (
+                "recovery points",
+                FIRST_ROUND_MS,
+                config.log_flush_offset_checkpoint_interval_ms,
+                self.write_recovery_points,
+            ),
+            (
+                "log start offsets",
+                FIRST_ROUND_MS,
+                config.log_flush_start_offset_checkpoint_interval_ms,
+                self.write_log_start_offsets,
+            ),
+            (
+                "high watermarks",
+                config.replica_high_watermark_checkpoint_interval_ms,
+                config.replica_high_watermark_checkpoint_interval_ms,
+                self.write_high_watermarks,
+            ),
+            ("removal", REMOVAL_ROUND_MS, REMOVAL_ROUND_MS, self.remove),
+            (
+                "producer expiration",
+                PRODUCER_EXPIRATION_ROUND_MS,
+                PRODUCER_EXPIRATION_ROUND_MS,
+                self.expire_producers,
+            ),
+        ]
+        for name, first_ms, interval_ms, work in rounds:
+            self._tasks.append(
+                asyncio.create_task(self._every(name, first_ms, interval_ms, work), name=name)
+            )
+
+    async def stop(self) -> None:
+        """End all tasks; returns when they have ended."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Note that a log left the manager."""
+        self._dirty_since_ms.pop(topic_partition, None)
+
+    # ---------------------------------------------------------------- the rounds
+
+    async def retain(self) -> None:
+        """Delete the segments that have outlived their retention (SEG-10)."""
+        async for log in self._each_log():
+            now_ms = self._manager.clock.wall_ms()
+            await self._guarded(log, log.delete_old_segments(now_ms))
+
+    async def flush(self) -> None:
+        """Flush the logs whose tail is too long or too old, then write their recovery points.
+
+        A tail is what recovery would scan after a crash. It is too long above
+        `barnabas.flush.bytes`, or when it is among the longest while all tails together exceed
+        a multiple of that; it is too old after the topic's `flush.ms`.
+        """
+        manager = self._manager
+        limit = manager.config.barnabas_flush_bytes
+        now_ms = manager.clock.monotonic_ms()
+        tails: list[tuple[int, PartitionLog]] = []
+        due: list[PartitionLog] = []
+        async for log in self._each_log():
+            size = log.unflushed_bytes
+            if not size:
+                self._dirty_since_ms.pop(log.topic_partition, None)
+            elif size > limit or self._is_too_old(log, now_ms):
+                due.append(log)
+            else:
+                tails.append((size, log))
+        excess = sum(size for size, _ in tails) - TOTAL_TAILS_FACTOR * limit
+        if excess > 0:
+            tails.sort(key=lambda tail: tail[0], reverse=True)
+            for size, log in tails:
+                due.append(log)
+                excess -= size
+                if excess <= 0:
+                    break
+        for log in due:
+            self._dirty_since_ms.pop(log.topic_partition, None)
+            await self._guarded(log, log.flush())
+        for path in sorted({manager.directory_of(log).path for log in due}):
+            for directory in manager.online_directories():
+                if directory.path == path:
+                    await manager.checkpointing.write_recovery_points(directory)
+
+    async def write_recovery_points(self) -> None:
+        """Write up to where the logs are flushed."""
+        for directory in self._manager.online_directories():
+            await self._manager.checkpointing.write_recovery_points(directory)
+
+    async def write_log_start_offsets(self) -> None:
+        """Write where the logs start."""
+        for directory in self._manager.online_directories():
+            await self._manager.checkpointing.write_log_start_offsets(directory)
+
+    async def write_high_watermarks(self) -> None:
+        """Write the high watermarks."""
+        for directory in self._manager.online_directories():
+            await self._manager.checkpointing.write_high_watermarks(directory)
+
+    async def remove(self) -> None:
+        """Remove the directories of deleted partitions whose delay is over."""
+        for path, error in await self._manager.removals.remove_due(
+            self._manager.clock.monotonic_ms()
+        ):
+            _logger.error("%s could not be removed: %s", path, error)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have been silent for long (TXL-4)."""
+        expiration_ms = self._manager.config.producer_id_expiration_ms
+        async for log in self._each_log():
+            log.producer_state.expire(self._manager.clock.wall_ms(), expiration_ms)
+
+    # ---------------------------------------------------------------- helpers
+
+    async def _every(
+        self, name: str, first_ms: int, interval_ms: int, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        await asyncio.sleep(first_ms / 1000)
+        while True:
+            try:
+                await work()
+            except Exception:
+                # A bug in one round must not end retention or flushing for the rest of the run.
+                _logger.exception("a round of the %s task failed", name)
+            await asyncio.sleep(interval_ms / 1000)
+
+    async def _each_log(self) -> AsyncIterator[PartitionLog]:
+        """Yield every log that is still in service, giving way to the loop now and then."""
+        for index, log in enumerate(list(self._manager.logs.values())):
+            if index % LOGS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            if self._manager.logs.get(log.topic_partition) is log:
+                yield log
+
+    async def _guarded(self, log: PartitionLog, work: Awaitable[object]) -> None:
+        """Wait for work on one log; a failing disk takes its directory offline."""
+        try:
+            await work
+        except (OSError, LogDirectoryError) as error:
+            if self._manager.logs.get(log.topic_partition) is log:
+                self._manager.take_offline(log.directory, error)
+
+    def _is_too_old(self, log: PartitionLog, now_ms: int) -> bool:
+        since_ms = self._dirty_since_ms.setdefault(log.topic_partition, now_ms)
+        return now_ms - since_ms >= log.config.flush_ms

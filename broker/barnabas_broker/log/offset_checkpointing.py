@@ -1,0 +1,100 @@
+"""Writing the offset checkpoints of the log directories from what the logs know.
+
+Recovery points, log start offsets and high watermarks, each in one file per directory, each written
+only if it changed. Not here: the file format (`checkpoints`), and when to write (`log_tasks`).
+
+Source: behaviour SEG-9, REP-5. Invariants: leader epochs reach the disk before the recovery point
+that relies on them; a recovery point in the file is never above what is flushed; writes of one
+directory's files do not overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log.checkpoints import OffsetCheckpoint
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.leader_epochs import LeaderEpochs
+    from barnabas_broker.log.log_manager import LogManager
+    from barnabas_broker.log.partition_log import PartitionLog
+
+
+class OffsetCheckpointing:
+    """The checkpoint files of all directories, with what was last written to each."""
+
+    __slots__ = ("_last_written", "_locks", "_manager")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._last_written: dict[str, dict[TopicPartition, int]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def write_recovery_points(self, directory: LogDirectory) -> None:
+        """Write up to where each log is flushed."""
+        offsets = _collect(directory, lambda log: log.recovery_point)
+        await self._write(directory, directory.recovery_points, offsets, epochs_first=True)
+
+    async def write_log_start_offsets(self, directory: LogDirectory) -> None:
+        """Write where each log starts."""
+        offsets = _collect(directory, lambda log: log.log_start_offset)
+        await self._write(directory, directory.log_start_offsets, offsets)
+
+    async def write_high_watermarks(self, directory: LogDirectory) -> None:
+        """Write each log's high watermark (REP-5)."""
+        offsets = _collect(directory, lambda log: log.high_watermark)
+        await self._write(directory, directory.high_watermarks, offsets)
+
+    async def write_all(self, directory: LogDirectory) -> None:
+        """Write all three."""
+        await self.write_recovery_points(directory)
+        await self.write_log_start_offsets(directory)
+        await self.write_high_watermarks(directory)
+
+    async def _write(
+        self,
+        directory: LogDirectory,
+        checkpoint: OffsetCheckpoint,
+        offsets: dict[TopicPartition, int],
+        *,
+        epochs_first: bool = False,
+    ) -> None:
+        """Write one file; a failing disk takes the directory offline.
+
+        A directory that is not fully loaded keeps its files: they know more than the logs do.
+        """
+        if directory.is_offline or not directory.is_loaded:
+            return
+        if self._last_written.get(checkpoint.path) == offsets:
+            return
+        lock = self._locks.setdefault(checkpoint.path, asyncio.Lock())
+        logs = directory.logs.values() if epochs_first else ()
+        dirty = [log.leader_epochs for log in logs if log.leader_epochs.is_dirty]
+        try:
+            async with lock:
+                await self._manager.disk.run(_flush_and_write, dirty, checkpoint, offsets)
+        except OSError as error:
+            self._manager.take_offline(directory.path, error)
+            return
+        self._last_written[checkpoint.path] = offsets
+
+
+def _collect(
+    directory: LogDirectory, offset_of: Callable[[PartitionLog], int]
+) -> dict[TopicPartition, int]:
+    return {key: offset_of(log) for key, log in directory.logs.items()}
+
+
+def _flush_and_write(
+    dirty: list[LeaderEpochs], checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]
+) -> None:
+    for epochs in dirty:
+        # The directory may have been renamed meanwhile, because the partition was deleted.
+        with contextlib.suppress(FileNotFoundError):
+            epochs.flush()
+    checkpoint.write(offsets)

@@ -1,0 +1,93 @@
+"""Which segments of a log have outlived its retention, and their removal.
+
+The decision is pure (`plan_retention`); the act (`delete_old_segments`) asks the log to do it. Not
+here: how a segment's files go away in steps (`partition_log`), and compaction (`cleaner`).
+
+Source: behaviour SEG-10 to SEG-12. Invariants: segments go oldest first and the first kept one
+stops the walk; nothing at or above the high watermark goes; an empty active segment stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class RetainedSegment(NamedTuple):
+    """What the decision needs to know of a segment.
+
+    `end_offset` is the next segment's base offset, or the log end offset for the active segment.
+    `largest_timestamp_ms` is the file's modification time if no record has a timestamp.
+    """
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    largest_timestamp_ms: int
+
+
+class RetentionLimits(NamedTuple):
+    """The limits that hold now; -1 for a limit that is off. `deletes` is false for compact-only."""
+
+    deletes: bool
+    retention_ms: int
+    retention_bytes: int
+    log_start_offset: int
+    high_watermark: int
+
+
+class RetentionPlan(NamedTuple):
+    """How many of the oldest segments go, by reason, in the order the reasons are applied."""
+
+    by_time_count: int
+    by_size_count: int
+    by_start_offset_count: int
+    has_future_timestamp: bool
+
+    @property
+    def total_count(self) -> int:
+        """How many of the oldest segments go altogether."""
+        return self.by_time_count + self.by_size_count + self.by_start_offset_count
+
+
+def plan_retention(
+    segments: Sequence[RetainedSegment], limits: RetentionLimits, now_ms: int
+) -> RetentionPlan:
+    """Return which of the segments, given oldest first and the active one last, are to go."""
+    candidates = _below_high_watermark(segments, limits.high_watermark)
+    time_count = size_count = 0
+    has_future = False
+    if limits.deletes and limits.retention_ms >= 0:
+        while time_count < len(candidates):
+            age_ms = now_ms - candidates[time_count].largest_timestamp_ms
+            if age_ms <= limits.retention_ms:
+                has_future = age_ms < 0
+                break
+            time_count += 1
+    if limits.deletes and limits.retention_bytes >= 0:
+        excess = sum(segment.size_bytes for segment in segments[time_count:])
+        excess -= limits.retention_bytes
+        for segment in candidates[time_count:]:
+            excess -= segment.size_bytes
+            if excess < 0:
+                break
+            size_count += 1
+    start_count = 0
+    for segment in candidates[time_count + size_count :]:
+        if segment.end_offset > limits.log_start_offset or segment is segments[-1]:
+            break
+        start_count += 1
+    return RetentionPlan(time_count, size_count, start_count, has_future)
+
+
+def _below_high_watermark(
+    segments: Sequence[RetainedSegment], high_watermark: int
+) -> list[RetainedSegment]:
+    """Return the oldest segments that may go at all (SEG-11)."""
+    candidates: list[RetainedSegment] = []
+    for segment in segments:
+        is_empty_active = segment is segments[-1] and segment.size_bytes == 0
+        if segment.end_offset > high_watermark or is_empty_active:
+            break
+        candidates.append(segment)
+    return candidates
