@@ -1,0 +1,99 @@
+"""A control plane of one node on simulated disk, clock and randomness."""
+
+from collections.abc import Mapping
+
+from barnabas_broker.arbiter.arbiter import Leader, Member
+from barnabas_broker.arbiter.local_file import LocalFileArbiter
+from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.brokers import Registration
+from barnabas_broker.controller.controller import Controller
+from barnabas_broker.metadata.config_publisher import ConfigPublisher
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.metadata_log import MetadataLog
+from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.records import ListenerAddress
+from tests.support.memory_log import MemoryLog
+from tests.support.simulated_clock import SimulatedClock
+from tests.support.simulated_disk import SimulatedDisk
+from tests.support.simulated_random import SimulatedRandom
+
+CLUSTER_ID = "cluster-of-the-test"
+DIRECTORY_ID = b"directory-of-one"
+LISTENER = ListenerAddress("PLAINTEXT", "localhost", 9092, "PLAINTEXT")
+
+
+class ControlPlane:
+    """What outlives a process (disk, log, arbiter's file), and the process of the moment."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None, seed: int = 1) -> None:
+        self.disk = SimulatedDisk()
+        self.disk.make_directories("data/log")
+        self.clock = SimulatedClock()
+        self.random = SimulatedRandom(seed)
+        self.log = MemoryLog("data/log")
+        self.config = BrokerConfig.parse({"node.id": "0", **(properties or {})})
+        self.snapshot_interval_bytes = 1 << 30
+        self.failures: list[BaseException] = []
+        self.published: list[tuple[MetadataDelta | None, MetadataImage]] = []
+        self.topic_configs: dict[str, LogConfig] = {}
+        self._make()
+
+    def _make(self) -> None:
+        self.publisher = MetadataPublisher()
+        self.dynamic_config = DynamicConfig(self.config.properties)
+        self.configs = ConfigPublisher(
+            0, self.dynamic_config, lambda name, config: self.topic_configs.update({name: config})
+        )
+        self.publisher.subscribe(self.configs.apply)
+        self.publisher.subscribe(lambda delta, image: self.published.append((delta, image)))
+        self.metadata_log = MetadataLog(
+            self.log,
+            disk=self.disk,
+            clock=self.clock,
+            publisher=self.publisher,
+            seat=Seat(0, DIRECTORY_ID),
+            snapshot_interval_bytes=self.snapshot_interval_bytes,
+        )
+        self.arbiter = LocalFileArbiter(self.disk, self.clock, "data/arbiter.json")
+        self.controller = Controller(
+            node_id=0,
+            config=self.config,
+            dynamic_config=self.dynamic_config,
+            metadata_log=self.metadata_log,
+            arbiter=self.arbiter,
+            clock=self.clock,
+            random=self.random,
+            on_failure=self.failures.append,
+        )
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.publisher.image
+
+    async def start(self, previous_broker_epoch: int = -1) -> int:
+        """Recover, lead, register; returns the broker epoch."""
+        await self.metadata_log.recover()
+        await self.controller.start(
+            CLUSTER_ID, Member(0, DIRECTORY_ID), Leader(0, "localhost", 9092)
+        )
+        return await self.controller.register_broker(
+            Registration(
+                node_id=0,
+                incarnation_id=self.random.uuid(),
+                cluster_id=CLUSTER_ID,
+                listeners=(LISTENER,),
+                directories=(DIRECTORY_ID,),
+                previous_broker_epoch=previous_broker_epoch,
+            )
+        )
+
+    async def restart(self, previous_broker_epoch: int = -1) -> int:
+        """Stop this process, as if killed, and start the next one on what is on disk."""
+        await self.controller.close()
+        self.log.crash()
+        self._make()
+        return await self.start(previous_broker_epoch)
