@@ -19,10 +19,12 @@ TIME_MS_MAX = 2**31 - 1
 
 
 class RandomMessages:
-    """Builds messages of one version from one seed."""
+    """Builds messages of one version from one seed; small ones if asked."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, small: bool = False) -> None:
         self._random = random.Random(seed)
+        self._lengths = (0, 1, 5) if small else (0, 1, 7, 126, 127, 128, 300)
+        self._counts = (0, 1, 2) if small else (0, 1, 3, 130)
 
     def message(self, kind: MessageType, version: int) -> Any:
         """Return a message that sets about three quarters of the fields of the version."""
@@ -48,7 +50,7 @@ class RandomMessages:
                 self.message(field.item, version) for _ in range(self._random.choice((0, 1, 2)))
             ]
         assert field.item is not None
-        count = self._random.choice((0, 1, 3, 130))
+        count = self._random.choice(self._counts)
         return [self._scalar(field.item) for _ in range(count)]
 
     def _scalar(self, field: Field) -> Any:
@@ -68,7 +70,7 @@ class RandomMessages:
             return pick.choice((0.0, -1.5, pick.uniform(-1e12, 1e12)))
         if field.kind == "uuid":
             return pick.choice((ZERO_UUID, pick.randbytes(16), pick.randbytes(16)))
-        length = pick.choice((0, 1, 7, 126, 127, 128, 300))
+        length = pick.choice(self._lengths)
         if field.kind == "string":
             return "".join(pick.choice(TEXT) for _ in range(length))
         return pick.randbytes(length)
