@@ -42,9 +42,15 @@ def broker_kind() -> str:
 
 
 @pytest.fixture(scope="module")
-def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
-    """One broker for the tests of a module; it must end cleanly."""
-    running = start_broker(broker_kind, tmp_path_factory.mktemp(broker_kind), PROPERTIES)
+def broker(
+    request: pytest.FixtureRequest, broker_kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AnyBroker]:
+    """One broker for the tests of a module; it must end cleanly.
+
+    A module adds to its settings with a dictionary `BROKER_PROPERTIES`.
+    """
+    properties = {**PROPERTIES, **getattr(request.module, "BROKER_PROPERTIES", {})}
+    running = start_broker(broker_kind, tmp_path_factory.mktemp(broker_kind), properties)
     yield running
     assert running.process is not None
     assert running.process.is_running(), f"the broker died:\n{running.process.log_tail()}"
