@@ -1,6 +1,7 @@
 """A client that sends just what it is told, for tests: no retries, no pools, every version."""
 
 import asyncio
+import contextlib
 import struct
 from typing import Any, Self
 
@@ -27,10 +28,8 @@ class RawClient:
 
     async def __aexit__(self, *error: object) -> None:
         self._writer.close()
-        try:
+        with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
-        except ConnectionError:
-            pass
 
     def send(self, key: ApiKey, version: int, request: Any) -> int:
         """Send without waiting; returns the correlation id."""

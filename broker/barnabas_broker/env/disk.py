@@ -267,6 +267,11 @@ class RealDisk:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system of a path."""
+        status = os.statvfs(path)
+        return status.f_frsize * status.f_blocks
+
     def close(self) -> None:
         """Wait for what runs in the threads and end them."""
         self._pool.shutdown(wait=True)

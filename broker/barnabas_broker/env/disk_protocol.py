@@ -151,6 +151,10 @@ class Disk(Protocol):
         """How much an ordinary user may still write on the file system of a path."""
         ...
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system of a path."""
+        ...
+
     def close(self) -> None:
         """Wait for what runs in the threads and end them."""
         ...

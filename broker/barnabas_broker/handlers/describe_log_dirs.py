@@ -49,15 +49,15 @@ def _describe(
                     partition_index=topic_partition.partition, partition_size=log.size_bytes
                 )
             )
-    total_bytes, usable_bytes = services.logs.volume_bytes(directory)
+    disk = services.logs.disk
     return DescribeLogDirsResult(
         log_dir=directory.path,
         topics=[
             DescribeLogDirsTopic(name=name, partitions=partitions)
             for name, partitions in topics.items()
         ],
-        total_bytes=total_bytes,
-        usable_bytes=usable_bytes,
+        total_bytes=disk.total_bytes(directory.path),
+        usable_bytes=disk.free_bytes(directory.path),
     )
 
 

@@ -1,6 +1,6 @@
 """What the group coordinator is told about the client behind a request."""
 
-from barnabas_broker.coordinator.group.coordinator import RequestContext
+from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.network.session import Exchange
 
 

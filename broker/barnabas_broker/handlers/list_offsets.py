@@ -103,7 +103,7 @@ def _answer(
     if offset >= limit:
         leader_epoch = partition.leader_epoch
     else:
-        leader_epoch = partition.log.leader_epochs.epoch_at(offset)
+        leader_epoch = partition.log.leader_epochs.epoch_for(offset)
     return ListOffsetsPartitionResponse(
         partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
     )

@@ -78,7 +78,11 @@ class CommittedWriter:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         commit = _Commit(partition, info.last_offset + 1, self._timeout_ms, future)
         purgatory = self._replicas.produce_purgatory
-        self._turn.after(lambda: purgatory.try_complete_else_watch(commit, [topic_partition]))
+
+        def written() -> None:
+            purgatory.try_complete_else_watch(commit, [topic_partition])
+
+        self._turn.after(written)
         return await future
 
     async def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> LogRead:

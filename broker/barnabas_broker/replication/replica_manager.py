@@ -150,7 +150,7 @@ class ReplicaManager:
         for went_offline in self.on_directory_offline:
             went_offline(directory)
 
-    # ---- look-ups ----------------------------------------------------------------------------------------------------
+    # Look-ups.
 
     def find(self, topic_partition: TopicPartition) -> Partition:
         """The partition of that name.

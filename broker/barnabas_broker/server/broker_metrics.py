@@ -1,7 +1,7 @@
 """What this broker tells Prometheus about itself, its partitions and its groups.
 
-Read at scrape time from the objects that own the numbers. Source: MET-1 to MET-6 of the behaviour list.
-Network and purgatories tell their own.
+Read at scrape time from the objects that own the numbers. Source: MET-1 to MET-6 of the behaviour
+list. Network and purgatories tell their own.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """Holds requests back while the broker starts: connections are accepted, nothing is processed yet.
 
 Source: BOOT-3 and BOOT-4 of the behaviour list: a listener on port 0 must be bound before the port
-can be registered, and no request may be answered before the broker is registered. What waits here is
-bounded by the request memory and by the exchanges a connection may have in flight.
+can be registered, and no request may be answered before the broker is registered. What waits here
+is bounded by the request memory and by the exchanges a connection may have in flight.
 """
 
 from collections.abc import Callable

@@ -5,6 +5,8 @@ who depend on partitions.
 """
 
 import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
@@ -29,12 +31,14 @@ class MetadataApplication:
         logs: LogManager,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._node_id = node_id
         self._dynamic = dynamic
         self._logs = logs
         self._replicas = replicas
         self._groups = groups
+        self._spawn = spawn
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
@@ -44,7 +48,8 @@ class MetadataApplication:
             self._apply_configs(delta, image)
         await self._replicas.apply(delta, image)
         if delta is not None and delta.deleted:
-            await self._groups.on_topics_deleted(list(delta.deleted))
+            # Not waited for: it appends, and the next image must not wait for that.
+            self._spawn(self._groups.on_topics_deleted(list(delta.deleted)))
 
     def apply_broker_configs(self, image: MetadataImage) -> None:
         """Take over the dynamic settings of all brokers and of this one."""

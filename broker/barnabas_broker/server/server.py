@@ -16,6 +16,7 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.coordinator.group.settings import GroupSettings
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -68,7 +69,7 @@ class Server:
         self.config = BrokerConfig.parse(properties)
         self.dynamic = DynamicConfig(self.config.properties)
         self.state = BrokerState.NOT_RUNNING
-        self.fatal_error: Exception | None = None
+        self.fatal_error: BaseException | None = None
         self.on_fatal: Callable[[], None] | None = None
         self._clock = clock or SystemClock()
         self._disk = disk or RealDisk()
@@ -106,6 +107,8 @@ class Server:
         self._build()
         self.logs.open_directories()
         await self.control.recover()
+        self.dispatcher = Dispatcher(self._services(self.control.controller))
+        self._register_metrics()
         await self.logs.load(self._config_of_loaded)
         self.state = move(self.state, BrokerState.RECOVERY)
         await self.listeners.start()
@@ -116,6 +119,7 @@ class Server:
             logs=self.logs,
             replicas=self.replicas,
             groups=self.groups,
+            spawn=self._spawn,
         )
         await application.apply(None, self.publisher.image)
         self.publisher.subscribe(application.apply)
@@ -131,7 +135,14 @@ class Server:
         self.produce_purgatory = Purgatory("produce", self.timer)
         self.fetch_purgatory = Purgatory("fetch", self.timer)
         self.control = ControlPlane(
-            config, self.logs, self._disk, clock, self._random, self.publisher, self.dynamic
+            config,
+            self.logs,
+            self._disk,
+            clock,
+            self._random,
+            self.publisher,
+            self.dynamic,
+            self._fail,
         )
         self.replicas = ReplicaManager(
             node_id=config.node_id,
@@ -145,17 +156,20 @@ class Server:
         self.replicas.on_removed.append(self._partition_removed)
         self.replicas.on_directory_offline.append(self._directory_went_offline)
         writer = CommittedWriter(self.replicas, self.turn, clock, config.offsets_commit_timeout_ms)
-        self.groups = self._build_groups(writer)
+        self.groups = GroupCoordinator(
+            settings=GroupSettings.of(config),
+            writer=writer,
+            clock=clock,
+            random=self._random,
+            timer=self.timer,
+            partition_count=config.offsets_topic_num_partitions,
+            partition_exists=self._partition_exists,
+        )
         self.gate = Gate()
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, self._random
         )
-        self.dispatcher = Dispatcher(self._services(self.control.controller))
-        self._register_metrics()
-
-    def _build_groups(self, writer: CommittedWriter) -> GroupCoordinator:
-        raise NotImplementedError
 
     def _services(self, controller: Controller) -> Services:
         return Services(
@@ -205,37 +219,43 @@ class Server:
     # Callbacks.
 
     def _topic_config(self, topic: str) -> LogConfig:
-        return self.dynamic.log_config(
-            self.publisher.image.config_overrides(RESOURCE_TOPIC, topic)
-        )
+        return self.dynamic.log_config(self.publisher.image.config_overrides(RESOURCE_TOPIC, topic))
 
     def _config_of_loaded(self, topic: str, topic_id: bytes) -> LogConfig | None:
         """The settings of a log found on disk; None for one that is not ours (TOP-15)."""
-        image = self.publisher.image.topics.by_name.get(topic)
-        if image is None or image.topic_id != topic_id:
+        image = self.control.recovered_image
+        known = image.topics.by_name.get(topic)
+        if known is None or known.topic_id != topic_id:
             return None
-        return self._topic_config(topic)
+        return self.dynamic.log_config(image.config_overrides(RESOURCE_TOPIC, topic))
+
+    def _partition_exists(self, topic: str, partition: int) -> bool:
+        known = self.publisher.image.topics.by_name.get(topic)
+        return known is not None and partition < len(known.partitions)
 
     def _leadership_changed(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
         if topic != OFFSETS_TOPIC:
             return
         if partition.is_leader:
-            self.groups.load(index, partition.leader_epoch)
+            self.groups.load_partition(index, partition.leader_epoch)
         else:
-            self.groups.unload(index)
+            self.groups.unload_partition(index)
 
     def _partition_removed(self, topic_partition: TopicPartition) -> None:
         if topic_partition.topic == OFFSETS_TOPIC:
-            self.groups.unload(topic_partition.partition)
+            self.groups.unload_partition(topic_partition.partition)
 
     def _directory_went_offline(self, directory: LogDirectory) -> None:
-        """End when nothing is left to serve from, or when the metadata cannot be written (NODE-8)."""
+        """End when nothing is left to serve from.
+
+        Or when the metadata cannot be written (NODE-8).
+        """
         online = self.logs.online_directories()
         if not online or directory.path == self.config.metadata_log_dir:
             self._fail(OSError(f"log directory {directory.path} is offline: {directory.error}"))
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         logger.critical("the broker stops: %s", error)
         self.fatal_error = error
         if self.on_fatal is not None:
@@ -299,7 +319,7 @@ class Server:
 
     async def _stop_admin(self) -> None:
         if self._admin is not None:
-            await self._admin.close()
+            await self._admin.stop()
 
     # Looking in.
 
@@ -332,6 +352,6 @@ class Server:
                 {"path": directory.path, "online": not directory.is_offline}
                 for directory in self.logs.directories
             ],
-            "groups": self.groups.counts_by_state(),
+            "groups": self.groups.count_by_state(),
             "metadata_partition": "-".join(map(str, METADATA_PARTITION)),
         }

@@ -1,0 +1,57 @@
+"""AlterConfigs (33), versions 0 to 2: replace the whole set of overrides of topics or brokers."""
+
+from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    """Change each resource on its own."""
+    results = await services.controller.alter_configs(
+        [_change(resource) for resource in request.resources], request.validate_only
+    )
+    return AlterConfigsResponse(
+        responses=[
+            _answer(result.resource_type, result.resource_name, result.error) for result in results
+        ]
+    )
+
+
+def _change(resource: AlterConfigsResource) -> ResourceChange:
+    return ResourceChange(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        changes=[
+            ConfigChange(config.name, Operation.SET, config.value) for config in resource.configs
+        ],
+    )
+
+
+def _answer(
+    resource_type: int, resource_name: str, error: KafkaError | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource_type,
+        resource_name=resource_name,
+    )
+
+
+def failed(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    """The same error for every resource."""
+    return AlterConfigsResponse(
+        responses=[
+            _answer(resource.resource_type, resource.resource_name, error)
+            for resource in request.resources
+        ]
+    )

@@ -1,0 +1,52 @@
+"""CreatePartitions (37), versions 0 to 3: let topics grow. Source: TOP-13."""
+
+from barnabas_broker.controller.partitions import NewPartitions
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Let each topic grow on its own."""
+    names = [topic.name for topic in request.topics]
+    results = await services.controller.create_partitions(
+        [_asked(topic) for topic in request.topics if names.count(topic.name) == 1],
+        request.validate_only,
+    )
+    answers = [_answer(result.name, result.error) for result in results]
+    answers += [
+        _answer(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    return CreatePartitionsResponse(results=answers)
+
+
+def _asked(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = [assignment.broker_ids for assignment in topic.assignments]
+    return NewPartitions(name=topic.name, count=topic.count, assignments=assignments)
+
+
+def _answer(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
+    if error is None:
+        return CreatePartitionsTopicResult(name=name)
+    return CreatePartitionsTopicResult(
+        name=name, error_code=error.code, error_message=error.message
+    )
+
+
+def failed(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    """The same error for every topic."""
+    return CreatePartitionsResponse(
+        results=[_answer(topic.name, error) for topic in request.topics]
+    )

@@ -1,0 +1,60 @@
+"""IncrementalAlterConfigs (44), versions 0 to 1: change single overrides. Source: CFG-8."""
+
+from barnabas_broker.controller.configs import ConfigChange, ResourceChange
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change each resource on its own."""
+    results = await services.controller.incremental_alter_configs(
+        [_change(resource) for resource in request.resources], request.validate_only
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _answer(result.resource_type, result.resource_name, result.error) for result in results
+        ]
+    )
+
+
+def _change(resource: AlterConfigsResource) -> ResourceChange:
+    return ResourceChange(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        changes=[
+            ConfigChange(config.name, config.config_operation, config.value)
+            for config in resource.configs
+        ],
+    )
+
+
+def _answer(
+    resource_type: int, resource_name: str, error: KafkaError | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource_type,
+        resource_name=resource_name,
+    )
+
+
+def failed(
+    request: IncrementalAlterConfigsRequest, error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    """The same error for every resource."""
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _answer(resource.resource_type, resource.resource_name, error)
+            for resource in request.resources
+        ]
+    )

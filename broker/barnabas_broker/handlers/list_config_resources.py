@@ -1,0 +1,55 @@
+"""ListConfigResources (74), versions 0 and 1: which resources have settings (KIP-1142).
+
+v0 lists client metrics alone, of which there are none here. v1: the types asked for, or all.
+"""
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+BROKER_LOGGER = 8
+CLIENT_METRICS = 16
+GROUP = 32
+SUPPORTED = frozenset({RESOURCE_TOPIC, RESOURCE_BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP})
+
+
+def handle(
+    services: Services, exchange: Exchange, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """List topics and brokers, as far as they are asked for."""
+    if exchange.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or SUPPORTED
+    if not wanted <= SUPPORTED:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    image = services.image
+    resources = []
+    if RESOURCE_TOPIC in wanted:
+        resources += [
+            ConfigResource(resource_name=name, resource_type=RESOURCE_TOPIC)
+            for name in image.topics.by_name
+        ]
+    for resource_type in (RESOURCE_BROKER, BROKER_LOGGER):
+        if resource_type in wanted:
+            resources += [
+                ConfigResource(resource_name=str(node_id), resource_type=resource_type)
+                for node_id in image.brokers
+            ]
+    if GROUP in wanted:
+        resources += [
+            ConfigResource(resource_name=name, resource_type=GROUP)
+            for resource_type, name in image.configs
+            if resource_type == GROUP
+        ]
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def failed(request: ListConfigResourcesRequest, error: KafkaError) -> ListConfigResourcesResponse:
+    """The error alone."""
+    return ListConfigResourcesResponse(error_code=error.code)

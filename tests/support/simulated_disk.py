@@ -1,0 +1,369 @@
+"""A file system in memory that forgets what was not synced, tears writes, fills up and fails.
+
+What it models: content is safe after `sync` of the file; names of files (made, renamed, removed)
+are safe after `sync_directory` of their folder; folders are safe at once, which is kinder than
+POSIX. A crash keeps any prefix of what was not safe, in the order it was done, the last write cut
+anywhere; or nothing of it. What it does not: reordering between writes, or bits that rot.
+"""
+
+import asyncio
+import errno
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+from barnabas_broker.env.disk import Buffer
+from tests.support.simulated_clock import SimulatedClock
+from tests.support.simulated_random import SimulatedRandom
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class _Content:
+    """A file's bytes: as they are, as they would be after a crash, and the writes in between."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.safe = b""
+        self.unsafe: list[tuple[int, bytes | None]] = []  # position and data; None: truncated there
+        self.modified_ms = 0
+
+    def write(self, data: bytes, position: int) -> None:
+        self.unsafe.append((position, data))
+        _write(self.data, data, position)
+
+    def truncate(self, size: int) -> None:
+        self.unsafe.append((size, None))
+        _truncate(self.data, size)
+
+    def sync(self) -> None:
+        self.safe = bytes(self.data)
+        self.unsafe.clear()
+
+    def crash(self, random: SimulatedRandom | None) -> None:
+        survivor = bytearray(self.safe)
+        if random is not None and self.unsafe:
+            count = random.integer(len(self.unsafe) + 1)
+            for position, data in self.unsafe[:count]:
+                if data is None:
+                    _truncate(survivor, position)
+                else:
+                    _write(survivor, data, position)
+            torn = self.unsafe[count : count + 1]
+            if torn and torn[0][1] is not None:
+                _write(survivor, torn[0][1][: random.integer(len(torn[0][1]) + 1)], torn[0][0])
+        self.data = survivor
+        self.sync()
+
+
+def _write(target: bytearray, data: bytes, position: int) -> None:
+    if position > len(target):
+        target += bytes(position - len(target))
+    target[position : position + len(data)] = data
+
+
+def _truncate(target: bytearray, size: int) -> None:
+    if size < len(target):
+        del target[size:]
+    else:
+        target += bytes(size - len(target))
+
+
+class SimulatedDisk:
+    """A disk for one simulated node; `crash` turns it into what the next start will find."""
+
+    def __init__(
+        self,
+        random: SimulatedRandom | None = None,
+        clock: SimulatedClock | None = None,
+        capacity_bytes: int = 1 << 40,
+    ) -> None:
+        self.random = random or SimulatedRandom()
+        self.clock = clock or SimulatedClock()
+        self.capacity_bytes = capacity_bytes
+        self.is_cold = False  # if set, nothing is in memory: every `read_nowait` gives None
+        self.sync_count = 0
+        self.run_count = 0
+        self._names: dict[str, _Content] = {}
+        self._safe_names: dict[str, _Content] = {}
+        self._unsafe_names: list[tuple[str, _Content | None]] = []  # None: the name is gone
+        self._directories = {"/", "."}
+        self._locks: set[str] = set()
+        self._generation = 0  # what was opened before a crash is dead after it
+        self._failures: list[tuple[str, str, int]] = []
+
+    # What tests do to it.
+
+    def fail(self, operation: str, path_part: str = "", code: int = errno.EIO) -> None:
+        """Let the next such operation on such a path raise an OSError; once."""
+        self._failures.append((operation, path_part, code))
+
+    def crash(self, *, keep_some: bool = True) -> None:
+        """Lose power: locks and open files end; what was not synced is lost, in part or whole."""
+        random = self.random if keep_some else None
+        names = dict(self._safe_names)
+        count = random.integer(len(self._unsafe_names) + 1) if random is not None else 0
+        for path, content in self._unsafe_names[:count]:
+            _set_name(names, path, content)
+        for content in {id(c): c for c in [*self._names.values(), *names.values()]}.values():
+            content.crash(random)
+        self._names = names
+        self._safe_names = dict(names)
+        self._unsafe_names.clear()
+        self._locks.clear()
+        self._failures.clear()
+        self._generation += 1
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(len(content.data) for content in self._names.values())
+
+    # The protocol.
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> "SimulatedFile":
+        path = self._checked("open", path)
+        content = self._names.get(path)
+        if content is None:
+            if path in self._directories:
+                raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+            if not create or posixpath.dirname(path) not in self._directories:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            content = _Content()
+            content.modified_ms = self.clock.wall_ms()
+            self._rename_to(path, content)
+        return SimulatedFile(self, path, content, read_only)
+
+    def list_directory(self, path: str) -> list[str]:
+        path = self._checked("list_directory", path)
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        everything = [*self._names, *self._directories]
+        return sorted(
+            {
+                posixpath.basename(p)
+                for p in everything
+                if posixpath.dirname(p) == path and p != path
+            }
+        )
+
+    def make_directories(self, path: str) -> None:
+        path = self._checked("make_directories", path)
+        while path not in self._directories:
+            if path in self._names:
+                raise FileExistsError(errno.EEXIST, "is a file", path)
+            self._directories.add(path)
+            path = posixpath.dirname(path)
+
+    def rename(self, old: str, new: str) -> None:
+        old, new = self._checked("rename", old), _normal(new)
+        if old in self._names:
+            content = self._names[old]
+            self._rename_to(new, content)
+            self._rename_to(old, None)
+        elif old in self._directories:
+            self._rename_directory(old, new)
+        else:
+            raise FileNotFoundError(errno.ENOENT, "no such file", old)
+
+    def _rename_directory(self, old: str, new: str) -> None:
+        below = old + "/"
+        if new in self._names or any(p.startswith(new + "/") for p in self._names):
+            raise OSError(errno.ENOTEMPTY, "is in use", new)
+        self._directories = {_moved(p, old, new) for p in self._directories}
+        # The folder's own name is safe at once, so what is below it moves in both worlds.
+        for names in (self._names, self._safe_names):
+            for path in [p for p in names if p.startswith(below)]:
+                names[_moved(path, old, new)] = names.pop(path)
+        self._unsafe_names = [(_moved(p, old, new), c) for p, c in self._unsafe_names]
+
+    def remove(self, path: str) -> None:
+        path = self._checked("remove", path)
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self._rename_to(path, None)
+
+    def remove_tree(self, path: str) -> None:
+        path = self._checked("remove_tree", path)
+        for name in [p for p in self._names if p.startswith(path + "/")]:
+            self._rename_to(name, None)
+        self._directories -= {p for p in self._directories if p == path or p.startswith(path + "/")}
+
+    def exists(self, path: str) -> bool:
+        path = self._checked("exists", path)
+        return path in self._names or path in self._directories
+
+    def is_directory(self, path: str) -> bool:
+        return self._checked("is_directory", path) in self._directories
+
+    def size(self, path: str) -> int:
+        return len(self._content("size", path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return self._content("modified_ms", path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._content("set_modified_ms", path).modified_ms = modified_ms
+
+    def sync_directory(self, path: str) -> None:
+        path = self._checked("sync_directory", path)
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        left = []
+        for name, content in self._unsafe_names:
+            if posixpath.dirname(name) == path:
+                _set_name(self._safe_names, name, content)
+            else:
+                left.append((name, content))
+        self._unsafe_names = left
+
+    def read_bytes(self, path: str) -> bytes:
+        return bytes(self._content("read_bytes", path).data)
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        path = self._checked("write_atomically", path)
+        file = self.open(path + ".tmp", create=True)
+        file.truncate(0)
+        file.append([data])
+        file.sync()
+        file.close()
+        self.rename(path + ".tmp", path)
+        self.sync_directory(posixpath.dirname(path))
+
+    def lock(self, path: str) -> "SimulatedLock":
+        path = self._checked("lock", path)
+        if path in self._locks:
+            raise BlockingIOError(errno.EAGAIN, "is locked", path)
+        self.open(path, create=True)
+        self._locks.add(path)
+        return SimulatedLock(self._locks, path)
+
+    async def run(
+        self,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Call it here, after others had their turn: as late as a thread would be."""
+        self.run_count += 1
+        await asyncio.sleep(0)
+        return function(*args, **kwargs)
+
+    def free_bytes(self, path: str) -> int:
+        self._checked("free_bytes", path)
+        return max(self.capacity_bytes - self.used_bytes, 0)
+
+    def total_bytes(self, path: str) -> int:
+        self._checked("total_bytes", path)
+        return self.capacity_bytes
+
+    def close(self) -> None:
+        pass
+
+    def _checked(self, operation: str, path: str) -> str:
+        """The normal form of a path, unless the operation was told to fail on it."""
+        path = _normal(path)
+        for failure in self._failures:
+            if failure[0] == operation and failure[1] in path:
+                self._failures.remove(failure)
+                raise OSError(failure[2], f"simulated failure of {operation}", path)
+        return path
+
+    def _content(self, operation: str, path: str) -> _Content:
+        path = self._checked(operation, path)
+        try:
+            return self._names[path]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
+
+    def _rename_to(self, path: str, content: _Content | None) -> None:
+        _set_name(self._names, path, content)
+        self._unsafe_names.append((path, content))
+
+
+class SimulatedFile:
+    """An open file of a simulated disk."""
+
+    def __init__(self, disk: SimulatedDisk, path: str, content: _Content, read_only: bool) -> None:
+        self._disk = disk
+        self._path = path
+        self._content = content
+        self._read_only = read_only
+        self._generation = disk._generation
+        self._is_closed = False
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        content = self._usable("append", writes=True)
+        data = b"".join(buffers)
+        room = self._disk.free_bytes("/")
+        if len(data) > room:
+            content.write(data[:room], len(content.data))
+            raise OSError(errno.ENOSPC, "the simulated disk is full", self._path)
+        content.write(data, len(content.data))
+        return len(data)
+
+    def read(self, size: int, position: int) -> bytes:
+        return bytes(self._usable("read").data[position : position + size])
+
+    def read_nowait(self, size: int, position: int) -> bytes | None:
+        return None if self._disk.is_cold else self.read(size, position)
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        content = self._usable("write_at", writes=True)
+        if position + len(data) - len(content.data) > self._disk.free_bytes("/"):
+            raise OSError(errno.ENOSPC, "the simulated disk is full", self._path)
+        content.write(bytes(data), position)
+
+    def truncate(self, size: int) -> None:
+        self._usable("truncate", writes=True).truncate(size)
+
+    def sync(self) -> None:
+        self._usable("sync").sync()
+        self._disk.sync_count += 1
+
+    def size(self) -> int:
+        return len(self._usable("size").data)
+
+    def fileno(self) -> int:
+        return -1
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def _usable(self, operation: str, *, writes: bool = False) -> _Content:
+        if self._is_closed or self._generation != self._disk._generation:
+            raise OSError(errno.EBADF, "the file is closed", self._path)
+        if writes and self._read_only:
+            raise OSError(errno.EBADF, "the file is open for reading only", self._path)
+        self._disk._checked(operation, self._path)
+        if writes:
+            self._content.modified_ms = self._disk.clock.wall_ms()
+        return self._content
+
+
+class SimulatedLock:
+    """A held lock."""
+
+    def __init__(self, locks: set[str], path: str) -> None:
+        self._locks = locks
+        self._path: str | None = path
+
+    def close(self) -> None:
+        path, self._path = self._path, None
+        if path is not None:
+            self._locks.discard(path)
+
+
+def _normal(path: str) -> str:
+    return posixpath.normpath(path)
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    return new + path[len(old) :] if path == old or path.startswith(old + "/") else path
+
+
+def _set_name(names: dict[str, _Content], path: str, content: _Content | None) -> None:
+    if content is None:
+        names.pop(path, None)
+    else:
+        names[path] = content
