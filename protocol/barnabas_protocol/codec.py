@@ -30,6 +30,7 @@ _MALFORMED: Final = (IndexError, struct.error, UnicodeDecodeError, OverflowError
 _request_classes: dict[int, MessageType] = {}
 _response_classes: dict[int, MessageType] = {}
 
+_new_tuple: Final = tuple.__new__
 _REQUEST_HEADER: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
 _CORRELATION_ID_AND_NO_TAGS: Final = struct.Struct(">ix")
@@ -146,7 +147,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         client_id = None
         if length >= 0:
             end = position + length
-            client_id = bytes(frame[position:end]).decode()
+            client_id = str(frame[position:end], "utf-8")
             position = end
         elif length != -1:
             raise ParseError("the client id has a negative length", position)
@@ -158,7 +159,8 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         raise ParseError(f"the request header is malformed: {error}") from error
     if position > len(frame):
         raise ParseError("the request header is cut short", len(frame))
-    return RequestHeader(key, version, correlation_id, client_id, position)
+    # Half the cost of calling the class, once per request.
+    return _new_tuple(RequestHeader, (key, version, correlation_id, client_id, position))
 
 
 def encode_request(

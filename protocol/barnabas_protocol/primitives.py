@@ -62,6 +62,9 @@ def _read_varint(buffer: Buffer, position: int, bytes_max: int, bits: int) -> tu
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Read an unsigned varint of 32 bits."""
+    # Nearly all are one byte, and this is called for each tag.
+    if position < len(buffer) and (first := buffer[position]) < 0x80:
+        return first, position + 1
     return _read_varint(buffer, position, _UVARINT_BYTES_MAX, 32)
 
 
@@ -83,7 +86,17 @@ def read_signed_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def finish_unsigned_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read on after a first byte of 128 or more; the position is behind that byte."""
+    """Read on after a first byte of 128 or more; the position is behind that byte.
+
+    For compiled readers. The sizes of most record batches have two or three bytes, so those are
+    read without a loop; input that ends here is an IndexError or a ParseError.
+    """
+    second = buffer[position]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 1
+    third = buffer[position + 1]
+    if third < 0x80:
+        return first & 0x7F | (second & 0x7F) << 7 | third << 14, position + 2
     return _read_varint(buffer, position - 1, _UVARINT_BYTES_MAX, 32)
 
 
