@@ -1,0 +1,292 @@
+"""The contract of disks, on the operating system's files and on the simulated ones."""
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas_broker.env import disk as disk_module
+from barnabas_broker.env.disk import Disk, RealDisk
+from tests.support.simulated_disk import SimulatedDisk
+from tests.support.simulated_random import SimulatedRandom
+
+
+@pytest.fixture(params=["real", "simulated"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Disk, str]]:
+    """A disk and an empty folder on it."""
+    disk: Disk = RealDisk(2) if request.param == "real" else SimulatedDisk()
+    root = str(tmp_path) if request.param == "real" else "/data"
+    disk.make_directories(root)
+    yield disk, root
+    disk.close()
+
+
+def test_appends_continue_where_the_file_ends(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(root + "/log", create=True)
+    assert file.append([b"abc", memoryview(b"def"), bytearray(b"g")]) == 7
+    assert file.append([b"h"]) == 1
+    assert file.size() == 8
+    file.close()
+    again = disk.open(root + "/log")
+    again.append([b"i"])
+    assert again.read(100, 0) == b"abcdefghi"
+    again.close()
+
+
+def test_more_buffers_than_one_call_takes_are_all_written(place: tuple[Disk, str]) -> None:
+    """writev(2) takes at most IOV_MAX parts."""
+    disk, root = place
+    file = disk.open(root + "/log", create=True)
+    parts = [str(n).encode() for n in range(3_000)]
+    assert file.append(parts) == len(b"".join(parts))
+    assert file.read(100_000, 0) == b"".join(parts)
+    file.close()
+
+
+def test_reads_are_short_only_at_the_end(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    file = disk.open(root + "/log", create=True)
+    file.append([b"0123456789"])
+    assert file.read(4, 3) == b"3456"
+    assert file.read(4, 8) == b"89"
+    assert file.read(4, 10) == b""
+    for size, position, expected in ((4, 3, b"3456"), (4, 8, b"89"), (4, 20, b"")):
+        found = file.read_nowait(size, position)
+        assert found is None or bytes(found) == expected
+    file.close()
+
+
+def test_overwriting_and_truncating(place: tuple[Disk, str]) -> None:
+    """After a truncation, appends continue at the new end."""
+    disk, root = place
+    file = disk.open(root + "/log", create=True)
+    file.append([b"0123456789"])
+    file.write_at(b"xy", 4)
+    file.write_at(b"end", 9)
+    assert file.read(20, 0) == b"0123xy678end"
+    file.truncate(3)
+    file.append([b"!"])
+    file.sync()
+    assert file.read(20, 0) == b"012!"
+    file.truncate(6)
+    assert file.read(20, 0) == b"012!\0\0"
+    file.close()
+    file.close()
+
+
+def test_missing_files_and_read_only_files_are_refused(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    with pytest.raises(FileNotFoundError):
+        disk.open(root + "/none")
+    with pytest.raises(FileNotFoundError):
+        disk.read_bytes(root + "/none")
+    with pytest.raises(FileNotFoundError):
+        disk.remove(root + "/none")
+    with pytest.raises(FileNotFoundError):
+        disk.list_directory(root + "/none")
+    disk.open(root + "/log", create=True).close()
+    file = disk.open(root + "/log", read_only=True)
+    with pytest.raises(OSError, match=r".+") as caught:
+        file.append([b"x"])
+    assert caught.value.errno == errno.EBADF
+    file.close()
+
+
+def test_names(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.make_directories(root + "/b/c")
+    disk.make_directories(root + "/b/c")
+    disk.write_atomically(root + "/b/c/file", b"content")
+    disk.write_atomically(root + "/a", b"first")
+    disk.write_atomically(root + "/a", memoryview(b"second"))
+    assert disk.list_directory(root) == ["a", "b"]
+    assert disk.list_directory(root + "/b/c") == ["file"]
+    assert disk.is_directory(root + "/b")
+    assert not disk.is_directory(root + "/a")
+    assert disk.read_bytes(root + "/a") == b"second"
+    assert disk.size(root + "/a") == 6
+    disk.rename(root + "/b", root + "/d")
+    disk.sync_directory(root)
+    assert disk.read_bytes(root + "/d/c/file") == b"content"
+    assert not disk.exists(root + "/b/c/file")
+    disk.rename(root + "/a", root + "/d/c/file")
+    assert disk.read_bytes(root + "/d/c/file") == b"second"
+    disk.remove_tree(root + "/d")
+    disk.remove_tree(root + "/d")
+    assert disk.list_directory(root) == []
+
+
+def test_an_open_file_outlives_its_name(place: tuple[Disk, str]) -> None:
+    """A segment is renamed for deletion while consumers still read it."""
+    disk, root = place
+    file = disk.open(root + "/log", create=True)
+    file.append([b"abc"])
+    disk.rename(root + "/log", root + "/log.deleted")
+    file.append([b"d"])
+    assert disk.read_bytes(root + "/log.deleted") == b"abcd"
+    disk.remove(root + "/log.deleted")
+    assert file.read(10, 0) == b"abcd"
+    file.close()
+
+
+def test_modification_times_can_be_set(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.write_atomically(root + "/log", b"x")
+    assert disk.modified_ms(root + "/log") > 1_600_000_000_000
+    disk.set_modified_ms(root + "/log", 1_500_000_000_123)
+    assert disk.modified_ms(root + "/log") == 1_500_000_000_123
+
+
+def test_a_lock_is_exclusive_until_it_is_closed(place: tuple[Disk, str]) -> None:
+    """NODE: two brokers on one log directory would destroy it."""
+    disk, root = place
+    lock = disk.lock(root + "/.lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock(root + "/.lock")
+    lock.close()
+    lock.close()
+    disk.lock(root + "/.lock").close()
+
+
+def test_functions_run_and_their_errors_come_back(place: tuple[Disk, str]) -> None:
+    disk, root = place
+
+    async def work() -> int:
+        with pytest.raises(FileNotFoundError):
+            await disk.run(disk.size, root + "/none")
+        await disk.run(disk.write_atomically, root + "/file", b"1234")
+        return await disk.run(disk.size, root + "/file")
+
+    assert asyncio.run(work()) == 4
+    assert disk.free_bytes(root) > 0
+
+
+def test_the_real_disk_leaves_the_loop_s_thread(tmp_path: Path) -> None:
+    """An fsync on the loop would stop every connection."""
+    disk = RealDisk(1)
+    try:
+        assert asyncio.run(disk.run(threading.get_ident)) != threading.get_ident()
+    finally:
+        disk.close()
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel may take a part of a writev, between or inside of buffers."""
+    real = os.pwritev
+
+    def stingy(descriptor: int, buffers: list[bytes], position: int) -> int:
+        data = b"".join(buffers)[:5]
+        return real(descriptor, [data], position)
+
+    monkeypatch.setattr(disk_module.os, "pwritev", stingy)
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    assert file.append([b"abc", b"", b"defghij", b"k" * 9]) == 19
+    assert file.append([b"!"]) == 1
+    assert file.read(100, 0) == b"abcdefghijkkkkkkkkk!"
+    file.close()
+
+
+def test_reading_without_waiting_gives_none_where_memory_has_it_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only a part is in memory, and where the file system does not know the flag."""
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    file.append([b"0123456789"])
+    for code in (errno.EAGAIN, errno.EOPNOTSUPP):
+        counts = [4]
+
+        def cold(
+            descriptor: int,
+            buffers: list[memoryview],
+            position: int,
+            flags: int,
+            counts: list[int] = counts,
+            code: int = code,
+        ) -> int:
+            if counts:
+                return counts.pop()
+            raise OSError(code, "cold")
+
+        monkeypatch.setattr(disk_module.os, "preadv", cold)
+        assert file.read_nowait(10, 0) is None
+    file.close()
+
+
+# What only the simulated disk can do.
+
+
+def test_a_crash_keeps_what_was_synced_and_a_prefix_of_the_rest() -> None:
+    """Recovery is tested against every way in which a tail can be torn."""
+    lengths = set()
+    for seed in range(200):
+        disk = SimulatedDisk(SimulatedRandom(seed))
+        disk.make_directories("/data")
+        file = disk.open("/data/log", create=True)
+        disk.sync_directory("/data")
+        file.append([b"safe"])
+        file.sync()
+        file.append([b"12345"])
+        file.append([b"67890"])
+        disk.crash()
+        with pytest.raises(OSError, match="closed"):
+            file.read(1, 0)
+        found = disk.read_bytes("/data/log")
+        assert b"safe1234567890".startswith(found), seed
+        assert found.startswith(b"safe"), seed
+        lengths.add(len(found))
+    assert lengths == set(range(4, 15))
+
+
+def test_a_file_without_a_synced_folder_may_be_gone() -> None:
+    """The classic mistake: fsync of a new file, but not of the folder that names it."""
+    disk = SimulatedDisk()
+    disk.make_directories("/data")
+    file = disk.open("/data/log", create=True)
+    file.append([b"x"])
+    file.sync()
+    disk.write_atomically("/data/checkpoint", b"old")
+    disk.rename("/data/checkpoint", "/data/other")
+    disk.crash(keep_some=False)
+    assert disk.list_directory("/data") == ["checkpoint", "log"]
+    disk.open("/data/second", create=True).sync()
+    disk.crash(keep_some=False)
+    assert not disk.exists("/data/second")
+
+
+def test_an_atomic_write_is_old_or_new_after_any_crash() -> None:
+    for seed in range(50):
+        disk = SimulatedDisk(SimulatedRandom(seed))
+        disk.make_directories("/data")
+        disk.write_atomically("/data/file", b"old")
+        disk.fail(("sync", "rename", "sync_directory")[seed % 3])
+        with pytest.raises(OSError, match="simulated"):
+            disk.write_atomically("/data/file", b"new")
+        disk.crash()
+        assert disk.read_bytes("/data/file") in (b"old", b"new"), seed
+
+
+def test_a_full_disk_takes_a_part_and_fails() -> None:
+    disk = SimulatedDisk(capacity_bytes=6)
+    disk.make_directories("/data")
+    file = disk.open("/data/log", create=True)
+    file.append([b"1234"])
+    with pytest.raises(OSError, match="full") as caught:
+        file.append([b"5678"])
+    assert caught.value.errno == errno.ENOSPC
+    assert file.size() == 6
+    assert disk.free_bytes("/data") == 0
+    file.truncate(4)
+    assert disk.free_bytes("/data") == 2
+
+
+def test_a_crash_releases_locks() -> None:
+    disk = SimulatedDisk()
+    disk.make_directories("/data")
+    disk.lock("/data/.lock")
+    disk.crash()
+    disk.lock("/data/.lock").close()
