@@ -44,25 +44,27 @@ class LogFlush:
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._task: asyncio.Task[None] | None = None
-        # The active segment at the last flush, how much of it was flushed, and with its indexes.
-        active = log.segments.active
-        self._flushed_active = active
-        self._flushed_bytes = active.size_bytes if log.recovery_point == log.log_end_offset else 0
-        self._full_flush_bytes = self._flushed_bytes
+        # The active segment at the last flush (None: the next one must be full, with names and
+        # indexes), how much of it was flushed, and how much with its indexes.
+        self._flushed_active: Segment | None = None
+        self._flushed_bytes = 0
+        self._full_flush_bytes = 0
 
     @property
     def unflushed_bytes(self) -> int:
         """About how many bytes are not known to be on the device."""
         log = self._log
-        if log.recovery_point >= log.log_end_offset:
+        recovery_point = log.recovery_point
+        if recovery_point >= log.log_end_offset:
             return 0
         active = log.segments.active
         if active is self._flushed_active:
             return active.size_bytes - self._flushed_bytes
-        size = sum(item.size_bytes for item in log.segments.from_offset(log.recovery_point))
-        if self._flushed_active.base_offset <= log.recovery_point:
-            size -= self._flushed_bytes
-        return max(size, 0)
+        segments = log.segments.from_offset(recovery_point)
+        size = sum(segment.size_bytes for segment in segments)
+        if segments[0].base_offset < recovery_point:
+            size -= segments[0].position_hint(recovery_point)
+        return size
 
     async def flush(self, upto: int | None = None) -> None:
         """Return once everything below `upto` (None: the log end now) is on the device."""
@@ -95,16 +97,12 @@ class LogFlush:
             active.trim_file()
         except OSError as error:
             raise log.fail(log.directory, error) from error
-        await self._flush_once(is_full=True)
+        self._flushed_active = None
+        await self._flush_once()
 
     def note_truncation(self) -> None:
         """Note that the active segment is another one, or shorter."""
-        active = self._log.segments.active
-        self._flushed_active = active
-        self._flushed_bytes = min(self._flushed_bytes, active.size_bytes)
-        if self._log.recovery_point < self._log.log_end_offset:
-            self._flushed_bytes = 0
-        self._full_flush_bytes = self._flushed_bytes
+        self._flushed_active = None
 
     def _start(self) -> asyncio.Task[None]:
         task = self._task
@@ -116,11 +114,14 @@ class LogFlush:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if self._task is task:
             self._task = None
-        if not task.cancelled() and task.exception() is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             # Whoever waits gets it too; nobody may wait, and then this is the only trace.
-            _logger.error("%s: flush failed: %s", self._log.directory, task.exception())
+            _logger.error("%s: flush failed: %s", self._log.directory, error)
+            if isinstance(error, LogDirectoryError) and self._log.on_disk_failure is not None:
+                self._log.on_disk_failure(error)
 
-    async def _flush_once(self, is_full: bool = False) -> None:
+    async def _flush_once(self) -> None:
         """One flush of all that is written when it begins."""
         log = self._log
         if log.is_offline:
@@ -128,38 +129,31 @@ class LogFlush:
         log.write_staged()
         generation, end_offset, active = log.generation, log.log_end_offset, log.segments.active
         active_bytes = active.size_bytes
-        is_full = is_full or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
-        is_full = is_full or active is not self._flushed_active
-        segments = log.segments.from_offset(log.recovery_point)
+        is_full = (
+            active is not self._flushed_active
+            or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
+        )
         steps = [
-            _Step(item, _missing(item) if is_full or item is not active else [])
-            for item in segments
+            _Step(segment, _missing(segment) if is_full or segment is not active else [])
+            for segment in log.segments.from_offset(log.recovery_point)
         ]
         snapshot = encode_snapshot(log.producer_state) if is_full else None
         try:
             await log.disk.run(self._write, steps, end_offset, snapshot)
-        except FileNotFoundError:
-            if generation == log.generation and not log.is_offline:
-                raise
-            return
-        except OSError as error:
-            failure = log.fail(log.directory, error)
-            if log.on_disk_failure is not None:
-                log.on_disk_failure(failure)
-            raise failure from error
-        if generation != log.generation:
-            return
-        for step in steps:
-            for index, position, data in step.indexes:
-                index.mark_written(position + len(data))
-        log.recovery_point = max(log.recovery_point, end_offset)
-        self._flushed_active, self._flushed_bytes = active, active_bytes
-        if snapshot is not None:
-            self._full_flush_bytes = active_bytes
-            log.snapshots.offsets.add(end_offset)
-            try:
+            if generation != log.generation:
+                self._undo(steps, end_offset)
+                return
+            for step in steps:
+                for index, position, data in step.indexes:
+                    index.mark_written(position + len(data))
+            log.recovery_point = max(log.recovery_point, end_offset)
+            self._flushed_active, self._flushed_bytes = active, active_bytes
+            if is_full:
+                self._full_flush_bytes = active_bytes
+                log.snapshots.offsets.add(end_offset)
                 log.snapshots.prune(log.segments.base_offsets)
-            except OSError as error:
+        except OSError as error:
+            if not log.is_offline:
                 raise log.fail(log.directory, error) from error
 
     def _write(self, steps: list[_Step], end_offset: int, snapshot: bytes | None) -> None:
@@ -179,6 +173,25 @@ class LogFlush:
             log.snapshots.write(end_offset, snapshot, sync=True)
             log.disk.sync_directory(log.directory)
 
+    def _undo(self, steps: list[_Step], end_offset: int) -> None:
+        """Take back what was written of a log that was cut meanwhile. Raises: OSError."""
+        log = self._log
+        self._flushed_active = None
+        log.snapshots.remove(end_offset)
+        present = {segment.base_offset: segment for segment in log.segments.values()}
+        for segment, indexes in steps:
+            if not indexes:
+                continue
+            now = present.get(segment.base_offset)
+            if now is None:
+                # The files were renamed; these came into being after that.
+                for index, _, _ in indexes:
+                    if log.disk.exists(index.path):
+                        log.disk.remove(index.path)
+            elif now.time_index is not None and now.offset_index is not None:
+                for kept in (now.time_index, now.offset_index):
+                    write_index(log.disk, kept.path, kept.written_bytes, b"", sync=False)
+
 
 def _missing(segment: Segment) -> list[tuple[IndexFile, int, bytes]]:
     """What the index files of a segment lack, time index first."""
@@ -186,6 +199,3 @@ def _missing(segment: Segment) -> list[tuple[IndexFile, int, bytes]]:
         return []
     indexes: tuple[IndexFile, ...] = (segment.time_index, segment.offset_index)
     return [(index, *index.pending()) for index in indexes]
-
-
-__all__ = ["FULL_FLUSH_BYTES", "LogDirectoryError", "LogFlush"]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from barnabas_broker.env.disk import DiskFile
 from barnabas_broker.log.batch_scan import WouldBlockError
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.log_reader import (
@@ -52,7 +53,7 @@ class LogReads:
                     log.index_cache.note(segment)
                 found = read_span(
                     self._span(segment),
-                    segment.file.read_nowait,
+                    self._file(segment).read_nowait,
                     offset,
                     max_bytes,
                     limit_offset,
@@ -84,7 +85,7 @@ class LogReads:
                 partial(
                     read_span,
                     span,
-                    segment.file.read,
+                    self._file(segment).read,
                     offset,
                     max_bytes,
                     limit_offset,
@@ -171,11 +172,22 @@ class LogReads:
             segment.offset_index, segment.time_index = indexes
             log.index_cache.note(segment)
 
+    def _file(self, segment: Segment) -> DiskFile:
+        try:
+            return segment.file
+        except OSError as error:
+            raise self._log.fail(segment.log_path, error) from error
+
     async def _run(self, work: Callable[[], _Result]) -> _Result:
         """Do work in a thread, with its failures as those of the log."""
         log = self._log
         try:
-            return await log.disk.run(work)
+            try:
+                return await log.disk.run(work)
+            except FileNotFoundError:
+                # A segment was renamed for deletion while the thread opened it: its segment knows
+                # the new name by now.
+                return await log.disk.run(work)
         except (CorruptionError, ParseError) as error:
             raise _corrupt(error) from error
         except OSError as error:

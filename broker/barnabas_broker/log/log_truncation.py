@@ -17,10 +17,10 @@ from barnabas_broker.log.segment_recovery import load_checked_indexes, resume
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_broker.log.log_writer import LogWriter
 
 
-def truncate_to(log: PartitionLog, offset: int) -> bool:
+def truncate_to(log: LogWriter, offset: int) -> bool:
     """Make `offset` the log end; returns whether it was below it. Raises: LogDirectoryError."""
     try:
         log.write_staged()
@@ -53,7 +53,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     return True
 
 
-def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
+def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
     """Drop all segments; one empty one at `offset` is left. Raises: LogDirectoryError."""
     log.discard_staged()
     log.generation += 1
@@ -75,7 +75,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
     log.recovery_point = log.high_watermark = offset
 
 
-def _cut(log: PartitionLog, segment: Segment, offset: int) -> None:
+def _cut(log: LogWriter, segment: Segment, offset: int) -> None:
     """Cut the segment before the batch that reaches up to `offset`, and make it the active one."""
     log.index_cache.forget(segment)
     if segment.offset_index is None or segment.time_index is None:
@@ -91,7 +91,7 @@ def _cut(log: PartitionLog, segment: Segment, offset: int) -> None:
     segment.open_transaction_index().truncate_to(offset)
 
 
-def _set_end(log: PartitionLog, offset: int) -> None:
+def _set_end(log: LogWriter, offset: int) -> None:
     log.log_end_offset = log.staged_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)
     log.high_watermark = min(log.high_watermark, offset)

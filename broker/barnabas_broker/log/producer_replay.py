@@ -42,7 +42,10 @@ class SnapshotFiles:
         return f"{self._directory}/{segment_file_name(offset, SNAPSHOT_SUFFIX)}"
 
     def write(self, offset: int, data: bytes, *, sync: bool = False) -> None:
-        """Write a snapshot; a torn one is found by its CRC. Raises: OSError."""
+        """Write a snapshot's file, whose CRC shows if it is torn; `offsets` is left to the caller.
+
+        May run in a thread. Raises: OSError.
+        """
         file = self._disk.open(self.path(offset), create=True)
         try:
             file.truncate(0)
@@ -51,11 +54,11 @@ class SnapshotFiles:
                 file.sync()
         finally:
             file.close()
-        self.offsets.add(offset)
 
     def take(self, state: ProducerState, offset: int) -> None:
         """Write the snapshot of a state that is at `offset`. Raises: OSError."""
         self.write(offset, encode_snapshot(state))
+        self.offsets.add(offset)
 
     def restore_newest(self, state: ProducerState, at_most: int, at_least: int) -> int:
         """Put the newest good snapshot into `state`; returns its offset.
@@ -78,10 +81,13 @@ class SnapshotFiles:
         return at_least
 
     def prune(self, base_offsets: Iterable[int]) -> None:
-        """Remove all but the newest and those of the given segments. Raises: OSError."""
-        if self.offsets:
-            for offset in self.offsets - set(base_offsets) - {max(self.offsets)}:
-                self.remove(offset)
+        """Remove all but the two newest and those of the given segments. Raises: OSError.
+
+        The recovery point in its checkpoint may still be that of the flush before the last.
+        """
+        between = sorted(self.offsets - set(base_offsets))
+        for offset in between[:-2]:
+            self.remove(offset)
 
     def remove_outside(self, start: int, end: int) -> None:
         """Remove the snapshots below `start` and above `end`. Raises: OSError."""

@@ -182,9 +182,11 @@ class LogLoading:
         while first + 1 < len(segments) and segments[first + 1].base_offset <= recovery_point:
             first += 1
         start = prepare_scan(segments[first], recovery_point)
-        # Nothing at or above the scan's start may be believed before it was checked.
-        snapshots.remove_outside(0, start[1])
-        at = snapshots.restore_newest(self._state, start[1], min(log_start_offset, start[1]))
+        # Below the recovery point everything is on the device, snapshots too; above, nothing is
+        # believed before it was checked.
+        known = max(recovery_point, start[1])
+        snapshots.remove_outside(0, known)
+        at = snapshots.restore_newest(self._state, known, min(log_start_offset, start[1]))
         try:
             replay(self._state, segments[: first + 1], at, start[1])
         except CorruptionError as error:
@@ -215,6 +217,14 @@ class LogLoading:
                 self._drop(later)
                 del segments[number + 1 :]
                 break
+        if self._state.end_offset > end_offset:
+            # Even what was flushed is gone: the snapshot knows producers that the log does not.
+            snapshots.remove_outside(0, end_offset)
+            at = snapshots.restore_newest(
+                self._state, end_offset, min(log_start_offset, end_offset)
+            )
+            replay(self._state, segments, at, end_offset)
+        self._state.end_offset = end_offset
         for segment in segments[first:-1]:
             segment.append_final_entry()
         self._write_indexes(segments[first:])

@@ -149,20 +149,23 @@ def recover_segment(
 ) -> ScanResult:
     """Check every batch from `start` on, and cut the file at the first bad byte (REC-1).
 
-    `start` is what `prepare_scan` gave; `state` has applied all batches before it.
+    `start` is what `prepare_scan` gave; `state` has applied all batches below it, or below an
+    offset behind it, from which it goes on.
     Raises: OSError.
     """
+    applied_offset = state.end_offset
     position, next_offset = start
     file_bytes = segment.file.size()
     cut_reason: str | None = None
     aborted_index = segment.open_transaction_index()
-    aborted_index.truncate_to(next_offset)
+    aborted_index.truncate_to(max(next_offset, applied_offset))
     try:
         for at, header, batch in scan_batches(segment.log_path, segment.file, position, file_bytes):
             _check(segment, at, header, batch, next_offset)
-            aborted = apply_batch(state, header, batch)
-            if aborted is not None:
-                aborted_index.append(aborted)
+            if header[0] >= applied_offset:
+                aborted = apply_batch(state, header, batch)
+                if aborted is not None:
+                    aborted_index.append(aborted)
             epochs.assign(header[2], header[0])
             segment.note_batch(header.last_offset, header[8], len(batch), interval_bytes)
             next_offset = header.last_offset + 1

@@ -1,0 +1,346 @@
+"""The writing half of a partition log: appending, and rolling to a new segment.
+
+An append is checked, stamped and staged at once; `write_staged` puts all batches of a loop turn
+into the file with one call, and only then the log end offset moves. Not here: the checks
+(`validator.py`), producers (`producer_state.py`), fsync (`log_flush.py`).
+
+Source: behaviour section 8, SEG-1, SEG-2. Invariants: only the active segment changes; batches are
+written in the order in which they got their offsets; after an error nothing is accepted any more.
+"""
+
+from __future__ import annotations
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.log_deletion import SegmentRemoval
+from barnabas_broker.log.log_flush import LogFlush
+from barnabas_broker.log.log_state import LogState
+from barnabas_broker.log.log_truncation import truncate_fully_and_start_at
+from barnabas_broker.log.producer_replay import marker_of
+from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas_broker.log.transaction_index import AbortedTransaction
+from barnabas_broker.log.validator import BatchValidator, writable
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+from barnabas_protocol.records.batch import BatchHeader, check_crc, iterate_headers, stamp
+from barnabas_protocol.records.control import ControlType
+
+_NEVER = 2**63 - 1
+
+
+class AppendInfo:
+    """What became of an append. Offsets are inclusive; those of the original for a duplicate."""
+
+    __slots__ = (
+        "first_offset",
+        "is_duplicate",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "max_timestamp",
+        "record_count",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        is_duplicate: bool,
+        size_bytes: int,
+        record_count: int,
+        max_timestamp: int,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.is_duplicate = is_duplicate
+        self.size_bytes = size_bytes
+        self.record_count = record_count
+        self.max_timestamp = max_timestamp
+
+
+class LogWriter(LogState):
+    """A log's state and what appends to it. `start_writing` comes before the first append."""
+
+    flushing: LogFlush
+    removal: SegmentRemoval
+
+    def start_writing(self, config: LogConfig) -> None:
+        """Set up the active segment for appends."""
+        # (buffer, size, base offset, last offset, max timestamp) of each batch not yet written.
+        self._staged: list[tuple[Buffer, int, int, int, int]] = []
+        self._staged_aborted: list[AbortedTransaction] = []
+        self._is_preallocated = False
+        self._stamped_epoch = -1
+        self.update_config(config)
+        self.reset_active()
+
+    def append_as_leader(
+        self, records: Buffer, leader_epoch: int, *, internal: bool = False, now_ms: int
+    ) -> AppendInfo:
+        """Check a client's batch, give it offsets and the leader epoch, and stage it.
+
+        The buffer is changed in place and kept: it must not be used again by the caller.
+        `internal`: one or several batches made by the broker itself, which are not checked.
+        Raises: KafkaError, LogDirectoryError if a segment had to be rolled and that failed.
+        """
+        if self.is_offline or self.is_closed:
+            raise self.storage_error()
+        if internal:
+            return self._append_internal(records, leader_epoch, now_ms)
+        records, header = self._validator.check(records, now_ms)
+        if header[9] >= 0:
+            repeated = self.producer_state.check(header, now_ms)
+            if repeated is not None:
+                return AppendInfo(
+                    repeated.first_offset,
+                    repeated.last_offset,
+                    repeated.timestamp if self._is_log_append_time else -1,
+                    self.log_start_offset,
+                    True,
+                    0,
+                    0,
+                    repeated.timestamp,
+                )
+        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
+            records = writable(records)
+        size, max_timestamp = len(records), header[8]
+        first_offset = self.staged_end_offset
+        last_offset = first_offset + header[6]
+        self._make_room(size, last_offset, max_timestamp, now_ms)
+        stamp(records, 0, first_offset, leader_epoch)
+        if leader_epoch != self._stamped_epoch:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+            self._stamped_epoch = leader_epoch
+        self.producer_state.append(header, first_offset)
+        self._stage(records, size, first_offset, last_offset, max_timestamp)
+        return AppendInfo(
+            first_offset,
+            last_offset,
+            max_timestamp if self._is_log_append_time else -1,
+            self.log_start_offset,
+            False,
+            size,
+            header[12],
+            max_timestamp,
+        )
+
+    def append_as_follower(self, records: Buffer) -> AppendInfo:
+        """Stage batches with the offsets and epochs that the leader gave them (LOG-9).
+
+        A partial batch at the end is dropped. Raises: KafkaError CORRUPT_MESSAGE for a wrong CRC,
+        OFFSET_OUT_OF_RANGE for offsets that do not rise; LogDirectoryError.
+        """
+        self.check_online()
+        return self._append_each(memoryview(records), None, self.clock.wall_ms(), check=True)
+
+    def _append_internal(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendInfo:
+        view = memoryview(writable(records))
+        return self._append_each(view, leader_epoch, now_ms, check=False)
+
+    def _append_each(
+        self, view: memoryview, leader_epoch: int | None, now_ms: int, *, check: bool
+    ) -> AppendInfo:
+        """Stage batches, with offsets of our own if a leader epoch is given."""
+        try:
+            batches = list(iterate_headers(view))
+        except ParseError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.reason) from error
+        if not batches:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no whole record batch")
+        if check:
+            self._check_follower(view, batches)
+        info = AppendInfo(-1, -1, -1, self.log_start_offset, False, 0, 0, -1)
+        for position, read in batches:
+            header = read
+            batch = view[position : position + header.size_bytes]
+            if leader_epoch is not None:
+                first_offset = self.staged_end_offset
+                stamp(batch, 0, first_offset, leader_epoch)
+                header = header._replace(base_offset=first_offset, leader_epoch=leader_epoch)
+            self._make_room(len(batch), header.last_offset, header.max_timestamp, now_ms)
+            self._apply(header, batch)
+            self._stage(batch, len(batch), header[0], header.last_offset, header[8])
+            if info.first_offset < 0:
+                info.first_offset = header[0]
+            info.last_offset = header.last_offset
+            info.size_bytes += len(batch)
+            info.record_count += header[12]
+            info.max_timestamp = max(info.max_timestamp, header[8])
+        return info
+
+    def _check_follower(self, view: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:
+        """Refuse all of the batches if one is damaged or out of order."""
+        expected = self.staged_end_offset
+        if not self.size_bytes and not self._staged:
+            # An empty log may begin anywhere (LOG-9).
+            expected = batches[0][1].base_offset
+            if expected < self.log_end_offset:
+                self.truncate_fully_and_start_at(expected)
+        for position, header in batches:
+            if header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"offset {header.base_offset} is below {expected}",
+                )
+            if header.last_offset_delta < 0 or not check_crc(view, position, header):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {header.base_offset}")
+            expected = header.last_offset + 1
+
+    def _apply(self, header: BatchHeader, batch: memoryview) -> None:
+        """Bring leader epochs and producer state up to a batch that is about to be staged."""
+        self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+        self._stamped_epoch = header.leader_epoch
+        marker = marker_of(batch, header)
+        if marker is None:
+            if not header.is_control:
+                self.producer_state.append(header)
+            return
+        self.producer_state.check_marker(header, marker.coordinator_epoch)
+        completed = self.producer_state.append_marker(
+            header,
+            is_abort=marker.control_type == ControlType.ABORT,
+            coordinator_epoch=marker.coordinator_epoch,
+        )
+        if completed is not None and completed.is_aborted:
+            self._staged_aborted.append(self.producer_state.aborted(completed))
+
+    def _stage(
+        self, buffer: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> None:
+        self._staged.append((buffer, size, base_offset, last_offset, max_timestamp))
+        self.staged_end_offset = last_offset + 1
+        self._active_bytes += size
+
+    def write_staged(self) -> None:
+        """Write what is staged with one call, then move the log end offset and the indexes.
+
+        Raises: LogDirectoryError: the directory has to go offline; the log accepts nothing more.
+        """
+        staged = self._staged
+        if not staged:
+            return
+        if self.is_offline:
+            raise self.storage_error()
+        self._staged = []
+        segment = self.segments.active
+        try:
+            buffers = [entry[0] for entry in staged]
+            if self._is_preallocated:
+                segment.file.write_at(b"".join(buffers), segment.size_bytes)
+            else:
+                segment.file.append(buffers)
+            if self._staged_aborted:
+                for aborted in self._staged_aborted:
+                    segment.open_transaction_index().append(aborted)
+                self._staged_aborted = []
+        except OSError as error:
+            raise self.fail(segment.log_path, error) from error
+        interval_bytes, tail = self._interval_bytes, self.tail
+        if segment.first_timestamp is None:
+            segment.first_timestamp = staged[0][4]
+            self._set_roll_limits()
+        before = len(segment.offset_index.entries) if segment.offset_index is not None else 0
+        for buffer, size, base_offset, last_offset, max_timestamp in staged:
+            segment.note_batch(last_offset, max_timestamp, size, interval_bytes)
+            tail.append(buffer, size, base_offset, last_offset)
+        self.log_end_offset = self.staged_end_offset
+        if segment.offset_index is not None and len(segment.offset_index.entries) != before:
+            self._check_index_room(segment)
+        if self.log_end_offset - self.recovery_point >= self._flush_messages:
+            self.flushing.start_in_background()
+
+    # ------------------------------------------------------------------ roll
+
+    def _make_room(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        """Roll first if the batch must not go into the active segment (SEG-1)."""
+        if (
+            size + self._active_bytes > self._segment_bytes
+            or max_timestamp > self._roll_timestamp
+            or last_offset > self._roll_offset
+            or now_ms > self._roll_now_ms
+        ) and (self._active_bytes or last_offset - self._base_offset > RELATIVE_OFFSET_MAX):
+            self.roll()
+
+    def roll(self) -> None:
+        """Write what is staged, leave the active segment and begin a new one (SEG-2).
+
+        The old segment is flushed in the background. Does nothing to an empty segment that begins
+        at the log end. Raises: LogDirectoryError.
+        """
+        self.write_staged()
+        old = self.segments.active
+        if old.base_offset == self.log_end_offset:
+            return
+        try:
+            old.append_final_entry()
+            if self._is_preallocated:
+                old.trim_file()
+            segment = Segment(
+                self.disk,
+                self.directory,
+                self.log_end_offset,
+                created_ms=self.clock.wall_ms(),
+            )
+            segment.create(self.config.segment_bytes if self.config.preallocate else 0)
+            self.snapshots.take(self.producer_state, self.log_end_offset)
+        except OSError as error:
+            raise self.fail(self.directory, error) from error
+        self.index_cache.note(old)
+        self.segments.append(segment)
+        self.reset_active()
+        self._is_preallocated = self.config.preallocate
+        self.flushing.start_in_background()
+
+    def reset_active(self) -> None:
+        """Take over the counters of the active segment, after it has become another one."""
+        active = self.segments.active
+        self._base_offset = active.base_offset
+        self._active_bytes = active.size_bytes
+        self._stamped_epoch = -1
+        self.count_closed_segments()
+        if self.config.segment_jitter_ms > 0:
+            active.roll_jitter_ms = self.random.integer(
+                min(self.config.segment_jitter_ms, self.config.segment_ms) + 1
+            )
+        self._set_roll_limits()
+
+    def _set_roll_limits(self) -> None:
+        """Precompute when the active segment is left: four comparisons a batch decide it."""
+        active = self.segments.active
+        wait_ms = self.config.segment_ms - active.roll_jitter_ms
+        first = active.first_timestamp
+        self._roll_timestamp = self._roll_now_ms = _NEVER
+        if first is not None and first >= 0:
+            self._roll_timestamp = first + wait_ms
+        else:
+            self._roll_now_ms = active.created_ms + wait_ms
+        self._roll_offset = active.base_offset + RELATIVE_OFFSET_MAX
+        self._check_index_room(active)
+
+    def _check_index_room(self, active: Segment) -> None:
+        if active.is_index_full(self.config.segment_index_bytes):
+            self._roll_offset = -1
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take new settings, in force from the next append, read or check on (SEG-14)."""
+        self.config = config
+        self._validator = BatchValidator(config)
+        self._segment_bytes = config.segment_bytes
+        self._interval_bytes = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        self._is_log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._set_roll_limits()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the log is then empty at `offset`. Raises: LogDirectoryError."""
+        self.check_online()
+        truncate_fully_and_start_at(self, offset)
+
+    def discard_staged(self) -> None:
+        """Forget what is staged and not written."""
+        self._staged, self._staged_aborted = [], []
+        self.staged_end_offset = self.log_end_offset
