@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas_broker.log.cleaner import LogCleaner
 from barnabas_broker.log.directory_removal import RemovalQueue, rename_for_removal
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
@@ -74,6 +75,7 @@ class LogManager:
         # One bound for the indexes of all logs together.
         self.index_cache = IndexCache()
         self.checkpointing = OffsetCheckpointing(self)
+        self.cleaner = LogCleaner(self)
         self._loader = LogLoader(self)
         self._tasks = LogTasks(self)
 

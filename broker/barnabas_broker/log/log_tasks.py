@@ -40,11 +40,12 @@ LOGS_PER_TURN = 200
 class LogTasks:
     """The periodic tasks of one LogManager."""
 
-    __slots__ = ("_dirty_since_ms", "_manager", "_tasks")
+    __slots__ = ("_cleaner_task", "_dirty_since_ms", "_manager", "_tasks")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._tasks: list[asyncio.Task[None]] = []
+        self._cleaner_task: asyncio.Task[None] | None = None
         # When a log with flush.ms was first seen with unflushed records.
         self._dirty_since_ms: dict[TopicPartition, int] = {}
 
@@ -86,6 +87,8 @@ class LogTasks:
             self._tasks.append(
                 asyncio.create_task(self._every(name, first_ms, interval_ms, work), name=name)
             )
+        if config.log_cleaner_enable:
+            self._cleaner_task = asyncio.create_task(self._manager.cleaner.run(), name="cleaner")
 
     async def stop(self) -> None:
         """End all tasks; returns when they have ended."""
@@ -93,9 +96,15 @@ class LogTasks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        cleaner_task, self._cleaner_task = self._cleaner_task, None
+        if cleaner_task is not None:
+            # Not cancelled: a step of a compaction that runs in a thread has to be waited for.
+            self._manager.cleaner.stop()
+            await cleaner_task
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Note that a log left the manager."""
+        self._manager.cleaner.forget(topic_partition)
         self._dirty_since_ms.pop(topic_partition, None)
 
     # ---------------------------------------------------------------- the rounds

@@ -1,0 +1,264 @@
+"""The log cleaner: compacts the logs that need it, one after the other, as fast as it may.
+
+Not here: which log is next (`cleaner_choice`, pure) and one round on it (`compaction`).
+
+Source: behaviour REC-7, REC-11, REC-12. Invariants: at most one round at a time; a log whose
+compaction fails for its own reasons is left alone from then on and reported, a disk that fails
+takes its directory offline; the first dirty offset is written only after the swap it stands for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log.cleaner_choice import (
+    CleanableSegment,
+    CompactionLimits,
+    CompactionPlan,
+    is_due,
+    plan_compaction,
+)
+from barnabas_broker.log.compaction import Compaction, LogChangedError
+from barnabas_broker.log.errors import CorruptionError, LogDirectoryError
+from barnabas_broker.log.segment_recovery import load_first_timestamp
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.log_directory import LogDirectory
+    from barnabas_broker.log.log_manager import LogManager
+    from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_broker.log.segment import Segment
+    from barnabas_protocol.ids import TopicPartition
+
+_logger = logging.getLogger(__name__)
+_NO_LIMIT_MS = 2**63 - 1
+LOGS_PER_TURN = 200
+
+
+class CleanerMetrics:
+    """Plain counters, read when they are scraped."""
+
+    __slots__ = ("bytes_read", "bytes_written", "dirty_ratio_max", "rounds_count")
+
+    def __init__(self) -> None:
+        self.rounds_count = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.dirty_ratio_max = 0.0
+
+
+class LogCleaner:
+    """The cleaner of one LogManager. `uncleanable`: why each log that failed is left alone."""
+
+    __slots__ = (
+        "_first_dirty",
+        "_manager",
+        "_stopping",
+        "_throttled_until_ms",
+        "metrics",
+        "uncleanable",
+    )
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._first_dirty: dict[str, dict[TopicPartition, int]] = {}
+        self._stopping = asyncio.Event()
+        self._throttled_until_ms = 0.0
+        self.metrics = CleanerMetrics()
+        self.uncleanable: dict[TopicPartition, str] = {}
+
+    async def run(self) -> None:
+        """Compact whatever is due until `stop` is called."""
+        backoff = self._manager.config.log_cleaner_backoff_ms / 1000
+        while not self._stopping.is_set():
+            try:
+                was_busy = await self.clean_once()
+            except Exception:
+                # Compaction must not end for all logs because of a bug with one.
+                _logger.exception("a round of the log cleaner failed")
+                was_busy = False
+            if not was_busy:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), backoff)
+
+    def stop(self) -> None:
+        """Make `run` return soon; a round under way is given up at its next step.
+
+        `run` must not be cancelled: a step in a thread would go on without it.
+        """
+        self._stopping.set()
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Note that a log left the manager; a round on it gives up by itself."""
+        self.uncleanable.pop(topic_partition, None)
+        for offsets in self._first_dirty.values():
+            offsets.pop(topic_partition, None)
+
+    async def clean_once(self) -> bool:
+        """Compact the log that needs it most; returns whether there was one."""
+        chosen = await self._choose()
+        if chosen is None:
+            return False
+        log, plan, facts = chosen
+        await self._clean(log, plan, facts)
+        return True
+
+    # ---------------------------------------------------------------- choosing
+
+    async def _choose(
+        self,
+    ) -> tuple[PartitionLog, CompactionPlan, list[CleanableSegment]] | None:
+        best: tuple[PartitionLog, CompactionPlan, list[CleanableSegment]] | None = None
+        highest = 0.0
+        for index, log in enumerate(list(self._manager.logs.values())):
+            if index % LOGS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            if not log.config.is_compacted or len(log.segments) < 2 or not self._may_clean(log):
+                continue
+            facts, plan = await self._plan(log)
+            ratio = plan.dirty_ratio
+            highest = max(highest, ratio)
+            if not is_due(plan, log.config.min_cleanable_dirty_ratio):
+                continue
+            if best is None or ratio > best[1].dirty_ratio:
+                best = (log, plan, facts)
+        self.metrics.dirty_ratio_max = highest
+        return best if best is not None and self._may_clean(best[0]) else None
+
+    def _may_clean(self, log: PartitionLog) -> bool:
+        topic_partition = log.topic_partition
+        return (
+            not self._stopping.is_set()
+            and not log.is_offline
+            and topic_partition not in self.uncleanable
+            and self._manager.logs.get(topic_partition) is log
+        )
+
+    async def _plan(self, log: PartitionLog) -> tuple[list[CleanableSegment], CompactionPlan]:
+        """Gather the facts of a log and return them with what a round on it would do."""
+        config = log.config
+        now_ms = self._manager.clock.wall_ms()
+        segments = log.segments.values()
+        lag_max_ms = config.max_compaction_lag_ms
+        if config.min_compaction_lag_ms > 0 or lag_max_ms < _NO_LIMIT_MS:
+            await self._guarded(log, segments)
+        facts = _facts(segments, log.log_end_offset)
+        # What is not flushed may still be written to by a flush under way, index files included.
+        flushed = next(
+            (fact.base_offset for fact in facts if fact.end_offset > log.recovery_point),
+            log.log_end_offset,
+        )
+        limits = CompactionLimits(
+            self._first_dirty_offsets(self._manager.directory_of(log)).get(log.topic_partition),
+            log.log_start_offset,
+            min(log.last_stable_offset, flushed),
+            config.min_compaction_lag_ms,
+            lag_max_ms,
+        )
+        return facts, plan_compaction(facts, limits, now_ms)
+
+    async def _guarded(self, log: PartitionLog, segments: list[Segment]) -> None:
+        """Read the timestamps of segments that were not needed before."""
+        try:
+            await self._manager.disk.run(_read_timestamps, segments)
+        except OSError as error:
+            if self._may_clean(log):
+                self._manager.take_offline(log.directory, error)
+
+    # ---------------------------------------------------------------- cleaning
+
+    async def _clean(
+        self, log: PartitionLog, plan: CompactionPlan, facts: list[CleanableSegment]
+    ) -> None:
+        manager = self._manager
+        name = f"{log.topic_partition.topic}-{log.topic_partition.partition}"
+        compaction = Compaction(
+            manager.disk,
+            log,
+            plan,
+            facts,
+            map_bytes=manager.config.log_cleaner_dedupe_buffer_size,
+            now_ms=manager.clock.wall_ms(),
+            is_current=lambda: self._may_clean(log),
+        )
+        try:
+            first_dirty = await compaction.run(self._throttle)
+        except LogChangedError:
+            _logger.info("compaction of %s was given up: the log changed or the broker stops", name)
+            return
+        except CorruptionError as error:
+            _logger.error("%s cannot be compacted and is left alone: %s", name, error)
+            self.uncleanable[log.topic_partition] = str(error)
+            return
+        except (OSError, LogDirectoryError) as error:
+            manager.take_offline(log.directory, error)
+            return
+        if first_dirty <= plan.first_dirty_offset:
+            reason = "no whole batch lies in its dirty part"
+            _logger.error("%s cannot be compacted and is left alone: %s", name, reason)
+            self.uncleanable[log.topic_partition] = reason
+            return
+        self.metrics.rounds_count += 1
+        self.metrics.bytes_read += compaction.bytes_read
+        self.metrics.bytes_written += compaction.bytes_written
+        await self._write_first_dirty(log, first_dirty)
+
+    async def _throttle(self, size: int) -> None:
+        """Wait so that reading keeps to `log.cleaner.io.max.bytes.per.second`."""
+        rate = self._manager.config.log_cleaner_io_max_bytes_per_second
+        now_ms = float(self._manager.clock.monotonic_ms())
+        self._throttled_until_ms = max(self._throttled_until_ms, now_ms) + size * 1000 / rate
+        wait_ms = self._throttled_until_ms - now_ms
+        if wait_ms >= 1:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)
+
+    def _first_dirty_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        """Return the checkpoint of a directory, read once."""
+        offsets = self._first_dirty.get(directory.path)
+        if offsets is None:
+            try:
+                offsets = directory.read_offsets(directory.cleaner_offsets)
+            except OSError as error:
+                self._manager.take_offline(directory.path, error)
+                offsets = {}
+            self._first_dirty[directory.path] = offsets
+        return offsets
+
+    async def _write_first_dirty(self, log: PartitionLog, first_dirty: int) -> None:
+        manager = self._manager
+        if manager.logs.get(log.topic_partition) is not log:
+            return
+        directory = manager.directory_of(log)
+        offsets = self._first_dirty_offsets(directory)
+        offsets[log.topic_partition] = first_dirty
+        known = {key: offset for key, offset in offsets.items() if key in directory.logs}
+        try:
+            await manager.disk.run(directory.cleaner_offsets.write, known)
+        except OSError as error:
+            manager.take_offline(directory.path, error)
+
+
+def _facts(segments: list[Segment], log_end_offset: int) -> list[CleanableSegment]:
+    ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
+    return [
+        CleanableSegment(
+            segment.base_offset,
+            end_offset,
+            segment.size_bytes,
+            -1 if segment.first_timestamp is None else segment.first_timestamp,
+            segment.largest_timestamp,
+        )
+        for segment, end_offset in zip(segments, ends, strict=True)
+    ]
+
+
+def _read_timestamps(segments: Iterable[Segment]) -> None:
+    """Fill in the timestamps that are not in memory. For a thread."""
+    for segment in segments:
+        segment.read_largest_timestamp()
+        if segment.first_timestamp is None:
+            load_first_timestamp(segment)
