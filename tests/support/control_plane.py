@@ -6,12 +6,10 @@ from barnabas_broker.arbiter.arbiter import Leader, Member
 from barnabas_broker.arbiter.local_file import LocalFileArbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.controller import Controller
-from barnabas_broker.metadata.config_publisher import ConfigPublisher
 from barnabas_broker.metadata.delta import MetadataDelta
-from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLog
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
@@ -39,16 +37,17 @@ class ControlPlane:
         self.snapshot_interval_bytes = 1 << 30
         self.failures: list[BaseException] = []
         self.published: list[tuple[MetadataDelta | None, MetadataImage]] = []
-        self.topic_configs: dict[str, LogConfig] = {}
         self._make()
 
     def _make(self) -> None:
         self.publisher = MetadataPublisher()
         self.dynamic_config = DynamicConfig(self.config.properties)
-        self.configs = ConfigPublisher(
-            0, self.dynamic_config, lambda name, config: self.topic_configs.update({name: config})
+        self.publisher.subscribe(
+            lambda delta, image: self.dynamic_config.update(
+                image.config_overrides(RESOURCE_BROKER, ""),
+                image.config_overrides(RESOURCE_BROKER, "0"),
+            )
         )
-        self.publisher.subscribe(self.configs.apply)
         self.publisher.subscribe(lambda delta, image: self.published.append((delta, image)))
         self.metadata_log = MetadataLog(
             self.log,

@@ -1,0 +1,170 @@
+"""Changes of settings: all operations, on topics and brokers, and what is refused."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
+from barnabas_broker.controller.topics import NewTopic
+from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from barnabas_protocol.errors import ErrorCode
+from tests.support.control_plane import ControlPlane
+
+Work = Callable[[ControlPlane], Awaitable[None]]
+
+
+def with_topic(work: Work, properties: dict[str, str] | None = None) -> None:
+    async def run() -> None:
+        plane = ControlPlane(properties)
+        await plane.start()
+        await plane.controller.create_topics(
+            [NewTopic(name="t", configs={"retention.ms": "1000", "cleanup.policy": "compact"})]
+        )
+        await work(plane)
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
+def change(
+    *changes: tuple[str, int, str | None], type_: int = RESOURCE_TOPIC, name: str = "t"
+) -> ResourceChange:
+    return ResourceChange(
+        resource_type=type_,
+        resource_name=name,
+        changes=[ConfigChange(*item) for item in changes],
+    )
+
+
+async def alter(plane: ControlPlane, *resources: ResourceChange) -> list[ErrorCode | None]:
+    results = await plane.controller.incremental_alter_configs(resources)
+    return [result.error and result.error.code for result in results]
+
+
+def overrides(plane: ControlPlane) -> dict[str, str]:
+    return dict(plane.image.config_overrides(RESOURCE_TOPIC, "t"))
+
+
+def test_incremental_change_sets_deletes_appends_and_subtracts() -> None:
+    """CFG-8: a list that is not overridden yet is appended to what the topic inherits."""
+
+    async def work(plane: ControlPlane) -> None:
+        assert await alter(
+            plane,
+            change(
+                ("segment.ms", Operation.SET, "60000"),
+                ("retention.ms", Operation.DELETE, None),
+                ("cleanup.policy", Operation.APPEND, "delete"),
+            ),
+        ) == [None]
+        assert overrides(plane) == {"segment.ms": "60000", "cleanup.policy": "compact,delete"}
+        await alter(plane, change(("cleanup.policy", Operation.SUBTRACT, "compact")))
+        assert overrides(plane)["cleanup.policy"] == "delete"
+        await alter(plane, change(("cleanup.policy", Operation.DELETE, None)))
+        await alter(plane, change(("cleanup.policy", Operation.APPEND, "compact")))
+        assert overrides(plane)["cleanup.policy"] == "delete,compact"
+
+    with_topic(work)
+
+
+def test_replacing_drops_what_is_not_named() -> None:
+    """CFG-8: AlterConfigs."""
+
+    async def work(plane: ControlPlane) -> None:
+        await plane.controller.alter_configs([change(("segment.ms", Operation.SET, "60000"))])
+        assert overrides(plane) == {"segment.ms": "60000"}
+
+    with_topic(work)
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        (change(("nonsense", 0, "1")), ErrorCode.INVALID_CONFIG),
+        (change(("retention.ms", 0, "soon")), ErrorCode.INVALID_CONFIG),
+        (change(("retention.ms", 0, "-2")), ErrorCode.INVALID_CONFIG),
+        (change(("retention.ms", 2, "1")), ErrorCode.INVALID_CONFIG),
+        (change(("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST),
+        (change(("retention.ms", 0, None)), ErrorCode.INVALID_REQUEST),
+        (change(("retention.ms", 0, "1"), ("retention.ms", 1, None)), ErrorCode.INVALID_REQUEST),
+        (change(("min.compaction.lag.ms", 0, str(1 << 62)), ("max.compaction.lag.ms", 0, "1")),
+         ErrorCode.INVALID_CONFIG),
+        (change(("remote.storage.enable", 0, "true")), ErrorCode.INVALID_CONFIG),
+        (change(("retention.ms", 0, "1"), name="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (change(("a", 0, "1"), type_=16, name="x"), ErrorCode.INVALID_REQUEST),
+        (change(("num.partitions", 0, "3"), type_=RESOURCE_BROKER, name="0"),
+         ErrorCode.INVALID_REQUEST),
+        (change(("message.max.bytes", 0, "x"), type_=RESOURCE_BROKER, name=""),
+         ErrorCode.INVALID_REQUEST),
+        (change(("message.max.bytes", 0, "1"), type_=RESOURCE_BROKER, name="7"),
+         ErrorCode.INVALID_REQUEST),
+        (change(("message.max.bytes", 0, "1"), type_=RESOURCE_BROKER, name="seven"),
+         ErrorCode.INVALID_REQUEST),
+        (change(("listeners", 0, "PLAINTEXT://:1"), type_=RESOURCE_BROKER, name=""),
+         ErrorCode.INVALID_REQUEST),
+        (change(("num.io.threads", 0, "17"), type_=RESOURCE_BROKER, name="0"),
+         ErrorCode.INVALID_REQUEST),
+        (change(("log.cleaner.min.compaction.lag.ms", 0, "9"),
+                ("log.cleaner.max.compaction.lag.ms", 0, "8"), type_=RESOURCE_BROKER, name=""),
+         ErrorCode.INVALID_REQUEST),
+    ],
+)  # fmt: skip
+def test_bad_changes_are_refused_before_anything_is_recorded(
+    resource: ResourceChange, code: ErrorCode
+) -> None:
+    """CFG-5, CFG-7, CFG-8."""
+
+    async def work(plane: ControlPlane) -> None:
+        before = plane.image
+        assert await alter(plane, resource) == [code]
+        assert plane.image is before
+
+    with_topic(work)
+
+
+def test_resources_fail_alone_and_may_appear_once() -> None:
+    """CFG-8."""
+
+    async def work(plane: ControlPlane) -> None:
+        good = change(("segment.ms", 0, "60000"))
+        bad = change(("nonsense", 0, "1"), type_=RESOURCE_TOPIC, name="nowhere")
+        assert await alter(plane, good, bad) == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await alter(plane, good, good) == [ErrorCode.INVALID_REQUEST] * 2
+
+    with_topic(work)
+
+
+def test_trial_changes_nothing() -> None:
+    """CFG-8: validateOnly."""
+
+    async def work(plane: ControlPlane) -> None:
+        before = plane.image
+        (result,) = await plane.controller.incremental_alter_configs(
+            [change(("segment.ms", 0, "60000"))], validate_only=True
+        )
+        assert result.error is None
+        assert plane.image is before
+
+    with_topic(work)
+
+
+def test_broker_settings_reach_topics_by_precedence_and_survive_a_restart() -> None:
+    """CFG-1, CFG-4: own dynamic value above the one of all brokers, above the file."""
+
+    async def work(plane: ControlPlane) -> None:
+        def segment_bytes() -> int:
+            return plane.dynamic_config.log_config({}).segment_bytes
+
+        assert segment_bytes() == 2_000_000
+        everywhere = change(("log.segment.bytes", 0, "3000000"), type_=RESOURCE_BROKER, name="")
+        here = change(("log.segment.bytes", 0, "4000000"), type_=RESOURCE_BROKER, name="0")
+        assert await alter(plane, everywhere, here) == [None, None]
+        assert segment_bytes() == 4_000_000
+        await plane.restart()
+        assert segment_bytes() == 4_000_000
+        gone = change(("log.segment.bytes", 1, None), type_=RESOURCE_BROKER, name="0")
+        assert await alter(plane, gone) == [None]
+        assert segment_bytes() == 3_000_000
+
+    with_topic(work, {"log.segment.bytes": "2000000"})

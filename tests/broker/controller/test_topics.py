@@ -1,0 +1,290 @@
+"""Topics: what is created, what is refused, and with which words."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from barnabas_broker.controller.brokers import Registration, register
+from barnabas_broker.controller.partitions import NewPartitions, create_partitions
+from barnabas_broker.controller.topics import (
+    NewTopic,
+    NewTopicResult,
+    TopicDefaults,
+    create_topics,
+    delete_topics,
+    validate_topic_name,
+)
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
+from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
+from tests.support.control_plane import CLUSTER_ID, LISTENER
+from tests.support.simulated_random import SimulatedRandom
+
+RANDOM = SimulatedRandom(7)
+
+
+def applied(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.apply(record)
+    return delta.build()
+
+
+def cluster(*node_ids: int, fenced: Sequence[int] = ()) -> MetadataImage:
+    image = applied(MetadataImage.empty(), [EpochRecord(1, 0, CLUSTER_ID)])
+    for node_id in node_ids:
+        registration = Registration(
+            node_id=node_id,
+            incarnation_id=RANDOM.uuid(),
+            cluster_id=CLUSTER_ID,
+            listeners=(LISTENER,),
+            is_fenced=node_id in fenced,
+        )
+        image = applied(image, register(image, registration, has_session=False)[0])
+    return image
+
+
+def create(
+    image: MetadataImage,
+    *topics: NewTopic,
+    broker_values: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> tuple[MetadataImage, list[NewTopicResult]]:
+    records, results = create_topics(
+        image,
+        topics,
+        defaults=TopicDefaults(
+            partition_count=3, replication_factor=2, broker_values=broker_values or {}
+        ),
+        random=RANDOM,
+        validate_only=validate_only,
+    )
+    return applied(image, records), results
+
+
+def error_of(image: MetadataImage, topic: NewTopic) -> tuple[ErrorCode, str | None]:
+    after, (result,) = create(image, topic)
+    assert after == image
+    assert result.error is not None
+    return result.error.code, result.error.message
+
+
+def topic_of(image: MetadataImage, name: str) -> TopicImage:
+    return image.topics.by_name[name]
+
+
+def test_new_topic_gets_the_brokers_defaults_and_a_random_id() -> None:
+    """TOP-3, TOP-8: leader is the first replica, all live replicas are in sync, epochs are 0."""
+    image, (result,) = create(cluster(0, 1, 2), NewTopic(name="a"))
+    topic = topic_of(image, "a")
+    assert (result.partition_count, result.replication_factor) == (3, 2)
+    assert topic.topic_id == result.topic_id != ZERO_UUID
+    assert image.topics.by_id[topic.topic_id] is topic
+    for partition in topic.partitions:
+        assert partition.leader == partition.replicas[0]
+        assert partition.isr == partition.replicas
+        assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
+
+
+def test_fenced_replicas_are_not_in_sync_and_do_not_lead() -> None:
+    """TOP-8, TOP-12."""
+    image = cluster(0, 1, fenced=[0])
+    image, _ = create(image, NewTopic(name="a", partition_count=2, replication_factor=2))
+    assert [(part.replicas, part.isr, part.leader) for part in topic_of(image, "a").partitions] == [
+        ((1, 0), (1,), 1)
+    ] * 2
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "..."])
+def test_allowed_topic_names(name: str) -> None:
+    """TOP-1."""
+    validate_topic_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "ä", "a/b", "a:b", "a\n"])
+def test_refused_topic_names(name: str) -> None:
+    """TOP-1."""
+    with pytest.raises(KafkaError) as raised:
+        validate_topic_name(name)
+    assert raised.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_names_that_metrics_could_not_tell_apart_are_refused() -> None:
+    """TOP-1."""
+    image, _ = create(cluster(0, 1), NewTopic(name="a.b"))
+    assert error_of(image, NewTopic(name="a_b")) == (
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "Topic 'a_b' collides with existing topic: a.b",
+    )
+    _, results = create(cluster(0, 1), NewTopic(name="c_d"), NewTopic(name="c.d"))
+    assert [result.error is None for result in results] == [True, False]
+
+
+def test_existing_and_repeated_names_are_refused() -> None:
+    """TOP-2."""
+    image, _ = create(cluster(0, 1), NewTopic(name="a"))
+    assert error_of(image, NewTopic(name="a")) == (
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        "Topic 'a' already exists.",
+    )
+    after, results = create(image, NewTopic(name="b"), NewTopic(name="b"), NewTopic(name="c"))
+    codes = [result.error and result.error.code for result in results]
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, None]
+    assert set(after.topics.by_name) == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        (NewTopic(name="a", partition_count=0), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic(name="a", partition_count=-2), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic(name="a", replication_factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic(name="a", replication_factor=3), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic(name="a", partition_count=10_001), ErrorCode.POLICY_VIOLATION),
+        (NewTopic(name="a", configs={"nonsense": "1"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic(name="a", configs={"retention.ms": "x"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic(name="a", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
+        (
+            NewTopic(name="a", partition_count=1, assignments=[(0, [0])]),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            NewTopic(name="a", replication_factor=1, assignments=[(0, [0])]),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        *(
+            (NewTopic(name="a", assignments=given), ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+            for given in (
+                [(0, [])],
+                [(0, [0, 0])],
+                [(0, [7])],
+                [(1, [0])],
+                [(0, [0]), (0, [1])],
+                [(0, [0]), (1, [0, 1])],
+                [(0, [2])],
+            )
+        ),
+    ],
+)
+def test_bad_requests_create_nothing(topic: NewTopic, code: ErrorCode) -> None:
+    """TOP-3, TOP-4, TOP-5: broker 2 is fenced."""
+    image = cluster(0, 1, 2, fenced=[2])
+    if topic.replication_factor == 3:
+        image = cluster(0, 1)
+    assert error_of(image, topic)[0] == code
+
+
+def test_manual_assignment_is_taken_as_it_is() -> None:
+    """TOP-4: partitions in the order of their numbers, not of the request."""
+    image, (result,) = create(
+        cluster(0, 1, 2), NewTopic(name="a", assignments=[(1, [2, 0]), (0, [1, 2])])
+    )
+    assert [partition.replicas for partition in topic_of(image, "a").partitions] == [(1, 2), (2, 0)]
+    assert (result.partition_count, result.replication_factor) == (2, 2)
+
+
+def test_validating_changes_nothing_and_reports_the_same() -> None:
+    """TOP-5."""
+    image = cluster(0, 1)
+    after, results = create(
+        image, NewTopic(name="a"), NewTopic(name="b", partition_count=0), validate_only=True
+    )
+    assert after == image
+    assert [result.error and result.error.code for result in results] == [
+        None,
+        ErrorCode.INVALID_PARTITIONS,
+    ]
+
+
+def test_overrides_are_stored_as_given() -> None:
+    """CFG-2."""
+    image, _ = create(cluster(0, 1), NewTopic(name="a", configs={"retention.ms": "5"}))
+    assert image.config_overrides(RESOURCE_TOPIC, "a") == {"retention.ms": "5"}
+
+
+def test_deleted_topic_takes_its_settings_and_its_id_along() -> None:
+    """TOP-14: made again under the same name, it has another id and no overrides."""
+    image, (first,) = create(cluster(0, 1), NewTopic(name="a", configs={"retention.ms": "5"}))
+    records, (result,) = delete_topics(image, ["a"], is_enabled=True)
+    assert (result.name, result.topic_id, result.error) == ("a", first.topic_id, None)
+    image, (second,) = create(applied(image, records), NewTopic(name="a"))
+    assert second.topic_id != first.topic_id
+    assert image.config_overrides(RESOURCE_TOPIC, "a") == {}
+
+
+def test_topics_are_deleted_by_name_or_by_id_once() -> None:
+    """TOP-14."""
+    image, results = create(cluster(0, 1), NewTopic(name="a"), NewTopic(name="b"))
+    id_of_b = results[1].topic_id
+    records, deleted = delete_topics(
+        image, ["a", id_of_b, "nowhere", b"unknown-topic-id", "b"], is_enabled=True
+    )
+    assert applied(image, records).topics.by_name == {}
+    assert [result.error and result.error.code for result in deleted] == [
+        None,
+        None,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert deleted[1].name == "b"
+
+
+def test_deletion_may_be_switched_off() -> None:
+    """TOP-14."""
+    image, _ = create(cluster(0, 1), NewTopic(name="a"))
+    records, (result,) = delete_topics(image, ["a"], is_enabled=False)
+    assert records == []
+    assert result.error is not None
+    assert result.error.code == ErrorCode.TOPIC_DELETION_DISABLED
+
+
+def test_added_partitions_continue_the_placement_and_leave_the_old_ones() -> None:
+    """TOP-13: with the start of the first placement known, growing equals having been large."""
+    brokers = cluster(0, 1, 2)
+    image, _ = create(brokers, NewTopic(name="a", partition_count=2, replication_factor=1))
+    before = topic_of(image, "a").partitions
+    records, (result,) = create_partitions(image, [NewPartitions(name="a", count=7)], random=RANDOM)
+    after = topic_of(applied(image, records), "a").partitions
+    assert result.error is None
+    assert after[:2] == before
+    start = before[0].replicas[0]
+    assert [partition.leader for partition in after] == [(start + p) % 3 for p in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (NewPartitions(name="a", count=2), ErrorCode.INVALID_PARTITIONS),
+        (NewPartitions(name="a", count=1), ErrorCode.INVALID_PARTITIONS),
+        (NewPartitions(name="b", count=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (
+            NewPartitions(name="a", count=4, assignments=[[0]]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ),
+        (
+            NewPartitions(name="a", count=3, assignments=[[0, 1]]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ),
+    ],
+)
+def test_bad_growth_is_refused(asked: NewPartitions, code: ErrorCode) -> None:
+    """TOP-13."""
+    image, _ = create(cluster(0, 1), NewTopic(name="a", partition_count=2, replication_factor=1))
+    records, (result,) = create_partitions(image, [asked], random=RANDOM)
+    assert records == []
+    assert result.error is not None
+    assert result.error.code == code
+
+
+def test_growth_with_an_assignment_and_growth_on_trial() -> None:
+    """TOP-13: the assignment is of the new partitions alone."""
+    image, _ = create(cluster(0, 1), NewTopic(name="a", partition_count=1, replication_factor=1))
+    asked = [NewPartitions(name="a", count=3, assignments=[[1], [0]])]
+    trial, _ = create_partitions(image, asked, random=RANDOM, validate_only=True)
+    assert trial == []
+    records, _ = create_partitions(image, asked, random=RANDOM)
+    partitions = topic_of(applied(image, records), "a").partitions
+    assert [partition.replicas for partition in partitions[1:]] == [(1,), (0,)]
