@@ -1,0 +1,205 @@
+"""The metadata log: commit, recovery, snapshots, epochs."""
+
+import asyncio
+
+import pytest
+
+from barnabas_broker.controller.topics import NewTopic
+from barnabas_broker.metadata import snapshot
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.metadata_log import MetadataLogError
+from barnabas_broker.metadata.quorum import (
+    Seat,
+    committed_end_offset,
+    has_majority,
+    majority_end_offset,
+)
+from barnabas_broker.metadata.records import ConfigRecord
+from barnabas_protocol.errors import ParseError
+from tests.support.control_plane import CLUSTER_ID, DIRECTORY_ID, ControlPlane
+
+A, B, C = Seat(1, b"a"), Seat(2, b"b"), Seat(3, b"c")
+
+
+def test_majority_is_more_than_half_of_the_members() -> None:
+    """Rule 3."""
+    assert has_majority([A], [A])
+    assert not has_majority([A, B], [A])
+    assert has_majority([A, B, C], [A, C, Seat(9, b"x")])
+    assert majority_end_offset([A, B, C], {A: 9, B: 5}) == 5
+    assert majority_end_offset([A, B], {A: 9}) == 0
+    assert majority_end_offset([], {A: 9}) == 0
+
+
+def test_copies_of_older_epochs_commit_nothing() -> None:
+    """Rule 3: a majority must hold a record of the leader's own epoch, which begins at 5."""
+    assert committed_end_offset([[A, B, C]], {A: 6, B: 5}, own_epoch_start=5) == 0
+    assert committed_end_offset([[A, B, C]], {A: 6, B: 6}, own_epoch_start=5) == 6
+
+
+def test_old_and_new_members_must_agree_while_they_change() -> None:
+    """Rule 4."""
+    held = {A: 9, B: 7}
+    assert committed_end_offset([[A]], held, 0) == 9
+    assert committed_end_offset([[A], [A, B]], held, 0) == 7
+    assert committed_end_offset([[A], [B, C]], held, 0) == 0
+
+
+def test_everything_committed_is_there_after_a_crash_and_nothing_staged_is() -> None:
+    """CTL-11."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        await plane.controller.create_topics([NewTopic(name="a", partition_count=2)])
+        before = plane.image
+        plane.metadata_log.stage([ConfigRecord(2, "a", "retention.ms", "1")])
+        await plane.restart(previous_broker_epoch=before.brokers[0].epoch)
+        assert plane.image.topics == before.topics
+        assert plane.image.configs == {}
+        assert plane.image.cluster_id == CLUSTER_ID
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
+def test_first_image_after_a_start_is_published_whole_and_leads_in_its_own_epoch() -> None:
+    """CTL-6: with no delta, for there is nothing that it could be compared with."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        plane.published.clear()
+        await plane.restart()
+        delta, image = plane.published[0]
+        assert delta is None
+        assert (image.epoch, image.controller_id) == (2, 0)
+        assert plane.log.leader_epochs.latest == 2
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
+def test_an_epoch_is_never_led_twice() -> None:
+    """Rule 1: a node never goes on in an epoch after a restart."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        await plane.controller.close()
+        with pytest.raises(MetadataLogError):
+            await plane.metadata_log.lead(1, 0, CLUSTER_ID, [Seat(0, DIRECTORY_ID)])
+
+    asyncio.run(run())
+
+
+def test_snapshot_and_the_rest_of_the_log_make_the_same_image() -> None:
+    """CTL-12: with the log trimmed to what the older snapshot kept still needs."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        plane.snapshot_interval_bytes = 2000
+        await plane.restart()
+        for index in range(40):
+            await plane.controller.create_topics(
+                [NewTopic(name=f"t{index}", configs={"retention.ms": "5"})]
+            )
+        await plane.controller.delete_topics(["t0", "t1"])
+        await plane.controller.allocate_producer_ids()
+        names = snapshot.list_snapshots(plane.disk, plane.log.directory)
+        assert len(names) == snapshot.SNAPSHOTS_KEPT
+        assert plane.log.log_start_offset == names[-1].end_offset > 0
+        before = plane.image
+        await plane.metadata_log.recover()
+        assert plane.metadata_log.pending_image == before
+        newest = f"{plane.log.directory}/{names[0].file_name}"
+        plane.disk.write_atomically(newest, plane.disk.read_bytes(newest)[:-1])
+        await plane.metadata_log.recover()
+        assert plane.metadata_log.pending_image == before
+        await plane.restart(previous_broker_epoch=before.brokers[0].epoch)
+        assert plane.image.topics == before.topics
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
+def test_a_log_that_does_not_follow_a_snapshot_stops_the_start() -> None:
+    """A gap in the metadata is not something to go on with."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        await plane.controller.close()
+        plane.log.log_start_offset = 1
+        with pytest.raises(MetadataLogError, match="begins at 1"):
+            await plane.metadata_log.recover()
+        plane.log.log_start_offset = 0
+        await plane.metadata_log.write_snapshot()
+        plane.log.log_end_offset = 0
+        with pytest.raises(MetadataLogError, match="ends at 0"):
+            await plane.metadata_log.recover()
+
+    asyncio.run(run())
+
+
+def test_snapshot_that_cannot_be_written_does_no_harm() -> None:
+    """The log still has everything."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        plane.disk.fail("rename", ".checkpoint")
+        await plane.metadata_log.write_snapshot()
+        assert plane.log.log_start_offset == 0
+        (result,) = await plane.controller.create_topics([NewTopic(name="a")])
+        assert result.error is None
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
+def test_any_damage_of_a_snapshot_is_noticed() -> None:
+    """By CRC, by count, and by both ends."""
+
+    async def run() -> MetadataImage:
+        plane = ControlPlane()
+        await plane.start()
+        await plane.controller.create_topics([NewTopic(name="a", partition_count=3)])
+        await plane.controller.close()
+        return plane.image
+
+    image = asyncio.run(run())
+    data = snapshot.encode_snapshot(image, 0)
+    assert snapshot.decode_snapshot(data) == image
+    for position in range(21, len(data), 7):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x10
+        with pytest.raises(ParseError):
+            snapshot.decode_snapshot(bytes(damaged))
+    for size in (0, 20, 61, len(data) - 1):
+        with pytest.raises(ParseError):
+            snapshot.decode_snapshot(data[:size])
+
+
+def test_subscriber_that_fails_does_not_keep_the_others_from_hearing() -> None:
+    """CTL-12."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        heard: list[int] = []
+
+        async def slow(_: object, image: MetadataImage) -> None:
+            await asyncio.sleep(0)
+            heard.append(image.offset)
+
+        def broken(_: object, image: MetadataImage) -> None:
+            raise ZeroDivisionError
+
+        plane.publisher.subscribe(broken)
+        plane.publisher.subscribe(slow)
+        await plane.controller.create_topics([NewTopic(name="a")])
+        assert heard == [plane.image.offset]
+        await plane.controller.close()
+
+    asyncio.run(run())
