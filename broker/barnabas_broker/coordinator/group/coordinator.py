@@ -54,6 +54,8 @@ from barnabas_protocol.messages.offset_fetch import (
 )
 from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+__all__ = ["GroupCoordinator", "GroupSettings", "RequestContext", "RuntimeLimits"]
+
 Value = TypeVar("Value")
 Command = Callable[[GroupShard, Instant], Result[Value]]
 
