@@ -3,8 +3,8 @@
 `KNOWN` bounds the schema table, `SERVED` is what a broker advertises; both are inclusive ranges.
 Produce is advertised from version 0 although nothing below 3 is known: librdkafka up to 2.11 sends
 uncompressed data unless 0 is in the range, and then speaks a later version anyway. DescribeLogDirs
-0 is there for kafka-python 2. Sources: the message definitions of Apache Kafka 4.4, KIP-482 (flexible versions),
-KIP-511 (ApiVersions responses never have tagged fields in their header).
+0 is there for kafka-python 2. Sources: the protocol of Apache Kafka 4.4, KIP-482 (flexible
+versions), KIP-511 (ApiVersions responses never have tagged fields in their header).
 """
 
 from enum import IntEnum

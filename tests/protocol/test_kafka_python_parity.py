@@ -16,7 +16,7 @@ from barnabas_protocol.codec import encode, request_class, response_class
 from barnabas_protocol.schema import Message
 from tests.protocol.random_messages import RandomMessages
 
-CASES_PER_VERSION = 4
+CASES_PER_VERSION = 2
 
 SCALARS = {"boolean", "int8", "int16", "int32", "int64", "string", "float64"}
 

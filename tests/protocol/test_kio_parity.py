@@ -7,7 +7,7 @@ from barnabas_protocol.codec import decode, encode, request_class, response_clas
 from tests.protocol import kio_oracle
 from tests.protocol.random_messages import RandomMessages
 
-CASES_PER_VERSION = 6
+CASES_PER_VERSION = 4
 
 # Versions that this package knows and kio 0.6 does not: they have round trips in test_codec.
 NOT_IN_KIO = {

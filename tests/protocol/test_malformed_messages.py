@@ -18,7 +18,7 @@ from barnabas_protocol.schema import Field, Message, MessageType, string
 from tests.protocol.message_classes import all_classes, versions
 from tests.protocol.random_messages import RandomMessages
 
-MUTATIONS_PER_VERSION = 40
+MUTATIONS_PER_VERSION = 30
 
 
 @pytest.mark.parametrize("kind", all_classes(), ids=lambda kind: kind.__name__)
