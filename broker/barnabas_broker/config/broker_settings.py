@@ -1,8 +1,8 @@
 """The table of broker settings that take effect: one row each, grouped by what they govern.
 
 Names, types, ranges and defaults are Apache Kafka 4.1's; a default that differs says why. The keys
-that only Barnabas knows are in the last group. Settings that are accepted without an effect are in
-`ignored_settings`.
+that only Barnabas knows are in the last group. Those of the logs are in `log_settings`, those that
+are accepted without an effect in `ignored_settings`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from typing import Final
 from barnabas_broker.config.definitions import (
     BOOLEAN,
     CLUSTER_WIDE,
-    DOUBLE,
     INT,
-    LIST,
     LONG,
-    LONG_MAX,
     PER_BROKER,
     SHORT,
     STRING,
     Setting,
 )
-from barnabas_broker.config.topic_settings import check_gzip_level
+from barnabas_broker.config.log_settings import CLEANER, LOG
 
 _S = Setting
 
@@ -154,267 +151,6 @@ TOPICS: Final = (
         "2000",
         "Partitions in one answer of DescribeTopicPartitions.",
         1,
-    ),
-)
-
-LOG: Final = (
-    _S(
-        "log.dir",
-        STRING,
-        "data",
-        "The directory of the logs if log.dirs is unset (Kafka: /tmp/kafka-logs, which reboots "
-        "may empty).",
-    ),
-    _S("log.dirs", STRING, None, "Directories of the logs, separated by commas."),
-    _S(
-        "log.segment.bytes",
-        INT,
-        "1073741824",
-        "Default of segment.bytes.",
-        1048576,
-        update=CLUSTER_WIDE,
-    ),
-    _S("log.roll.ms", LONG, None, "Default of segment.ms.", update=CLUSTER_WIDE),
-    _S("log.roll.hours", INT, "168", "Default of segment.ms in hours, if log.roll.ms is unset.", 1),
-    _S("log.roll.jitter.ms", LONG, None, "Default of segment.jitter.ms.", update=CLUSTER_WIDE),
-    _S("log.roll.jitter.hours", INT, "0", "Default of segment.jitter.ms in hours.", 0),
-    _S("log.retention.ms", LONG, None, "Default of retention.ms.", update=CLUSTER_WIDE),
-    _S("log.retention.minutes", INT, None, "Default of retention.ms in minutes, if not in ms."),
-    _S("log.retention.hours", INT, "168", "Default of retention.ms in hours, if in no other unit."),
-    _S("log.retention.bytes", LONG, "-1", "Default of retention.bytes.", update=CLUSTER_WIDE),
-    _S(
-        "log.retention.check.interval.ms",
-        LONG,
-        "300000",
-        "How often logs are looked through for segments to delete.",
-        1,
-    ),
-    _S(
-        "log.cleanup.policy",
-        LIST,
-        "delete",
-        "Default of cleanup.policy.",
-        allowed=("compact", "delete"),
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.index.size.max.bytes",
-        INT,
-        "10485760",
-        "Default of segment.index.bytes.",
-        4,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.index.interval.bytes",
-        INT,
-        "4096",
-        "Default of index.interval.bytes.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.flush.interval.messages",
-        LONG,
-        str(LONG_MAX),
-        "Default of flush.messages.",
-        1,
-        update=CLUSTER_WIDE,
-    ),
-    _S("log.flush.interval.ms", LONG, None, "Default of flush.ms.", update=CLUSTER_WIDE),
-    _S(
-        "log.flush.scheduler.interval.ms",
-        LONG,
-        str(LONG_MAX),
-        "Default of flush.ms if log.flush.interval.ms is unset.",
-    ),
-    _S(
-        "log.flush.offset.checkpoint.interval.ms",
-        INT,
-        "60000",
-        "How often recovery points are written.",
-        0,
-    ),
-    _S(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        INT,
-        "60000",
-        "How often log start offsets are written.",
-        0,
-    ),
-    _S(
-        "log.segment.delete.delay.ms",
-        LONG,
-        "60000",
-        "Default of file.delete.delay.ms.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S("log.preallocate", BOOLEAN, "false", "Default of preallocate.", update=CLUSTER_WIDE),
-    _S(
-        "log.message.timestamp.type",
-        STRING,
-        "CreateTime",
-        "Default of message.timestamp.type.",
-        allowed=("CreateTime", "LogAppendTime"),
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.message.timestamp.before.max.ms",
-        LONG,
-        str(LONG_MAX),
-        "Default of message.timestamp.before.max.ms.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.message.timestamp.after.max.ms",
-        LONG,
-        "3600000",
-        "Default of message.timestamp.after.max.ms.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "message.max.bytes",
-        INT,
-        "1048588",
-        "Default of max.message.bytes.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "compression.type",
-        STRING,
-        "producer",
-        "Default of the topic setting of the same name.",
-        allowed=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "compression.gzip.level",
-        INT,
-        "-1",
-        "Default of the topic setting of the same name.",
-        -1,
-        9,
-        update=CLUSTER_WIDE,
-        check=check_gzip_level,
-    ),
-    _S(
-        "compression.lz4.level",
-        INT,
-        "9",
-        "Default of the topic setting of the same name.",
-        1,
-        17,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "compression.zstd.level",
-        INT,
-        "3",
-        "Default of the topic setting of the same name.",
-        -131072,
-        22,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "min.insync.replicas",
-        INT,
-        "1",
-        "Default of the topic setting of the same name.",
-        1,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "num.recovery.threads.per.data.dir",
-        INT,
-        "2",
-        "Logs of one directory that are recovered at the same time.",
-        1,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "replica.high.watermark.checkpoint.interval.ms",
-        LONG,
-        "5000",
-        "How often high watermarks are written.",
-        1,
-    ),
-    _S(
-        "log.dir.failure.timeout.ms",
-        LONG,
-        "30000",
-        "A broker that cannot tell the controller of a failed directory for this long stops.",
-        1,
-    ),
-)
-
-CLEANER: Final = (
-    _S("log.cleaner.enable", BOOLEAN, "true", "Whether logs are compacted at all."),
-    _S(
-        "log.cleaner.threads",
-        INT,
-        "1",
-        "Logs that are compacted at the same time.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.dedupe.buffer.size",
-        LONG,
-        "134217728",
-        "Memory for the newest offsets of keys during a compaction.",
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.io.max.bytes.per.second",
-        DOUBLE,
-        "1.7976931348623157E308",
-        "Bytes a second that compaction may read and write.",
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.backoff.ms",
-        LONG,
-        "15000",
-        "How long compaction waits when there is nothing to do.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.min.cleanable.ratio",
-        DOUBLE,
-        "0.5",
-        "Default of min.cleanable.dirty.ratio.",
-        0,
-        1,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.delete.retention.ms",
-        LONG,
-        "86400000",
-        "Default of delete.retention.ms.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.min.compaction.lag.ms",
-        LONG,
-        "0",
-        "Default of min.compaction.lag.ms.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
-    _S(
-        "log.cleaner.max.compaction.lag.ms",
-        LONG,
-        str(LONG_MAX),
-        "Default of max.compaction.lag.ms.",
-        1,
-        update=CLUSTER_WIDE,
     ),
 )
 

@@ -109,8 +109,8 @@ class Setting(NamedTuple):
         if self.minimum is None:
             return ""
         if self.maximum is None:
-            return f"at least {self.minimum:g}"
-        return f"{self.minimum:g} to {self.maximum:g}"
+            return f"at least {_number(self.minimum)}"
+        return f"{_number(self.minimum)} to {_number(self.maximum)}"
 
     def parse(self, text: str | None) -> Value:
         """The value that the text stands for.
@@ -149,9 +149,9 @@ class Setting(NamedTuple):
     def _check_range(self, value: Value, text: str) -> None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if self.minimum is not None and value < self.minimum:
-                raise self._refusal(text, f"Value must be at least {self.minimum:g}")
+                raise self._refusal(text, f"Value must be at least {_number(self.minimum)}")
             if self.maximum is not None and value > self.maximum:
-                raise self._refusal(text, f"Value must be no more than {self.maximum:g}")
+                raise self._refusal(text, f"Value must be no more than {_number(self.maximum)}")
         if self.allowed:
             for item in value if isinstance(value, tuple) else (value,):
                 if item not in self.allowed:
@@ -170,12 +170,7 @@ class Setting(NamedTuple):
         """The text in the form that DescribeConfigs reports: trimmed, booleans in lower case."""
         if text is None:
             return None
-        value = self._typed(text)
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, tuple):
-            return ",".join(value)
-        return str(value)
+        return value_text(self._typed(text))
 
 
 _INTEGER_LIMITS: Final[dict[ConfigType, tuple[int, int]]] = {
@@ -191,6 +186,34 @@ _UNITS: Final = {
     "seconds": "seconds",
     "bytes": "bytes",
 }
+
+
+def value_text(value: Value) -> str | None:
+    """The text of a value in the form that DescribeConfigs reports."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return _java_double(value) if isinstance(value, float) else str(value)
+
+
+def _java_double(value: float) -> str:
+    """As Java writes it: with an exponent from ten million on and below a thousandth."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    from decimal import Decimal  # rarely wanted, and slow to load
+
+    decimal = Decimal(repr(value))
+    digits, exponent = decimal.as_tuple().digits, decimal.adjusted()
+    significant = "".join(map(str, digits)).rstrip("0")
+    sign = "-" if value < 0 else ""
+    return f"{sign}{significant[0]}.{significant[1:] or '0'}E{exponent}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _integer(text: str) -> int | None:

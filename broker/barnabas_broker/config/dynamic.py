@@ -23,6 +23,7 @@ from barnabas_broker.config.definitions import (
     ConfigError,
     Setting,
     Value,
+    value_text,
 )
 from barnabas_broker.config.topic import LogConfig, effective_value
 
@@ -166,7 +167,7 @@ class DynamicConfig:
     def _describe_topic_setting(
         self, setting: Setting, overrides: Mapping[str, str]
     ) -> DescribedConfig:
-        value = _text(effective_value(setting, self.values, overrides))
+        value = value_text(effective_value(setting, self.values, overrides))
         synonyms: list[Synonym] = []
         if setting.key in overrides:
             synonyms.append(Synonym(setting.key, value, ConfigSource.DYNAMIC_TOPIC))
@@ -274,13 +275,3 @@ def _applicable(overrides: Mapping[str, str]) -> dict[str, str]:
             continue
         applied[key] = text
     return applied
-
-
-def _text(value: Value) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return str(value)

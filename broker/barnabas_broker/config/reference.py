@@ -1,0 +1,132 @@
+"""Writes `docs/reference/configuration.md` from the tables of settings.
+
+Run as `python -m barnabas_broker.config.reference [FILE]`. Not imported by the broker. A test
+compares the file with what this prints, so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from barnabas_broker.config import broker_settings, ignored_settings, log_settings
+from barnabas_broker.config.definitions import DEFAULT_ONLY, IGNORED, USED, Setting
+from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
+
+DEFAULT_PATH = "docs/reference/configuration.md"
+
+_INTRODUCTION = """\
+# Configuration reference
+
+This file is written by `python -m barnabas_broker.config.reference`; change the tables in
+`broker/barnabas_broker/config/` instead.
+
+Settings have Kafka's names, types, ranges and, unless a row says otherwise, Kafka 4.1's defaults.
+They are given in a properties file (`barnabas broker --config FILE`) or one by one
+(`--set key=value`). A key that is not listed here is refused, and the nearest one is named.
+
+**Change** says how a value may change while a broker runs (`kafka-configs --alter`): not at all
+(read-only), for one broker (per-broker), or for one or all brokers (cluster-wide). The value in
+force is the first one found of: the topic's override, the dynamic value of the broker, the dynamic
+value of all brokers, the file, the default.
+"""
+
+_GROUPS = (
+    ("Identity", broker_settings.IDENTITY),
+    ("Network", broker_settings.NETWORK),
+    ("Topics", broker_settings.TOPICS),
+    ("Logs", log_settings.LOG),
+    ("Compaction", log_settings.CLEANER),
+    ("Groups and offsets", broker_settings.GROUPS),
+    ("Producers", broker_settings.PRODUCERS),
+    ("Metadata", broker_settings.METADATA),
+    ("Barnabas only", broker_settings.OWN),
+)
+
+
+def render() -> str:
+    """The whole document."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRODUCTION
+    yield "## Topic settings"
+    yield ""
+    yield "**Broker keys** are where a topic without an override takes the value from."
+    yield ""
+    used = [setting for setting in TOPIC_SETTINGS if setting.support == USED]
+    yield from _table(used, with_broker_keys=True)
+    yield ""
+    yield "Known, reported and without an effect:"
+    yield ""
+    for setting in TOPIC_SETTINGS:
+        if setting.support != USED:
+            yield _ignored_line(setting)
+    yield ""
+    yield "## Broker settings"
+    for title, settings in _GROUPS:
+        yield ""
+        yield f"### {title}"
+        yield ""
+        yield from _table(settings)
+    yield ""
+    yield "## Broker settings without an effect"
+    yield ""
+    yield "They are accepted, checked for their type, and reported as Kafka reports them."
+    for why, group in _by_reason(ignored_settings.IGNORED_SETTINGS):
+        yield ""
+        yield why + (" Only the default is accepted:" if group[0].support == DEFAULT_ONLY else "")
+        yield ""
+        yield ", ".join(f"`{setting.key}`" for setting in group)
+
+
+def _by_reason(settings: Iterable[Setting]) -> Iterator[tuple[str, list[Setting]]]:
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(setting.why, []).append(setting)
+    yield from groups.items()
+
+
+def _table(settings: Iterable[Setting], with_broker_keys: bool = False) -> Iterator[str]:
+    last = "Broker keys" if with_broker_keys else "Change"
+    yield f"| Key | Type | Default | Valid | Unit | {last} | Why |"
+    yield "|---|---|---|---|---|---|---|"
+    for setting in settings:
+        where = setting.update
+        if with_broker_keys:
+            where = " ".join(f"`{key}`" for key, _ in setting.broker_keys)
+        cells = (
+            f"`{setting.key}`",
+            setting.type.name.lower(),
+            _default(setting),
+            setting.range_text,
+            setting.unit,
+            where,
+            setting.why,
+        )
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(setting: Setting) -> str:
+    if setting.default is None:
+        return "unset"
+    return f"`{setting.default}`" if setting.default else "empty"
+
+
+def _ignored_line(setting: Setting) -> str:
+    note = " Only the default is accepted." if setting.support == DEFAULT_ONLY else ""
+    assert setting.support in (IGNORED, DEFAULT_ONLY)
+    return f"- `{setting.key}` ({_default(setting)}): {setting.why}{note}"
+
+
+def main(arguments: list[str]) -> None:
+    """Write the document to the file named, or to its place in the repository."""
+    path = Path(arguments[0] if arguments else DEFAULT_PATH)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

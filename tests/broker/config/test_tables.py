@@ -1,0 +1,101 @@
+"""The tables of settings, compared with those of Apache Kafka 4.1 and with their documents."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from barnabas_broker.config import parse, reference, topic_settings
+from barnabas_broker.config.broker_settings import BROKER_SETTINGS
+from barnabas_broker.config.definitions import USED, Setting
+from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
+
+ROOT = Path(__file__).parents[3]
+ALL_SETTINGS = (*BROKER_SETTINGS, *IGNORED_SETTINGS, *TOPIC_SETTINGS)
+
+# Where a default is not Kafka's on purpose; the row in the table says why.
+OTHER_DEFAULTS = {
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
+    "log.dir",
+    "node.id",
+    "queued.max.request.bytes",
+}
+
+
+def kafka_rows() -> list[tuple[str, str, str, str, str]]:
+    text = (Path(__file__).parent / "kafka_4_1_settings.tsv").read_text()
+    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+
+
+def table(resource: str) -> dict[str, Setting]:
+    return topic_settings.BY_KEY if resource == "topic" else parse.BY_KEY
+
+
+@pytest.mark.parametrize(("resource", "key", "type_", "default", "update"), kafka_rows())
+def test_setting_is_kafkas(resource: str, key: str, type_: str, default: str, update: str) -> None:
+    """CFG-1, CFG-7: administrators find the same keys, types, defaults and possible changes."""
+    setting = table(resource)[key]
+    assert setting.type.name == type_
+    if key not in OTHER_DEFAULTS:
+        expected = None if default in ("null", "<required>") else default[1:-1]
+        assert setting.default == expected
+    if resource == "broker":
+        assert setting.is_dynamic == (update == "dynamic")
+
+
+def test_only_known_settings_are_ours() -> None:
+    """BOOT-10: a key that is in neither of the two tables of Kafka has to be meant."""
+    kafka = {(resource, key) for resource, key, *_ in kafka_rows()}
+    ours = {("topic", key) for key in topic_settings.BY_KEY}
+    ours |= {("broker", key) for key in parse.BY_KEY}
+    assert ours - kafka == {
+        ("topic", "barnabas.flush.policy"),
+        ("broker", "admin.http.host"),
+        ("broker", "admin.http.port"),
+        ("broker", "arbiter.backend"),
+        ("broker", "arbiter.file.path"),
+        ("broker", "barnabas.flush.bytes"),
+        ("broker", "barnabas.flush.policy"),
+        ("broker", "barnabas.max.requests.per.connection"),
+        ("broker", "barnabas.tail.cache.bytes"),
+        ("broker", "cluster.id"),
+    }
+
+
+@pytest.mark.parametrize("setting", ALL_SETTINGS, ids=lambda setting: setting.key)
+def test_default_is_valid_and_in_the_form_that_is_reported(setting: Setting) -> None:
+    """The table's own invariant."""
+    setting.parse(setting.default)
+    assert setting.text_of(setting.default) == setting.default
+    assert setting.why.endswith(".")
+
+
+def test_no_key_is_in_a_table_twice() -> None:
+    """One row says all about a setting."""
+    broker_keys = [setting.key for setting in (*BROKER_SETTINGS, *IGNORED_SETTINGS)]
+    assert len(set(broker_keys)) == len(broker_keys)
+    assert [setting.key for setting in TOPIC_SETTINGS] == sorted(topic_settings.BY_KEY)
+
+
+def test_configuration_objects_have_an_attribute_for_each_row_that_takes_effect() -> None:
+    """What is in the table is parsed; what is parsed is in the table."""
+    broker = {field.name for field in fields(parse.BrokerConfig)} - {"properties"}
+    assert broker == {setting.attribute for setting in BROKER_SETTINGS}
+    topic = {field.name for field in fields(LogConfig)}
+    assert topic == {setting.attribute for setting in TOPIC_SETTINGS if setting.support == USED}
+
+
+def test_topic_settings_fall_back_to_broker_settings_that_exist() -> None:
+    """CFG-1: and that can hold the same values."""
+    for setting in TOPIC_SETTINGS:
+        for key, factor in setting.broker_keys:
+            assert (parse.BY_KEY[key].type == setting.type) or factor > 1
+
+
+def test_reference_is_current() -> None:
+    """Write it anew with `python -m barnabas_broker.config.reference`."""
+    assert (ROOT / reference.DEFAULT_PATH).read_text(encoding="utf-8") == reference.render()
