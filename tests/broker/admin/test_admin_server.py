@@ -1,0 +1,90 @@
+"""The operators' port, over real HTTP."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from barnabas_broker.admin import admin_server
+from barnabas_broker.admin.admin_server import AdminServer
+from barnabas_broker.metrics.collector import MetricsCollector, Sample
+
+WAIT_SECONDS = 20
+
+
+async def get(server: AdminServer, path: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers and body."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answer = (await reader.read()).decode()
+        writer.close()
+        await writer.wait_closed()
+    head, _, body = answer.partition("\r\n\r\n")
+    first, *lines = head.split("\r\n")
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+    return int(first.split()[1]), headers, body
+
+
+def with_server(
+    work: Callable[[AdminServer, dict[str, Any], MetricsCollector], Coroutine[Any, Any, None]],
+) -> None:
+    async def run() -> None:
+        state: dict[str, Any] = {"live": True, "ready": False, "status": {"node": 1}}
+        collector = MetricsCollector()
+        server = AdminServer(
+            "127.0.0.1",
+            0,
+            lambda: state["live"],
+            lambda: state["ready"],
+            lambda: state["status"],
+            collector,
+        )
+        await server.start()
+        try:
+            await work(server, state, collector)
+        finally:
+            await server.stop()
+        with pytest.raises(ConnectionRefusedError):
+            await get(server, "/live")
+
+    asyncio.run(run())
+
+
+def test_probes_follow_the_broker() -> None:
+    async def work(server: AdminServer, state: dict[str, Any], _: MetricsCollector) -> None:
+        assert (await get(server, "/live"))[::2] == (200, "live\n")
+        assert (await get(server, "/ready"))[::2] == (503, "not ready\n")
+        state.update(live=False, ready=True)
+        assert (await get(server, "/live"))[::2] == (503, "not live\n")
+        assert (await get(server, "/ready"))[::2] == (200, "ready\n")
+        assert (await get(server, "/none"))[0] == 404
+
+    with_server(work)
+
+
+def test_status_is_what_the_server_tells_as_json() -> None:
+    async def work(server: AdminServer, state: dict[str, Any], _: MetricsCollector) -> None:
+        status, headers, body = await get(server, "/status")
+        assert status == 200
+        assert headers["content-type"].startswith("application/json")
+        assert json.loads(body) == {"node": 1}
+
+    with_server(work)
+
+
+def test_metrics_are_those_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are formatted on the loop, many in a thread: the text is the same."""
+
+    async def work(server: AdminServer, state: dict[str, Any], collector: MetricsCollector) -> None:
+        collector.register(lambda: [Sample("x_open", "gauge", "Open.", {}, 5)])
+        status, headers, body = await get(server, "/metrics")
+        assert status == 200
+        assert headers["content-type"].startswith("text/plain")
+        assert "\nx_open 5.0\n" in body
+        monkeypatch.setattr(admin_server, "SAMPLES_INLINE_MAX", 0)
+        assert "\nx_open 5.0\n" in (await get(server, "/metrics"))[2]
+
+    with_server(work)
