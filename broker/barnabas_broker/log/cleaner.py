@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.cleaner_choice import (
@@ -25,6 +25,7 @@ from barnabas_broker.log.cleaner_choice import (
 from barnabas_broker.log.compaction import Compaction, LogChangedError
 from barnabas_broker.log.errors import CorruptionError, LogDirectoryError
 from barnabas_broker.log.segment_recovery import load_first_timestamp
+from barnabas_protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas_broker.log.log_directory import LogDirectory
@@ -58,6 +59,7 @@ class LogCleaner:
         "_manager",
         "_stopping",
         "_throttled_until_ms",
+        "memory_bytes",
         "metrics",
         "uncleanable",
     )
@@ -67,6 +69,8 @@ class LogCleaner:
         self._first_dirty: dict[str, dict[TopicPartition, int]] = {}
         self._stopping = asyncio.Event()
         self._throttled_until_ms = 0.0
+        # How much memory the keys of one round may take.
+        self.memory_bytes = manager.config.log_cleaner_dedupe_buffer_size
         self.metrics = CleanerMetrics()
         self.uncleanable: dict[TopicPartition, str] = {}
 
@@ -141,10 +145,14 @@ class LogCleaner:
         """Gather the facts of a log and return them with what a round on it would do."""
         config = log.config
         now_ms = self._manager.clock.wall_ms()
-        segments = log.segments.values()
         lag_max_ms = config.max_compaction_lag_ms
+        if log.recovery_point < log.segments.active.base_offset:
+            # So it is after a crash, until something else flushes the log.
+            await self._guarded(log, log.flush())
+        segments = log.segments.values()
         if config.min_compaction_lag_ms > 0 or lag_max_ms < _NO_LIMIT_MS:
-            await self._guarded(log, segments)
+            await self._guarded(log, self._manager.disk.run(_read_timestamps, segments))
+            segments = log.segments.values()
         facts = _facts(segments, log.log_end_offset)
         # What is not flushed may still be written to by a flush under way, index files included.
         flushed = next(
@@ -160,11 +168,11 @@ class LogCleaner:
         )
         return facts, plan_compaction(facts, limits, now_ms)
 
-    async def _guarded(self, log: PartitionLog, segments: list[Segment]) -> None:
-        """Read the timestamps of segments that were not needed before."""
+    async def _guarded(self, log: PartitionLog, work: Awaitable[object]) -> None:
+        """Wait for work on a log; a failing disk takes its directory offline."""
         try:
-            await self._manager.disk.run(_read_timestamps, segments)
-        except OSError as error:
+            await work
+        except (OSError, LogDirectoryError, KafkaError) as error:
             if self._may_clean(log):
                 self._manager.take_offline(log.directory, error)
 
@@ -180,7 +188,7 @@ class LogCleaner:
             log,
             plan,
             facts,
-            map_bytes=manager.config.log_cleaner_dedupe_buffer_size,
+            map_bytes=self.memory_bytes,
             now_ms=manager.clock.wall_ms(),
             is_current=lambda: self._may_clean(log),
         )

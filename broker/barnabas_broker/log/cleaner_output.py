@@ -120,6 +120,8 @@ def swap_in(log: PartitionLog, output: CleanedSegment, old: Sequence[Segment]) -
     log.removal.remove(old)
     segment = output.put_in_service()
     log.segments.replace(old, [segment])
+    # What is cached may hold records of aborted transactions that the new index no longer lists.
+    log.tail.clear()
     log.closed_segments_bytes += segment.size_bytes - sum(item.size_bytes for item in old)
     return segment
 

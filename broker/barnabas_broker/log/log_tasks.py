@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas_broker.log.log_manager import LogManager
@@ -205,6 +206,9 @@ class LogTasks:
         """Wait for work on one log; a failing disk takes its directory offline."""
         try:
             await work
+        except KafkaError:
+            # The log was closed or went offline while the round waited.
+            _logger.debug("%s is no longer in service", log.directory)
         except (OSError, LogDirectoryError) as error:
             if self._manager.logs.get(log.topic_partition) is log:
                 self._manager.take_offline(log.directory, error)

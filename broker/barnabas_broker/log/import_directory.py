@@ -1,0 +1,306 @@
+"""Taking over a partition directory that Apache Kafka wrote (or another Barnabas).
+
+The source is checked completely, copied under a marked name, recovered there as after a crash,
+which makes indexes and producer state anew, put on the device, and only then given its name. The
+source is not changed, and removed at the very end if it is to be moved.
+
+Not here: making the topic with the id that was found, which is the controller's part and the
+command line's order of steps. Both brokers must be stopped: their locks are taken. Source:
+formats.md 5 to 8, behaviour LOG-14, REC-1. Invariant: a partition directory in the target either
+has all whole batches of the source or does not exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas_broker.log import checkpoints, layout, properties_files
+from barnabas_broker.log.batch_scan import scan_batches
+from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE
+from barnabas_broker.log.recovery import LoadedLog, LogLoading
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.records.batch import check_crc
+
+if TYPE_CHECKING:
+    from barnabas_broker.config.topic import LogConfig
+    from barnabas_broker.env.clock import Clock
+    from barnabas_broker.env.disk import Disk
+    from barnabas_broker.env.randomness import Random
+
+_MAGIC_POSITION = 16
+_COPY_BYTES = 4 * 1024 * 1024
+_COPIED_SUFFIXES = (layout.LOG_SUFFIX, layout.TRANSACTION_INDEX_SUFFIX)
+_COPIED_NAMES = (LEADER_EPOCH_FILE, properties_files.PARTITION_METADATA_FILE)
+
+
+class ImportRefusedError(Exception):
+    """The directory cannot be imported; the message says what to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPartition:
+    """A partition directory that passed the check.
+
+    `topic_id` is zero if the directory has no `partition.metadata` (Kafka before 2.8).
+    `cut_bytes` is what an unclean stop left behind the last whole batch; it is not imported.
+    """
+
+    path: str
+    topic_partition: TopicPartition
+    topic_id: bytes
+    log_start_offset: int
+    log_end_offset: int
+    segment_count: int
+    batch_count: int
+    record_count: int
+    size_bytes: int
+    cut_bytes: int
+
+
+def inspect_partition(disk: Disk, path: str) -> FoundPartition:
+    """Check every batch of a partition directory and return what is in it. Changes nothing.
+
+    Raises: ImportRefusedError for anything that would lose or misread records; OSError.
+    """
+    path = path.rstrip("/")
+    parent, _, name = path.rpartition("/")
+    topic_partition = layout.parse_partition_directory(name)
+    if topic_partition is None or not disk.is_directory(path):
+        raise ImportRefusedError(f"{path} is not the directory of a partition (<topic>-<number>)")
+    names = disk.list_directory(path)
+    if any(n.endswith((layout.SWAP_FILE_SUFFIX, layout.CLEANED_FILE_SUFFIX)) for n in names):
+        raise ImportRefusedError(
+            f"{path} holds an unfinished compaction: start and stop its broker once"
+        )
+    bases = sorted(
+        offset
+        for n in names
+        if n.endswith(layout.LOG_SUFFIX) and (offset := layout.parse_offset(n)) is not None
+    )
+    if not bases:
+        raise ImportRefusedError(f"{path} has no segment")
+    topic_id = _topic_id(disk, path)
+    checked = _check_segments(disk, path, bases)
+    start = _checkpointed_start(disk, parent or "/", topic_partition)
+    return FoundPartition(
+        path=path,
+        topic_partition=topic_partition,
+        topic_id=topic_id,
+        log_start_offset=min(max(start, bases[0]), checked.next_offset),
+        log_end_offset=checked.next_offset,
+        segment_count=len(bases),
+        batch_count=checked.batch_count,
+        record_count=checked.record_count,
+        size_bytes=checked.size_bytes,
+        cut_bytes=checked.cut_bytes,
+    )
+
+
+def import_partition(
+    disk: Disk,
+    clock: Clock,
+    random: Random,
+    found: FoundPartition,
+    log_directory: str,
+    config: LogConfig,
+    *,
+    topic_id: bytes,
+    moves: bool = False,
+) -> str:
+    """Put a partition that was inspected into a log directory and return its path there.
+
+    `topic_id` is what the topic has in the target cluster. Blocks for as long as copying and
+    recovering take. Afterwards the checkpoints of the log directory know the partition.
+    Raises: ImportRefusedError, OSError.
+    """
+    log_directory = log_directory.rstrip("/")
+    name = layout.partition_directory_name(found.topic_partition)
+    target = f"{log_directory}/{name}"
+    with _locked(disk, found.path.rpartition("/")[0] or "/"), _locked(disk, log_directory):
+        if disk.exists(target):
+            raise ImportRefusedError(f"{target} exists already")
+        unique = random.uuid().hex()
+        # Under a stray name: whatever interrupts this, the next start removes the copy.
+        working = f"{log_directory}/{layout.stray_directory_name(found.topic_partition, unique)}"
+        try:
+            _copy(disk, found.path, working)
+            properties_files.write_topic_id(
+                disk, f"{working}/{properties_files.PARTITION_METADATA_FILE}", topic_id
+            )
+            loaded = LogLoading(disk, working, config, clock.wall_ms()).load(
+                recovery_point=0, log_start_offset=found.log_start_offset, was_clean=False
+            )
+            if loaded.log_end_offset != found.log_end_offset:
+                raise ImportRefusedError(
+                    f"the copy of {found.path} ends at offset {loaded.log_end_offset}, "
+                    f"the source at {found.log_end_offset}: was it written to meanwhile?"
+                )
+            _make_durable(disk, working, loaded)
+            _write_checkpoints(disk, log_directory, found)
+            disk.rename(working, target)
+            disk.sync_directory(log_directory)
+        except BaseException:
+            disk.remove_tree(working)
+            raise
+        if moves:
+            disk.remove_tree(found.path)
+    return target
+
+
+@dataclass(slots=True)
+class _Checked:
+    """The running totals of a check."""
+
+    next_offset: int
+    batch_count: int = 0
+    record_count: int = 0
+    size_bytes: int = 0
+    cut_bytes: int = 0
+
+
+def _check_segments(disk: Disk, path: str, bases: list[int]) -> _Checked:
+    checked = _Checked(next_offset=bases[0])
+    for number, base_offset in enumerate(bases):
+        log_path = f"{path}/{layout.segment_file_name(base_offset, layout.LOG_SUFFIX)}"
+        if base_offset < checked.next_offset:
+            raise ImportRefusedError(f"{log_path} begins before the segment in front of it ends")
+        checked.next_offset = base_offset
+        file = disk.open(log_path, read_only=True)
+        position, file_bytes = 0, file.size()
+        reason = "ends within a batch"
+        try:
+            for at, header, data in scan_batches(log_path, file, 0, file_bytes):
+                if not check_crc(data, 0, header):
+                    raise CorruptionError(log_path, at, "the checksum does not match")
+                if header.base_offset < checked.next_offset or header.last_offset_delta < 0:
+                    raise CorruptionError(log_path, at, f"offset {header.base_offset} goes back")
+                checked.next_offset = header.last_offset + 1
+                checked.batch_count += 1
+                checked.record_count += header.record_count
+                position = at + header.size_bytes
+        except CorruptionError as error:
+            reason = str(error)
+        finally:
+            file.close()
+        checked.size_bytes += position
+        if position != file_bytes:
+            _refuse_unless_tail(disk, log_path, position, reason, number + 1 == len(bases))
+            checked.cut_bytes = file_bytes - position
+    return checked
+
+
+def _refuse_unless_tail(
+    disk: Disk, log_path: str, position: int, reason: str, is_last_segment: bool
+) -> None:
+    """Accept what a crash or preallocation leaves at the end of the last segment, nothing else."""
+    if is_last_segment:
+        file = disk.open(log_path, read_only=True)
+        try:
+            head = file.read(_MAGIC_POSITION + 1, position)
+        finally:
+            file.close()
+        is_old_batch = len(head) > _MAGIC_POSITION and head[_MAGIC_POSITION] < 2 and any(head[8:12])
+        if not is_old_batch:
+            return
+    raise ImportRefusedError(
+        f"{log_path} is not readable from position {position} on ({reason}); "
+        "segments with batches of magic 0 or 1 have to be rewritten by a Kafka broker first"
+    )
+
+
+def _topic_id(disk: Disk, path: str) -> bytes:
+    try:
+        found = properties_files.read_topic_id(
+            disk, f"{path}/{properties_files.PARTITION_METADATA_FILE}"
+        )
+    except CheckpointError as error:
+        raise ImportRefusedError(str(error)) from error
+    return found or ZERO_UUID
+
+
+def _checkpointed_start(disk: Disk, parent: str, topic_partition: TopicPartition) -> int:
+    """Return the log start offset that the source's log directory remembers, 0 if none."""
+    checkpoint = OffsetCheckpoint(disk, f"{parent}/{checkpoints.LOG_START_OFFSET_FILE}")
+    try:
+        return checkpoint.read().get(topic_partition, 0)
+    except CheckpointError as error:
+        raise ImportRefusedError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _locked(disk: Disk, log_directory: str) -> Iterator[None]:
+    """Hold the lock of a log directory, if it is one."""
+    if not disk.exists(f"{log_directory}/{properties_files.META_PROPERTIES_FILE}"):
+        yield
+        return
+    try:
+        lock = disk.lock(f"{log_directory}/{properties_files.LOCK_FILE}")
+    except BlockingIOError as error:
+        raise ImportRefusedError(
+            f"a broker is running on {log_directory}: stop it first"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def _copy(disk: Disk, source: str, target: str) -> None:
+    disk.make_directories(target)
+    for name in disk.list_directory(source):
+        if name.endswith(_COPIED_SUFFIXES) or name in _COPIED_NAMES:
+            _copy_file(disk, f"{source}/{name}", f"{target}/{name}")
+
+
+def _copy_file(disk: Disk, source: str, target: str) -> None:
+    reader = disk.open(source, read_only=True)
+    try:
+        writer = disk.open(target, create=True)
+        try:
+            position = 0
+            while data := reader.read(_COPY_BYTES, position):
+                writer.append([data])
+                position += len(data)
+            writer.sync()
+        finally:
+            writer.close()
+    finally:
+        reader.close()
+    # Retention falls back on the file's time where records have no timestamp.
+    disk.set_modified_ms(target, disk.modified_ms(source))
+
+
+def _make_durable(disk: Disk, path: str, loaded: LoadedLog) -> None:
+    """Put on the device what recovery made, and the leader epochs it found."""
+    loaded.leader_epochs.flush()
+    loaded.snapshots.take(loaded.producer_state, loaded.log_end_offset)
+    for segment in loaded.segments.values():
+        segment.close()
+    for name in disk.list_directory(path):
+        file = disk.open(f"{path}/{name}")
+        try:
+            file.sync()
+        finally:
+            file.close()
+    disk.sync_directory(path)
+
+
+def _write_checkpoints(disk: Disk, log_directory: str, found: FoundPartition) -> None:
+    """Tell the log directory where the partition starts and that all of it is flushed."""
+    for name, offset in (
+        (checkpoints.LOG_START_OFFSET_FILE, found.log_start_offset),
+        (checkpoints.HIGH_WATERMARK_FILE, found.log_end_offset),
+        (checkpoints.RECOVERY_POINT_FILE, found.log_end_offset),
+    ):
+        checkpoint = OffsetCheckpoint(disk, f"{log_directory}/{name}")
+        try:
+            offsets = checkpoint.read()
+        except CheckpointError as error:
+            raise ImportRefusedError(str(error)) from error
+        offsets[found.topic_partition] = offset
+        checkpoint.write(offsets)

@@ -1,0 +1,181 @@
+"""Importing a partition directory that another broker wrote."""
+
+import asyncio
+import shutil
+
+import pytest
+
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.env.randomness import SystemRandom
+from barnabas_broker.log.import_directory import (
+    ImportRefusedError,
+    import_partition,
+    inspect_partition,
+)
+from barnabas_protocol.ids import TopicPartition
+from tests.broker.log.manager_fixtures import (
+    TOPIC_ID,
+    append,
+    crash,
+    manager_over,
+    partition,
+    records_of,
+    run_with,
+    topic_config,
+)
+
+OTHER_ID = bytes(15) + b"o"
+
+
+@pytest.fixture
+def disk():
+    disk = RealDisk()
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A stopped broker's directory with a partition of three segments that starts at offset 1."""
+
+    async def fill(manager):
+        log = manager.create(partition("t", 3), TOPIC_ID, topic_config())
+        for number in range(3):
+            append(log, (b"k", b"%d" % number), (b"l", b"v"))
+            log.roll()
+        append(log, (b"k", b"last"))
+        await log.delete_records(1)
+
+    run_with(manager_over(tmp_path / "source"), fill)
+    return tmp_path / "source" / "t-3"
+
+
+@pytest.fixture
+def target(tmp_path):
+    async def nothing(manager):
+        return None
+
+    run_with(manager_over(tmp_path / "target", node_id=2), nothing)
+    return tmp_path / "target"
+
+
+def bring(disk, source, target, **options):
+    found = inspect_partition(disk, str(source))
+    options.setdefault("topic_id", found.topic_id)
+    return import_partition(
+        disk, SystemClock(), SystemRandom(), found, str(target), topic_config(), **options
+    )
+
+
+def test_all_records_arrive_with_their_offsets_and_topic_id(disk, source, target):
+    """LOG-14, REC-1: also without the indexes and snapshots of the source."""
+    for path in source.glob("*.index"):
+        path.unlink()
+    found = inspect_partition(disk, str(source))
+    assert found.topic_partition == TopicPartition("t", 3)
+    assert found.topic_id == TOPIC_ID
+    assert (found.log_start_offset, found.log_end_offset) == (1, 7)
+    assert (found.segment_count, found.batch_count, found.record_count) == (4, 4, 7)
+    assert found.cut_bytes == 0
+    assert bring(disk, source, target) == str(target / "t-3")
+
+    async def work(manager):
+        log = manager.get(partition("t", 3))
+        assert log.topic_id == TOPIC_ID
+        assert (log.log_start_offset, log.high_watermark, log.recovery_point) == (1, 7, 7)
+        return [offset for offset, _, _ in await records_of(log)]
+
+    assert run_with(manager_over(target, node_id=2), work) == [1, 2, 3, 4, 5, 6]
+    assert source.exists()
+
+
+def test_a_moved_partition_is_gone_from_its_source(disk, source, target):
+    bring(disk, source, target, moves=True, topic_id=OTHER_ID)
+    assert not source.exists()
+    text = (target / "t-3" / "partition.metadata").read_text()
+    assert text == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAbw\n"
+
+
+def test_a_torn_tail_is_reported_and_left_out(disk, source, target):
+    """REC-1: what an unclean stop or preallocation leaves behind the last batch."""
+    with open(source / "00000000000000000006.log", "ab") as file:
+        file.write(bytes(5000))
+    assert inspect_partition(disk, str(source)).cut_bytes == 5000
+    bring(disk, source, target)
+    size = (target / "t-3" / "00000000000000000006.log").stat().st_size
+    assert size == (source / "00000000000000000006.log").stat().st_size - 5000
+
+
+def test_damage_before_the_tail_is_refused(disk, source, target):
+    """An import must not lose records in silence."""
+    log = source / "00000000000000000002.log"
+    data = bytearray(log.read_bytes())
+    data[70] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(ImportRefusedError, match="checksum"):
+        bring(disk, source, target)
+    assert list(target.glob("t-3*")) == []
+
+
+def test_batches_of_an_old_format_are_refused(disk, source):
+    """formats.md 2: magic 0 and 1 are not read."""
+    log = source / "00000000000000000006.log"
+    data = bytearray(log.read_bytes())
+    data[16] = 1
+    log.write_bytes(data)
+    with pytest.raises(ImportRefusedError, match="magic"):
+        inspect_partition(disk, str(source))
+
+
+def test_what_is_not_a_partition_is_refused(disk, source, tmp_path):
+    for name in ("source", "nothing-0"):
+        with pytest.raises(ImportRefusedError):
+            inspect_partition(disk, str(tmp_path / name))
+    (source / "00000000000000000000.log.swap").write_bytes(b"")
+    with pytest.raises(ImportRefusedError, match="unfinished compaction"):
+        inspect_partition(disk, str(source))
+
+
+def test_an_existing_partition_is_never_replaced(disk, source, target):
+    (target / "t-3").mkdir()
+    with pytest.raises(ImportRefusedError, match="exists already"):
+        bring(disk, source, target)
+
+
+def test_a_running_broker_on_either_side_is_refused(disk, source, target):
+    """formats.md 5: the lock says that a broker is running."""
+    for directory, node_id in ((source.parent, 1), (target, 2)):
+        manager = manager_over(directory, node_id=node_id)
+        manager.open_directories()
+        with pytest.raises(ImportRefusedError, match="is running"):
+            bring(disk, source, target)
+        asyncio.run(manager.close())
+        crash(manager)
+
+
+def test_an_interrupted_import_leaves_only_a_stray_copy(disk, source, target):
+    """TOP-15: the next start removes it; the source is untouched."""
+
+    class FullDisk(RealDisk):
+        def rename(self, old, new):
+            if new.endswith("t-3"):
+                raise OSError("no")
+            super().rename(old, new)
+
+        def remove_tree(self, path):
+            raise OSError("no")
+
+    full = FullDisk()
+    with pytest.raises(OSError, match="no"):
+        bring(full, source, target)
+    full.close()
+    (stray,) = target.glob("t-3.*-stray")
+
+    async def clean(manager):
+        assert manager.logs == {}
+        await manager.removals.remove_due(2**62)
+
+    run_with(manager_over(target, node_id=2), clean)
+    assert not stray.exists()
+    shutil.rmtree(source)
