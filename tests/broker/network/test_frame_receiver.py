@@ -1,0 +1,182 @@
+"""Cutting frames: any split of the stream gives the same frames, and none is trusted too early."""
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas_broker.network.frame_receiver import (
+    OWN_BYTES_MAX,
+    SMALL_BYTES,
+    TRUST_BYTES_MIN,
+    TRUST_FACTOR,
+    FrameError,
+    FrameReceiver,
+    SharedBuffer,
+)
+
+SHARED = SharedBuffer()
+
+
+def framed(*frames: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+
+
+def deliver(receiver: FrameReceiver, data: bytes, piece_bytes: int = 1 << 30) -> list[memoryview]:
+    """What a transport does: fill what it is given, as far as the data goes."""
+    frames = []
+    while data:
+        target = receiver.buffer()
+        count = min(len(target), len(data), piece_bytes)
+        target[:count] = data[:count]
+        data = data[count:]
+        receiver.received(count)
+        while (frame := receiver.next_frame()) is not None:
+            frames.append(frame)
+        receiver.keep()
+    return frames
+
+
+def content(size: int, seed: int) -> bytes:
+    return bytes((seed + n) % 251 for n in range(min(size, 251))) * (size // 251 + 1)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 70_000), max_size=8),
+    st.lists(st.integers(1, 60_000), min_size=1, max_size=10),
+)
+def test_any_split_gives_the_same_frames(sizes: list[int], pieces: list[int]) -> None:
+    """Frames that were handed out stay as they were, whatever arrives after them."""
+    expected = [content(size, n)[:size] for n, size in enumerate(sizes)]
+    stream = framed(*expected)
+    receiver = FrameReceiver(SHARED, 100_000)
+    found: list[memoryview] = []
+    position = 0
+    while position < len(stream):
+        for piece in pieces:
+            found += deliver(receiver, stream[position : position + piece])
+            position += piece
+    assert [bytes(frame) for frame in found] == expected
+    assert all(not frame.readonly for frame in found)
+    assert receiver.held_bytes == 0
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(1, 4), st.integers(1))
+def test_frames_left_for_later_are_the_same(sizes: list[int], at_once: int, piece: int) -> None:
+    """A held session takes few frames at a time; the rest waits outside of the shared buffer."""
+    expected = [content(size, n)[:size] for n, size in enumerate(sizes)]
+    stream = framed(*expected)
+    receiver = FrameReceiver(SHARED, 100_000)
+    found: list[bytes] = []
+    for start in range(0, len(stream), piece % 20_000 + 1):
+        part = stream[start : start + piece % 20_000 + 1]
+        target = receiver.buffer()
+        target[: len(part)] = part
+        receiver.received(len(part))
+        for _ in range(at_once):
+            frame = receiver.next_frame()
+            if frame is not None:
+                found.append(bytes(frame))
+        receiver.keep()
+        SHARED.content[:] = bytes(len(SHARED.content))  # another connection uses it
+    while (frame := receiver.next_frame()) is not None:
+        found.append(bytes(frame))
+        receiver.keep()
+    assert found == expected
+
+
+@pytest.mark.parametrize("size", [SMALL_BYTES + 1, 300_000, OWN_BYTES_MAX, OWN_BYTES_MAX * 3])
+@pytest.mark.parametrize("piece", [1_400, 100_000])
+def test_large_frames_arrive_whole(size: int, piece: int) -> None:
+    receiver = FrameReceiver(SHARED, 100_000_000)
+    first, second = content(size, 3)[:size], b"next"
+    found = deliver(receiver, framed(first, second), piece)
+    assert [bytes(frame) for frame in found] == [first, second]
+    found[0][:4] = b"edit"  # offsets are stamped in place
+
+
+def test_the_rest_of_a_large_frame_is_received_without_a_copy() -> None:
+    """The frame the handler gets is the memory the kernel has filled."""
+    receiver = FrameReceiver(SHARED, 10_000_000)
+    size = 500_000
+    deliver(receiver, struct.pack(">i", size) + bytes(size // 8))
+    target = receiver.buffer()
+    assert len(target) == size - size // 8
+    target[:] = bytes([7]) * len(target)
+    receiver.received(len(target))
+    frame = receiver.next_frame()
+    assert frame is not None
+    assert frame.obj is target.obj
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31)])
+def test_negative_sizes_are_refused(size: int) -> None:
+    """NET-6."""
+    with pytest.raises(FrameError) as caught:
+        deliver(FrameReceiver(SHARED, 1_000), struct.pack(">i", size))
+    assert caught.value.reason == "negative-size"
+
+
+def test_oversize_frames_are_refused_before_anything_is_allocated() -> None:
+    """NET-6; the largest allowed one is taken."""
+    assert len(deliver(FrameReceiver(SHARED, 1_000), framed(bytes(1_000)))) == 1
+    receiver = FrameReceiver(SHARED, 1_000)
+    with pytest.raises(FrameError) as caught:
+        deliver(receiver, struct.pack(">i", 1_001))
+    assert caught.value.reason == "oversize"
+    assert receiver._large is None
+
+
+@pytest.mark.parametrize(
+    ("start", "guess"),
+    [(b"GET /metrics HTTP/1.1\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS")],
+)
+def test_other_protocols_are_named(start: bytes, guess: str) -> None:
+    """The usual mistake of an operator should be legible in the log."""
+    with pytest.raises(FrameError) as caught:
+        deliver(FrameReceiver(SHARED, 1_000_000), start)
+    assert guess in caught.value.detail
+
+
+@pytest.mark.parametrize("claim", [SMALL_BYTES + 1, 1_000_000, 100_000_000])
+def test_a_claim_alone_gets_little_memory(claim: int) -> None:
+    """A peer that claims 100 MB and sends little must not be worth more than what it sent."""
+    receiver = FrameReceiver(SHARED, 100_000_000)
+    sent = 0
+    deliver(receiver, struct.pack(">i", claim))
+    while sent < claim // TRUST_FACTOR and sent < OWN_BYTES_MAX // TRUST_FACTOR:
+        assert receiver._large is not None
+        assert len(receiver._large) <= max(TRUST_BYTES_MIN, sent * TRUST_FACTOR, SMALL_BYTES + 1)
+        piece = min(10_000, claim - sent)
+        assert deliver(receiver, bytes(piece)) == [] or sent + piece == claim
+        sent += piece
+        if sent == claim:
+            return
+        assert receiver.held_bytes == sent
+
+
+def test_an_idle_receiver_holds_no_buffer() -> None:
+    """Thousands of idle connections cost their objects only."""
+    receiver = FrameReceiver(SHARED, 1_000_000)
+    deliver(receiver, framed(bytes(100), bytes(100_000)))
+    assert receiver._rest is None
+    assert receiver._large is None
+    deliver(receiver, framed(b"abc")[:5])
+    assert receiver._rest is not None
+    assert len(receiver._rest) == 5
+    receiver.clear()
+    assert receiver.held_bytes == 0
+
+
+def test_reading_on_while_a_full_buffer_waits_is_a_mistake_that_shows() -> None:
+    """The session pauses reading; memory would grow otherwise."""
+    receiver = FrameReceiver(SHARED, 1_000_000)
+    target = receiver.buffer()
+    target[:] = (framed(bytes(96)) * len(target))[: len(target)]
+    receiver.received(len(target))
+    receiver.keep()
+    with pytest.raises(FrameError, match="reading-not-paused"):
+        receiver.buffer()
