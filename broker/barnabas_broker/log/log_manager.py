@@ -27,6 +27,7 @@ from barnabas_broker.log.log_tasks import LogTasks
 from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, write_topic_id
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas_broker.config.parse import BrokerConfig
@@ -157,6 +158,9 @@ class LogManager:
         """
         existing = self.logs.get(topic_partition)
         if existing is not None:
+            if existing.topic_id == ZERO_UUID:
+                # Written by a broker that knew no topic ids: it gets the one of its topic now.
+                self._write_topic_id(existing, topic_id)
             if existing.topic_id != topic_id:
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -287,6 +291,14 @@ class LogManager:
     def _on_disk_failure(self, failure: LogDirectoryError) -> None:
         """Hear of a failure in the background of a log, where nobody waits for the error."""
         self.take_offline(failure.path, failure)
+
+    def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
+        try:
+            write_topic_id(self.disk, f"{log.directory}/{PARTITION_METADATA_FILE}", topic_id)
+        except OSError as error:
+            self.take_offline(log.directory, error)
+            raise log.storage_error() from error
+        log.topic_id = topic_id
 
     def _directory_above(self, path: str) -> LogDirectory:
         for directory in self.directories:

@@ -113,6 +113,24 @@ def test_a_log_of_another_topic_id_is_refused(tmp_path):
     run_with(manager_over(tmp_path), work)
 
 
+def test_a_log_without_a_topic_id_gets_it_from_its_topic(tmp_path):
+    """LOG-14: partitions that a broker before topic ids wrote."""
+
+    async def work(manager):
+        log = manager.create(partition("t"), TOPIC_ID, topic_config())
+        append(log, (b"k", b"v"))
+
+    run_with(manager_over(tmp_path), work)
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+
+    async def again(manager):
+        log = manager.create(partition("t"), TOPIC_ID, topic_config())
+        return log.topic_id, log.log_end_offset
+
+    assert run_with(manager_over(tmp_path), again) == (TOPIC_ID, 1)
+    assert (tmp_path / "t-0" / "partition.metadata").exists()
+
+
 async def fill(manager):
     log = manager.create(partition("t"), TOPIC_ID, topic_config())
     append(log, (b"k", b"1"))

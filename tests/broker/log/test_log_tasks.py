@@ -1,0 +1,183 @@
+"""The periodic tasks of the log manager, on virtual time."""
+
+import asyncio
+
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.records.record import Record, encode_batch
+from tests.broker.log.cleaner_fixtures import NAME, Bench, compacted, contents, put, seal
+from tests.support.virtual_loop import run_virtual
+
+MIB = 1024 * 1024
+
+
+def large(log, size, count=1):
+    """Append batches of about `size` bytes."""
+    for _ in range(count):
+        batch = encode_batch([Record(0, 1, b"k", bytes(size))])
+        log.append_as_leader(bytearray(batch), 0, now_ms=1)
+        log.write_staged()
+
+
+def tasks_of(bench):
+    return bench.manager._tasks
+
+
+def test_a_tail_above_the_limit_is_flushed_and_its_recovery_point_written():
+    """SEG-8: recovery after a crash scans no more than barnabas.flush.bytes of a log."""
+
+    async def main():
+        bench = Bench(barnabas_flush_bytes=str(MIB))
+        log = await bench.open()
+        large(log, 1000)
+        await tasks_of(bench).flush()
+        assert log.recovery_point == 0
+        large(log, 400_000, 3)
+        await tasks_of(bench).flush()
+        assert log.recovery_point == log.log_end_offset == 4
+        path = "/data/recovery-point-offset-checkpoint"
+        assert bench.disk.read_bytes(path) == b"0\n1\ncompacted 0 4\n"
+        assert bench.disk.read_bytes(f"{log.directory}/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+
+    asyncio.run(main())
+
+
+def test_many_tails_below_the_limit_are_bounded_together():
+    """SEG-8: the longest go first, until all together are a few times the limit."""
+
+    async def main():
+        bench = Bench(barnabas_flush_bytes=str(MIB))
+        await bench.open()
+        logs = [
+            bench.manager.create(NAME._replace(partition=number), bytes(16), compacted())
+            for number in range(1, 9)
+        ]
+        for number, log in enumerate(logs):
+            large(log, 500_000 + number * 50_000)
+        await tasks_of(bench).flush()
+        left = sum(log.unflushed_bytes for log in logs)
+        assert 3 * MIB < left <= 4 * MIB
+        assert logs[7].unflushed_bytes == 0
+        assert logs[0].unflushed_bytes > 0
+
+    asyncio.run(main())
+
+
+def test_flush_ms_bounds_how_long_a_record_waits():
+    """SEG-8: flush.ms, counted from when the record was first seen."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open(compacted(flush_ms=3000))
+        put(log, (b"k", b"v"))
+        for advance_ms, expected in ((0, 0), (2999, 0), (1, 1)):
+            bench.clock.advance(advance_ms)
+            await tasks_of(bench).flush()
+            assert log.recovery_point == expected
+
+    asyncio.run(main())
+
+
+def test_retention_runs_over_all_logs_and_spares_what_is_young():
+    """SEG-10, SEG-12: segments go, the log start rises, files wait for their delay."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open(compacted(cleanup_policy=frozenset({"delete"}), retention_ms=5000))
+        now_ms = bench.clock.wall_ms()
+        for age_ms in (9000, 8000, 100):
+            put(log, (b"k", b"v"), timestamp=now_ms - age_ms)
+            await seal(log)
+        await tasks_of(bench).retain()
+        assert (log.log_start_offset, len(contents(log))) == (2, 1)
+        names = bench.disk.list_directory(log.directory)
+        assert sum(name.endswith(".log.deleted") for name in names) == 2
+        await tasks_of(bench).write_log_start_offsets()
+        path = "/data/log-start-offset-checkpoint"
+        assert bench.disk.read_bytes(path) == b"0\n1\ncompacted 0 2\n"
+
+    asyncio.run(main())
+
+
+def test_compacted_and_deleted_logs_get_both():
+    """REC-12."""
+
+    async def main():
+        bench = Bench()
+        both = frozenset({"compact", "delete"})
+        log = await bench.open(compacted(cleanup_policy=both, retention_ms=5000))
+        now_ms = bench.clock.wall_ms()
+        put(log, (b"old", b"v"), timestamp=now_ms - 9000)
+        await seal(log)
+        put(log, (b"k", b"1"), (b"k", b"2"), timestamp=now_ms)
+        await seal(log)
+        await tasks_of(bench).retain()
+        assert await bench.manager.cleaner.clean_once()
+        assert contents(log) == [(2, b"k", b"2")]
+
+    asyncio.run(main())
+
+
+def test_idle_producers_are_forgotten():
+    """TXL-4: producer.id.expiration.ms."""
+
+    async def main():
+        bench = Bench(producer_id_expiration_ms="1000")
+        log = await bench.open()
+        put(log, (b"k", b"v"), producer=(5, 0, 0), timestamp=bench.clock.wall_ms())
+        bench.clock.advance(999)
+        await tasks_of(bench).expire_producers()
+        assert list(log.producer_state.producers) == [5]
+        bench.clock.advance(1)
+        await tasks_of(bench).expire_producers()
+        assert list(log.producer_state.producers) == []
+
+    asyncio.run(main())
+
+
+def test_one_failing_log_does_not_end_a_round():
+    """SEG-9, LOG-11: its directory goes offline; a closed log is passed over."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open()
+        other = bench.manager.create(NAME._replace(partition=1), bytes(16), compacted())
+        await log.close()
+        await tasks_of(bench).retain()
+        assert not bench.manager.directories[0].is_offline
+        put(other, (b"k", b"v"))
+        bench.disk.fail("sync")
+        await tasks_of(bench)._guarded(other, other.flush())
+        assert bench.manager.directories[0].is_offline
+        assert bench.manager.logs == {}
+        try:
+            put(other, (b"k", b"v"))
+            raise AssertionError("an offline log took a batch")
+        except KafkaError:
+            pass
+
+    asyncio.run(main())
+
+
+def test_all_tasks_run_on_their_schedule_and_stop():
+    """SEG-9, REP-5: first round after 30 s, then at each interval; stopping waits for all."""
+
+    async def main():
+        bench = Bench(log_cleaner_backoff_ms="1000")
+        log = await bench.open(compacted(file_delete_delay_ms=1000))
+        put(log, (b"a", b"0"), (b"a", b"1"))
+        await seal(log)
+        await bench.manager.delete(NAME._replace(partition=9))
+        bench.manager.start_tasks()
+        bench.manager.start_tasks()
+        await asyncio.sleep(6)
+        path = "/data/replication-offset-checkpoint"
+        assert bench.disk.read_bytes(path) == b"0\n1\ncompacted 0 2\n"
+        assert contents(log) == [(1, b"a", b"1")]
+        assert not bench.disk.exists("/data/recovery-point-offset-checkpoint")
+        await asyncio.sleep(26)
+        assert bench.disk.exists("/data/recovery-point-offset-checkpoint")
+        await bench.manager.close(3)
+        assert bench.disk.exists("/data/.kafka_cleanshutdown")
+        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+    run_virtual(main())
