@@ -12,6 +12,7 @@ Invariant: an unknown type or version is not an error; it is skipped and counted
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
@@ -34,6 +35,8 @@ OFFSET_COMMIT_VERSION = 3
 OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VERSION = 3
 VALUE_VERSION_MAX = 4
+# A group commits the same partitions again and again, and a log holds each key many times.
+KEYS_KEPT = 16_384
 
 _INT16 = struct.Struct(">h")
 
@@ -122,6 +125,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(_group_key(group_id), None)
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def read_key(data: bytes) -> OffsetKey | GroupKey | None:
     """Return the key; None for a type that the classic coordinator does not know.
 
@@ -203,6 +207,7 @@ def _value_version(data: bytes) -> int | None:
     return version if 0 <= version <= VALUE_VERSION_MAX else None
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def _offset_key(key: OffsetKey) -> bytes:
     message = OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition)
     return _INT16.pack(1) + encode(message, 0)

@@ -10,7 +10,7 @@ Invariant: a transactional record counts only when its producer's commit marker 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,9 @@ from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.batch import Buffer, check_crc, iterate_headers
 from barnabas_protocol.records.control import ControlType, read_marker
 from barnabas_protocol.records.record import decode_records
+
+# A few milliseconds of work: requests of other partitions do not wait longer than that.
+RECORDS_PER_TURN = 250
 
 
 class Chunk(Protocol):
@@ -60,7 +63,7 @@ class LoadSummary:
 async def replay_partition(
     reader: PartitionReader, topic_partition: TopicPartition, shard: Shard, buffer_bytes: int
 ) -> LoadSummary:
-    """Replay the whole partition; other tasks run between two chunks.
+    """Replay the whole partition; other tasks run every few hundred records.
 
     Raises: KafkaError if it cannot be read, ParseError if what is read is no batch.
     """
@@ -69,21 +72,26 @@ async def replay_partition(
     while offset < reader.end_offset(topic_partition):
         chunk = await reader.read(topic_partition, offset, buffer_bytes)
         data = chunk.buffers[0] if len(chunk.buffers) == 1 else b"".join(chunk.buffers)
-        next_offset = replay_batches(data, offset, shard, summary)
-        if next_offset == offset:
+        start_offset, yielded_count = offset, summary.record_count
+        for next_offset in replay_batches(data, start_offset, shard, summary):
+            offset = next_offset
+            if summary.record_count - yielded_count >= RECORDS_PER_TURN:
+                yielded_count = summary.record_count
+                await asyncio.sleep(0)
+        if offset == start_offset:
             # Compaction took everything that was left, or the end moved back.
             break
-        offset = next_offset
         await asyncio.sleep(0)
     return summary
 
 
-def replay_batches(data: Buffer, from_offset: int, shard: Shard, summary: LoadSummary) -> int:
-    """Replay the whole batches in the data; returns the offset behind the last one.
+def replay_batches(
+    data: Buffer, from_offset: int, shard: Shard, summary: LoadSummary
+) -> Iterator[int]:
+    """Replay the whole batches in the data; after each, gives the offset behind it.
 
     Records below `from_offset` are skipped: the first batch may start before it.
     """
-    next_offset = from_offset
     for position, header in iterate_headers(data):
         if not check_crc(data, position, header):
             raise ParseError(f"checksum of the batch at offset {header.base_offset}", position)
@@ -99,5 +107,4 @@ def replay_batches(data: Buffer, from_offset: int, shard: Shard, summary: LoadSu
                     shard.end_transaction(header.producer_id, is_committed)
             else:
                 shard.replay(record, header.producer_id if header.is_transactional else -1)
-        next_offset = header.last_offset + 1
-    return next_offset
+        yield header.last_offset + 1
