@@ -237,6 +237,11 @@ def validate_broker_config(
             continue  # Kafka stores keys that it does not know: plug-ins read them
         if not setting.is_dynamic:
             raise ConfigError(f"Cannot update these configs dynamically: Set({key})")
+        if key.startswith("ssl."):
+            raise ConfigError(
+                "These security configs can be dynamically updated only per-listener using the "
+                f"listener prefix: HashSet({key})"
+            )
         if setting.update == PER_BROKER and not per_broker:
             raise ConfigError(
                 "Cannot update these configs at default cluster level, broker id must be "

@@ -210,7 +210,10 @@ class BrokerConfig:
         _join_node_id(values)
         _join_listeners(values)
         _join_directories(values)
-        return BrokerConfig(properties=dict(properties), **values)
+        given = dict(properties)
+        if values["node_id"] >= 0:
+            given["node.id"] = given["broker.id"] = str(values["node_id"])
+        return BrokerConfig(properties=given, **values)
 
 
 def _check_given(key: str, text: str) -> None:

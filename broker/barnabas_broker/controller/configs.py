@@ -6,6 +6,7 @@ afterwards, is checked before anything is recorded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -71,10 +72,11 @@ def alter_configs(
     records: list[MetadataRecord] = []
     results: list[ResourceResult] = []
     named = [(resource.resource_type, resource.resource_name) for resource in resources]
+    counts = Counter(named)
     for resource, name in zip(resources, named, strict=True):
         error: KafkaError | None = None
         try:
-            if named.count(name) > 1:
+            if counts[name] > 1:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
@@ -159,10 +161,12 @@ def _changed(
     setting = settings.get(change.key)
     if setting is None or setting.type is not ConfigType.LIST:
         operation = Operation(change.operation).name
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {operation} to key {change.key} because its type is not LIST.",
-        )
+        complaint = f"Can't {operation} to key {change.key} because its type is not LIST."
+        if resource_type == RESOURCE_BROKER:
+            complaint = (
+                f"Config value {operation.lower()} is not allowed for config key: {change.key}"
+            )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, complaint)
     text = old.get(change.key)
     items = list(split_list(_inherited(setting, broker_values) if text is None else text))
     for item in split_list(change.value or ""):
@@ -184,14 +188,16 @@ def _inherited(setting: Setting, broker_values: Mapping[str, str]) -> str:
 def _check_topic(
     image: MetadataImage, name: str, new: Mapping[str, str], broker_values: Mapping[str, str]
 ) -> None:
-    if name not in image.topics.by_name:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-        )
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     try:
         validate_topic_config(new, broker_values)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if name not in image.topics.by_name:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
 
 
 def _check_broker(

@@ -5,6 +5,7 @@ Source: TOP-4, TOP-8, TOP-13.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,11 +43,11 @@ def create_partitions(
     """The records of the new partitions, and a result for each topic."""
     records: list[MetadataRecord] = []
     results: list[NewPartitionsResult] = []
-    names = [topic.name for topic in topics]
+    counts = Counter(topic.name for topic in topics)
     for topic in topics:
         error: KafkaError | None = None
         try:
-            if names.count(topic.name) > 1:
+            if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             records += _grow(image, topic, random)
         except KafkaError as raised:
@@ -58,7 +59,9 @@ def create_partitions(
 def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[PartitionRecord]:
     topic = image.topics.by_name.get(asked.name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
     old_count = len(topic.partitions)
     if asked.count == old_count:
         raise KafkaError(

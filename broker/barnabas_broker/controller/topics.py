@@ -6,6 +6,7 @@ them. Growing a topic is in `partitions`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,7 +22,7 @@ from barnabas_broker.controller.partitions import (
 )
 from barnabas_broker.controller.placement import Assignment, place
 from barnabas_broker.env.randomness import Random
-from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import (
     ConfigRecord,
     MetadataRecord,
@@ -110,25 +111,22 @@ def create_topics(
     """The records that make the topics, and a result for each, in the order of the request."""
     records: list[MetadataRecord] = []
     results: list[NewTopicResult] = []
-    counts: dict[str, int] = {}
-    for topic in topics:
-        counts[topic.name] = counts.get(topic.name, 0) + 1
+    counts = Counter(topic.name for topic in topics)
     # Of two names in one request that differ in '.' and '_' only, the later one is refused.
     collisions = _collisions(image)
-    partitions_left = PARTITIONS_PER_REQUEST_MAX
+    total = sum(_requested_partitions(topic, defaults) for topic in topics)
     for topic in topics:
         try:
+            if total > PARTITIONS_PER_REQUEST_MAX:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    "Excessively large number of partitions per request.",
+                )
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(image, topic.name, collisions)
             overrides = _check_configs(topic, defaults)
             assignments = _assign(image, topic, defaults, random)
-            partitions_left -= len(assignments)
-            if partitions_left < 0:
-                raise KafkaError(
-                    ErrorCode.POLICY_VIOLATION,
-                    "Excessively large number of partitions per request.",
-                )
         except KafkaError as error:
             results.append(NewTopicResult(name=topic.name, error=error))
             continue
@@ -152,6 +150,14 @@ def create_topics(
             )
         )
     return ([] if validate_only else records), results
+
+
+def _requested_partitions(topic: NewTopic, defaults: TopicDefaults) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return (
+        defaults.partition_count if topic.partition_count == -1 else max(topic.partition_count, 0)
+    )
 
 
 def _collisions(image: MetadataImage) -> dict[str, str]:
@@ -204,10 +210,6 @@ def _assign(
             "Number of partitions was set to an invalid non-positive value.",
         )
     count = defaults.partition_count if topic.partition_count == -1 else topic.partition_count
-    if count > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
     factor = topic.replication_factor
     if factor == -1:
         factor = defaults.replication_factor
@@ -241,33 +243,47 @@ def _new_topic_id(image: MetadataImage, random: Random) -> bytes:
 def delete_topics(
     image: MetadataImage, topics: Sequence[str | bytes], *, is_enabled: bool
 ) -> tuple[list[MetadataRecord], list[DeletedTopicResult]]:
-    """The records that remove topics, named or given by id, and a result for each."""
+    """The records that remove topics, named or given by id, and a result for each.
+
+    A topic that is asked for twice is not removed, and has one result.
+    """
     records: list[MetadataRecord] = []
     results: list[DeletedTopicResult] = []
-    seen: set[bytes] = set()
+    found = {asked: _find(image, asked) for asked in topics}
+    times = Counter(topics)
+    id_times = Counter(topic.topic_id for asked in topics if (topic := found[asked]) is not None)
+    told: set[str | bytes] = set()
     for asked in topics:
-        found = (
-            image.topics.by_name.get(asked)
-            if isinstance(asked, str)
-            else image.topics.by_id.get(asked)
-        )
+        if asked in told:
+            continue
+        told.add(asked)
+        topic = found[asked]
         name = asked if isinstance(asked, str) else None
         topic_id = asked if isinstance(asked, bytes) else ZERO_UUID
         error: KafkaError | None = None
         if not is_enabled:
-            error = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
-        elif found is None:
-            code = (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if isinstance(asked, str)
-                else ErrorCode.UNKNOWN_TOPIC_ID
-            )
-            error = KafkaError(code)
-        elif found.topic_id in seen:
-            error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+            error = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        elif times[asked] > 1 or (topic is not None and id_times[topic.topic_id] > 1):
+            kind = "name" if isinstance(asked, str) else "id"
+            error = KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")
+        elif topic is None:
+            error = _unknown(asked)
         else:
-            name, topic_id = found.name, found.topic_id
-            seen.add(topic_id)
+            name, topic_id = topic.name, topic.topic_id
             records.append(RemoveTopicRecord(topic_id))
         results.append(DeletedTopicResult(name=name, topic_id=topic_id, error=error))
     return records, results
+
+
+def _find(image: MetadataImage, asked: str | bytes) -> TopicImage | None:
+    if isinstance(asked, str):
+        return image.topics.by_name.get(asked)
+    return image.topics.by_id.get(asked)
+
+
+def _unknown(asked: str | bytes) -> KafkaError:
+    if isinstance(asked, str):
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")

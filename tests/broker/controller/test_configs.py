@@ -91,6 +91,12 @@ def test_replacing_drops_what_is_not_named() -> None:
         (change(("min.compaction.lag.ms", 0, str(1 << 62)), ("max.compaction.lag.ms", 0, "1")),
          ErrorCode.INVALID_CONFIG),
         (change(("remote.storage.enable", 0, "true")), ErrorCode.INVALID_CONFIG),
+        (change(("retention.ms", 0, "1"), name=""), ErrorCode.INVALID_REQUEST),
+        (change(("ssl.keystore.type", 0, "JKS"), type_=RESOURCE_BROKER, name="0"),
+         ErrorCode.INVALID_REQUEST),
+        (change(("log.segment.bytes", 2, "1"), type_=RESOURCE_BROKER, name="0"),
+         ErrorCode.INVALID_CONFIG),
+        (change(("nonsense", 0, "1"), name="nowhere"), ErrorCode.INVALID_CONFIG),
         (change(("retention.ms", 0, "1"), name="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (change(("a", 0, "1"), type_=16, name="x"), ErrorCode.INVALID_REQUEST),
         (change(("num.partitions", 0, "3"), type_=RESOURCE_BROKER, name="0"),
@@ -128,7 +134,7 @@ def test_resources_fail_alone_and_may_appear_once() -> None:
 
     async def work(plane: ControlPlane) -> None:
         good = change(("segment.ms", 0, "60000"))
-        bad = change(("nonsense", 0, "1"), type_=RESOURCE_TOPIC, name="nowhere")
+        bad = change(("segment.ms", 0, "1"), name="nowhere")
         assert await alter(plane, good, bad) == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert await alter(plane, good, good) == [ErrorCode.INVALID_REQUEST] * 2
 

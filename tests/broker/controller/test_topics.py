@@ -214,12 +214,12 @@ def test_deleted_topic_takes_its_settings_and_its_id_along() -> None:
     assert image.config_overrides(RESOURCE_TOPIC, "a") == {}
 
 
-def test_topics_are_deleted_by_name_or_by_id_once() -> None:
+def test_topics_are_deleted_by_name_or_by_id() -> None:
     """TOP-14."""
     image, results = create(cluster(0, 1), NewTopic(name="a"), NewTopic(name="b"))
     id_of_b = results[1].topic_id
     records, deleted = delete_topics(
-        image, ["a", id_of_b, "nowhere", b"unknown-topic-id", "b"], is_enabled=True
+        image, ["a", id_of_b, "nowhere", b"unknown-topic-id"], is_enabled=True
     )
     assert applied(image, records).topics.by_name == {}
     assert [result.error and result.error.code for result in deleted] == [
@@ -227,9 +227,20 @@ def test_topics_are_deleted_by_name_or_by_id_once() -> None:
         None,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INVALID_REQUEST,
     ]
     assert deleted[1].name == "b"
+
+
+def test_topic_that_is_to_be_deleted_twice_is_not_deleted() -> None:
+    """TOP-14: as in Kafka, by name, by id, or by both."""
+    image, (made,) = create(cluster(0, 1), NewTopic(name="a"))
+    for asked in (["a", "a"], ["a", made.topic_id], [made.topic_id, made.topic_id]):
+        records, deleted = delete_topics(image, asked, is_enabled=True)
+        assert records == []
+        assert {result.error and result.error.code for result in deleted} == {
+            ErrorCode.INVALID_REQUEST
+        }
+        assert len(deleted) == len(set(asked))
 
 
 def test_deletion_may_be_switched_off() -> None:
