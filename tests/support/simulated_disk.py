@@ -1,9 +1,10 @@
 """A file system in memory that forgets what was not synced, tears writes, fills up and fails.
 
 What it models: content is safe after `sync` of the file; names of files (made, renamed, removed)
-are safe after `sync_directory` of their folder; folders are safe at once, which is kinder than
-POSIX. A crash keeps any prefix of what was not safe, in the order it was done, the last write cut
-anywhere; or nothing of it. What it does not: reordering between writes, or bits that rot.
+are safe after `sync_directory` of their folder; folders are safe at once and a rename is whole or
+not there, which is kinder than POSIX and as file systems with a journal are. A crash keeps any
+prefix of what was not safe, in the order it was done, the last write cut anywhere; or nothing of
+it. What it does not: reordering between writes, or bits that rot.
 """
 
 import asyncio
@@ -87,7 +88,8 @@ class SimulatedDisk:
         self.run_count = 0
         self._names: dict[str, _Content] = {}
         self._safe_names: dict[str, _Content] = {}
-        self._unsafe_names: list[tuple[str, _Content | None]] = []  # None: the name is gone
+        # What one operation did to names, which happens whole or not; None: the name is gone.
+        self._unsafe_names: list[dict[str, _Content | None]] = []
         self._directories = {"/", "."}
         self._locks: set[str] = set()
         self._generation = 0  # what was opened before a crash is dead after it
@@ -104,8 +106,8 @@ class SimulatedDisk:
         random = self.random if keep_some else None
         names = dict(self._safe_names)
         count = random.integer(len(self._unsafe_names) + 1) if random is not None else 0
-        for path, content in self._unsafe_names[:count]:
-            _set_name(names, path, content)
+        for changes in self._unsafe_names[:count]:
+            _set_names(names, changes)
         for content in {id(c): c for c in [*self._names.values(), *names.values()]}.values():
             content.crash(random)
         self._names = names
@@ -131,7 +133,7 @@ class SimulatedDisk:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             content = _Content()
             content.modified_ms = self.clock.wall_ms()
-            self._rename_to(path, content)
+            self._change_names({path: content})
         return SimulatedFile(self, path, content, read_only)
 
     def list_directory(self, path: str) -> list[str]:
@@ -158,9 +160,7 @@ class SimulatedDisk:
     def rename(self, old: str, new: str) -> None:
         old, new = self._checked("rename", old), _normal(new)
         if old in self._names:
-            content = self._names[old]
-            self._rename_to(new, content)
-            self._rename_to(old, None)
+            self._change_names({new: self._names[old], old: None})
         elif old in self._directories:
             self._rename_directory(old, new)
         else:
@@ -175,18 +175,21 @@ class SimulatedDisk:
         for names in (self._names, self._safe_names):
             for path in [p for p in names if p.startswith(below)]:
                 names[_moved(path, old, new)] = names.pop(path)
-        self._unsafe_names = [(_moved(p, old, new), c) for p, c in self._unsafe_names]
+        self._unsafe_names = [
+            {_moved(p, old, new): content for p, content in changes.items()}
+            for changes in self._unsafe_names
+        ]
 
     def remove(self, path: str) -> None:
         path = self._checked("remove", path)
         if path not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        self._rename_to(path, None)
+        self._change_names({path: None})
 
     def remove_tree(self, path: str) -> None:
         path = self._checked("remove_tree", path)
         for name in [p for p in self._names if p.startswith(path + "/")]:
-            self._rename_to(name, None)
+            self._change_names({name: None})
         self._directories -= {p for p in self._directories if p == path or p.startswith(path + "/")}
 
     def exists(self, path: str) -> bool:
@@ -210,11 +213,11 @@ class SimulatedDisk:
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         left = []
-        for name, content in self._unsafe_names:
-            if posixpath.dirname(name) == path:
-                _set_name(self._safe_names, name, content)
+        for changes in self._unsafe_names:
+            if any(posixpath.dirname(name) == path for name in changes):
+                _set_names(self._safe_names, changes)
             else:
-                left.append((name, content))
+                left.append(changes)
         self._unsafe_names = left
 
     def read_bytes(self, path: str) -> bytes:
@@ -276,9 +279,9 @@ class SimulatedDisk:
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
 
-    def _rename_to(self, path: str, content: _Content | None) -> None:
-        _set_name(self._names, path, content)
-        self._unsafe_names.append((path, content))
+    def _change_names(self, changes: dict[str, _Content | None]) -> None:
+        _set_names(self._names, changes)
+        self._unsafe_names.append(changes)
 
 
 class SimulatedFile:
@@ -362,8 +365,9 @@ def _moved(path: str, old: str, new: str) -> str:
     return new + path[len(old) :] if path == old or path.startswith(old + "/") else path
 
 
-def _set_name(names: dict[str, _Content], path: str, content: _Content | None) -> None:
-    if content is None:
-        names.pop(path, None)
-    else:
-        names[path] = content
+def _set_names(names: dict[str, _Content], changes: dict[str, _Content | None]) -> None:
+    for path, content in changes.items():
+        if content is None:
+            names.pop(path, None)
+        else:
+            names[path] = content
