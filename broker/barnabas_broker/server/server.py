@@ -61,9 +61,11 @@ class Server:
         disk: Disk | None = None,
         network: Network | None = None,
         random: Random | None = None,
+        has_admin_http: bool = True,
     ) -> None:
         """Check the settings.
 
+        Without the admin HTTP, all input and output goes through the four: simulations need that.
         Raises: ConfigError.
         """
         self.config = BrokerConfig.parse(properties)
@@ -76,7 +78,9 @@ class Server:
         self._network = network or RealNetwork()
         self._random = random or SystemRandom()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._has_admin_http = has_admin_http
         self._admin: AdminServer | None = None
+        self._is_built = False
         self.collector = MetricsCollector()
         self.publisher = MetadataPublisher()
         self.logs = LogManager(
@@ -101,11 +105,12 @@ class Server:
             await self.stop()
             raise
         self.state = move(self.state, BrokerState.RUNNING)
-        self._spawn(self._start_admin())
+        if self._has_admin_http:
+            self._spawn(self._start_admin())
 
     async def _start(self) -> None:
-        self._build()
         self.logs.open_directories()
+        self._build()
         await self.control.recover()
         self.dispatcher = Dispatcher(self._services(self.control.controller))
         self._register_metrics()
@@ -114,7 +119,7 @@ class Server:
         await self.listeners.start()
         await self.control.start(self.listeners.advertised())
         application = MetadataApplication(
-            node_id=self.config.node_id,
+            node_id=self.logs.node_id,
             dynamic=self.dynamic,
             logs=self.logs,
             replicas=self.replicas,
@@ -128,6 +133,7 @@ class Server:
         self.gate.open(self.dispatcher)
 
     def _build(self) -> None:
+        self._is_built = True
         loop = asyncio.get_running_loop()
         config, clock = self.config, self._clock
         self.turn = Turn(loop)
@@ -145,7 +151,7 @@ class Server:
             self._fail,
         )
         self.replicas = ReplicaManager(
-            node_id=config.node_id,
+            node_id=self.logs.node_id,
             logs=self.logs,
             topic_config=self._topic_config,
             turn=self.turn,
@@ -281,13 +287,10 @@ class Server:
         if self.state in (BrokerState.SHUTTING_DOWN, BrokerState.NOT_RUNNING):
             return
         self.state = move(self.state, BrokerState.SHUTTING_DOWN)
-        for step in (
-            self._stop_requests,
-            self._stop_partitions,
-            self.control.stop,
-            self._stop_logs,
-            self._stop_admin,
-        ):
+        steps = [self._stop_logs, self._stop_admin]
+        if self._is_built:
+            steps = [self._stop_requests, self._stop_partitions, self.control.stop, *steps]
+        for step in steps:
             try:
                 await step()
             except Exception as error:
@@ -314,7 +317,7 @@ class Server:
         self.timer.close()
 
     async def _stop_logs(self) -> None:
-        broker = self.publisher.image.brokers.get(self.config.node_id)
+        broker = self.publisher.image.brokers.get(self.logs.node_id)
         await self.logs.close(-1 if broker is None else broker.epoch)
 
     async def _stop_admin(self) -> None:
@@ -337,7 +340,7 @@ class Server:
         """What `/status` shows: the broker at a glance."""
         partitions = self.replicas.partitions.values()
         return {
-            "node_id": self.config.node_id,
+            "node_id": self.logs.node_id,
             "cluster_id": self.image.cluster_id,
             "state": self.state.name,
             "listeners": [str(endpoint) for endpoint in self.listeners.advertised()],
