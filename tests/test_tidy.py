@@ -94,3 +94,20 @@ def test_unfinished_words_do_not_land() -> None:
     pattern = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     for path in MODULES:
         assert not pattern.search(path.read_text(encoding="utf-8")), relative(path)
+
+
+def test_every_module_is_in_the_file_map() -> None:
+    """style.md section 4: the file map of docs/architecture.md is how a reader finds the way."""
+    section = ""
+    mapped = set()
+    for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("### "):
+            section = line[4:]
+        elif match := re.match(r"\| `(\w+\.py)` \|", line):
+            mapped.add(f"{section}/{match[1]}")
+    modules = {
+        relative(path)
+        for path in MODULES
+        if path.name != "__init__.py" and path.parent.name != "messages"
+    }
+    assert modules == mapped

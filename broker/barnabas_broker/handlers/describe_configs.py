@@ -53,10 +53,10 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence
     if resource.resource_type == RESOURCE_BROKER:
         if name == "":
             return services.dynamic.describe_cluster_default(keys)
-        if name != str(services.config.node_id):
+        if name != str(services.logs.node_id):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {services.config.node_id} or empty string, "
+                f"Unexpected broker id, expected {services.logs.node_id} or empty string, "
                 f"but received {name}",
             )
         return services.dynamic.describe_broker(keys)

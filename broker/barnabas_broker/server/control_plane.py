@@ -72,11 +72,11 @@ class ControlPlane:
             disk=self._disk,
             clock=self._clock,
             publisher=self._publisher,
-            seat=Seat(config.node_id, directory.directory_id),
+            seat=Seat(self._logs.node_id, directory.directory_id),
             snapshot_interval_bytes=config.metadata_log_max_record_bytes_between_snapshots,
         )
         self.controller = Controller(
-            node_id=config.node_id,
+            node_id=self._logs.node_id,
             config=config,
             dynamic_config=self._dynamic,
             metadata_log=metadata_log,
@@ -98,17 +98,14 @@ class ControlPlane:
 
         Raises: LeadershipError, ArbiterError, NotAMemberError, ForeignClusterError, OSError.
         """
-        config, first = self._config, advertised[0]
-        me = Member(config.node_id, self._directory().directory_id)
-        leader = Leader(config.node_id, first.host, first.port)
-        await self.controller.start(self._logs.cluster_id, me, leader)
+        await self.lead(advertised[0])
         await self.controller.register_broker(
             Registration(
-                node_id=config.node_id,
+                node_id=self._logs.node_id,
                 incarnation_id=self._random.uuid(),
                 cluster_id=self._logs.cluster_id,
                 listeners=tuple(ListenerAddress(*endpoint) for endpoint in advertised),
-                rack=config.broker_rack,
+                rack=self._config.broker_rack,
                 directories=tuple(
                     directory.directory_id for directory in self._logs.online_directories()
                 ),
@@ -117,6 +114,15 @@ class ControlPlane:
                 ),
             )
         )
+
+    async def lead(self, reached_at: Endpoint) -> None:
+        """Take leadership of the control plane, without a broker behind it.
+
+        Raises: LeadershipError, ArbiterError, NotAMemberError, ForeignClusterError, OSError.
+        """
+        me = Member(self._logs.node_id, self._directory().directory_id)
+        leader = Leader(self._logs.node_id, reached_at.host, reached_at.port)
+        await self.controller.start(self._logs.cluster_id, me, leader)
 
     async def stop(self) -> None:
         """Answer what is queued at the controller and stop it."""

@@ -1,0 +1,53 @@
+"""The control plane of a broker that is not running, for commands that change its metadata.
+
+The locks of the log directories keep a running broker and such a command apart.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.config.listeners import Endpoint
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.env.randomness import SystemRandom
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.server.control_plane import ControlPlane
+
+NOWHERE = Endpoint("PLAINTEXT", "localhost", 0, "PLAINTEXT")
+
+
+def _ignore(error: BaseException) -> None:
+    """The command gets the failure as the refusal of what it submits."""
+
+
+@asynccontextmanager
+async def stopped_broker(config: BrokerConfig) -> AsyncIterator[tuple[ControlPlane, LogManager]]:
+    """Lead the control plane of the broker's data for the time of the block.
+
+    Raises: what opening directories, metadata log and arbiter raise; LogDirectoryLockedError where
+    the broker is running.
+    """
+    disk, clock, random = RealDisk(), SystemClock(), SystemRandom()
+    logs = LogManager(config, disk, clock, random, TailCache(0))
+    control = ControlPlane(
+        config,
+        logs,
+        disk,
+        clock,
+        random,
+        MetadataPublisher(),
+        DynamicConfig(config.properties),
+        _ignore,
+    )
+    try:
+        await control.recover()
+        await control.lead(NOWHERE)
+        yield control, logs
+    finally:
+        await control.stop()
+        await logs.close()
+        disk.close()

@@ -1,0 +1,129 @@
+"""`barnabas log import`: check, copy, then make the topics with the ids that were found."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.adoption import FoundTopic, adopt_topic, check_adoption
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.env.randomness import SystemRandom
+from barnabas_broker.log.import_directory import (
+    FoundPartition,
+    ImportRefusedError,
+    import_partition,
+    inspect_partition,
+)
+from barnabas_broker.log.leader_epochs import LeaderEpochs
+from barnabas_broker.log.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.properties_files import META_PROPERTIES_FILE
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.server.stopped_broker import stopped_broker
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.ids import ZERO_UUID
+
+
+def import_partitions(directories: Sequence[Path], data: Path) -> Iterator[str]:
+    """Import partition directories; yields a line of what was done for each.
+
+    Raises: click.ClickException with what to do about it; nothing is changed then, or what was
+    copied is removed by the broker's next start.
+    """
+    disk = RealDisk()
+    try:
+        config = _target(data)
+        found = [inspect_partition(disk, str(directory)) for directory in directories]
+        topics = _group(disk, found)
+        asyncio.run(_check(config, topics))
+        ids = {topic.name: topic.topic_id for topic in topics}
+        for partition in found:
+            yield _import(disk, partition, ids[partition.topic_partition.topic], str(data))
+        asyncio.run(_adopt(config, topics))
+        for topic in topics:
+            count = len(topic.latest_leader_epochs)
+            yield f"topic {topic.name} with {count} partitions is ready for the broker's next start"
+    except (ImportRefusedError, LogDirectoryLockedError, KafkaError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        disk.close()
+
+
+def _target(data: Path) -> BrokerConfig:
+    """The settings of the broker that owns the log directory, or of a new one.
+
+    Raises: ImportRefusedError where the broker's metadata is in another of its log directories.
+    """
+    if not (data / META_PROPERTIES_FILE).exists():
+        return BrokerConfig.parse({"log.dirs": str(data), "node.id": "0"})
+    if not (data / "-".join(map(str, METADATA_PARTITION))).is_dir():
+        raise ImportRefusedError(f"{data} has no metadata log: give the broker's metadata.log.dir")
+    return BrokerConfig.parse({"log.dirs": str(data)})
+
+
+def _group(disk: RealDisk, found: Sequence[FoundPartition]) -> list[FoundTopic]:
+    """The topics of the partitions, each of them whole.
+
+    Raises: ImportRefusedError.
+    """
+    by_name: dict[str, dict[int, FoundPartition]] = defaultdict(dict)
+    for partition in found:
+        name, number = partition.topic_partition
+        if number in by_name[name]:
+            raise ImportRefusedError(f"{name}-{number} is named twice")
+        by_name[name][number] = partition
+    topics = []
+    for name, partitions in by_name.items():
+        missing = sorted(set(range(max(partitions) + 1)) - set(partitions))
+        if missing:
+            raise ImportRefusedError(f"{name}: give the directories of partitions {missing} too")
+        ids = {partition.topic_id for partition in partitions.values()}
+        if len(ids) > 1:
+            raise ImportRefusedError(f"{name}: the partitions have different topic ids")
+        topic_id = ids.pop()
+        topics.append(
+            FoundTopic(
+                name=name,
+                topic_id=SystemRandom().uuid() if topic_id == ZERO_UUID else topic_id,
+                latest_leader_epochs=[
+                    LeaderEpochs.load(disk, partitions[number].path).latest
+                    for number in range(len(partitions))
+                ],
+            )
+        )
+    return topics
+
+
+async def _check(config: BrokerConfig, topics: Sequence[FoundTopic]) -> None:
+    async with stopped_broker(config) as (control, _):
+        for topic in topics:
+            check_adoption(control.recovered_image, topic)
+
+
+def _import(disk: RealDisk, found: FoundPartition, topic_id: bytes, data: str) -> str:
+    import_partition(
+        disk,
+        SystemClock(),
+        SystemRandom(),
+        found,
+        data,
+        LogConfig.build({}, {}),
+        topic_id=topic_id,
+    )
+    name, number = found.topic_partition
+    return (
+        f"{name}-{number}: {found.record_count} records in {found.segment_count} segments, "
+        f"offsets {found.log_start_offset} to {found.log_end_offset}"
+    )
+
+
+async def _adopt(config: BrokerConfig, topics: Sequence[FoundTopic]) -> None:
+    async with stopped_broker(config) as (control, logs):
+        for topic in topics:
+            await control.controller.submit(
+                lambda image, topic=topic: adopt_topic(image, topic, logs.node_id)  # type: ignore[misc]
+            )
