@@ -186,7 +186,7 @@ class Listener:
         self.sessions.discard(session)
         self._limits.leave(session.host)
         self.metrics.connections_open -= 1
-        if not session.closing_since_ns:
+        if session.closing_since_ns < 0:
             kind = "peer" if error is None else "network-error"
             self.metrics.closed[kind] = self.metrics.closed.get(kind, 0) + 1
         if not self.sessions:

@@ -46,6 +46,7 @@ class Session(asyncio.BufferedProtocol):
     """One connection of a listener."""
 
     __slots__ = (
+        "__weakref__",
         "_answers",
         "_clock_ns",
         "_dispatch",
@@ -104,7 +105,7 @@ class Session(asyncio.BufferedProtocol):
         self.principal: Any = None  # the authenticator's
         self.client_software: tuple[str, str] | None = None
         self.last_active_ns = 0
-        self.closing_since_ns = 0
+        self.closing_since_ns = -1  # when it was closed from here
 
     # The transport's callbacks.
 
