@@ -147,11 +147,12 @@ class Setting(NamedTuple):
         return stripped if kind is not PASSWORD else text
 
     def _check_range(self, value: Value, text: str) -> None:
+        shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else value_text(value) or ""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if self.minimum is not None and value < self.minimum:
-                raise self._refusal(text, f"Value must be at least {_number(self.minimum)}")
+                raise self._refusal(shown, f"Value must be at least {_number(self.minimum)}")
             if self.maximum is not None and value > self.maximum:
-                raise self._refusal(text, f"Value must be no more than {_number(self.maximum)}")
+                raise self._refusal(shown, f"Value must be no more than {_number(self.maximum)}")
         if self.allowed:
             for item in value if isinstance(value, tuple) else (value,):
                 if item not in self.allowed:
@@ -160,7 +161,7 @@ class Setting(NamedTuple):
         if self.check is not None:
             complaint = self.check(text)
             if complaint is not None:
-                raise self._refusal(text, complaint)
+                raise self._refusal(shown, complaint.replace("{key}", self.key))
 
     def _refusal(self, text: str, reason: str) -> ConfigError:
         shown = "[hidden]" if self.is_sensitive else text

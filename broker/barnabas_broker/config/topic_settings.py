@@ -43,7 +43,7 @@ def check_throttled_replicas(text: str) -> str | None:
         partition, separator, broker = item.strip().partition(":")
         if not (separator and partition.isdigit() and broker.isdigit()):
             return (
-                "must be the literal '*' or a list of replicas in the following format: "
+                "{key} must be the literal '*' or a list of replicas in the following format: "
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
             )
     return None

@@ -176,6 +176,17 @@ def test_topic_takes_the_first_level_that_has_a_value() -> None:
             "Invalid value 0 for configuration segment.ms: Value must be at least 1",
         ),
         (
+            {"min.cleanable.dirty.ratio": "2"},
+            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: "
+            "Value must be no more than 1",
+        ),
+        (
+            {"leader.replication.throttled.replicas": "1:,2:3"},
+            "Invalid value [1:, 2:3] for configuration leader.replication.throttled.replicas: "
+            "leader.replication.throttled.replicas must be the literal '*' or a list of replicas "
+            "in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        (
             {"compression.type": "zip"},
             "Invalid value zip for configuration compression.type: String must be one of: "
             "uncompressed, zstd, lz4, snappy, gzip, producer",
