@@ -11,8 +11,6 @@ from enum import Enum
 
 from barnabas_broker.arbiter.arbiter import ArbiterRecord, Leader, Member, Stored, SwapOutcome
 
-FIRST_EPOCH = 1
-
 
 class NotAMemberError(Exception):
     """This node, with this disk, has no seat and may not lead."""
@@ -31,16 +29,23 @@ class Verdict(Enum):
 
 
 def take_over(
-    stored: ArbiterRecord | None, cluster_id: str, me: Member, leader: Leader, now_ms: int
+    stored: ArbiterRecord | None,
+    cluster_id: str,
+    me: Member,
+    leader: Leader,
+    now_ms: int,
+    known_epoch: int = 0,
 ) -> ArbiterRecord:
     """The record with which this node takes leadership (CTL-2: the first epoch is 1).
 
-    Without a record yet, this node becomes the only member. The epoch rises also when the same node
-    takes over again: nobody goes on in an epoch after a restart.
+    Without a record, this node becomes the only member, in the epoch after `known_epoch`, the last
+    one of its own log: that is 0 in a new cluster, and more when an operator has cleared the record
+    (CTL-10). The epoch rises also when the same node takes over again: nobody goes on in an epoch
+    after a restart.
     Raises: NotAMemberError, ForeignClusterError.
     """
     if stored is None:
-        return ArbiterRecord(cluster_id, FIRST_EPOCH, leader, (me,), now_ms)
+        return ArbiterRecord(cluster_id, known_epoch + 1, leader, (me,), now_ms)
     if stored.cluster_id != cluster_id:
         raise ForeignClusterError(
             f"the arbiter's record is of cluster {stored.cluster_id}, not of {cluster_id}"

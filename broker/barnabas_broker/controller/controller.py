@@ -148,7 +148,14 @@ class Controller:
     async def _win(self, cluster_id: str, me: Member, leader: Leader) -> ArbiterRecord:
         for _ in range(_ELECTION_TRIES_MAX):
             stored = await self._arbiter.read()
-            tried = take_over(stored.record, cluster_id, me, leader, self._clock.wall_ms())
+            tried = take_over(
+                stored.record,
+                cluster_id,
+                me,
+                leader,
+                self._clock.wall_ms(),
+                known_epoch=self._log.pending_image.epoch,
+            )
             outcome = await self._arbiter.compare_and_swap(stored.token, tried)
             match judge(tried, outcome, await self._arbiter.read()):
                 case Verdict.WON:

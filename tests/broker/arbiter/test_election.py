@@ -25,6 +25,11 @@ def test_first_leader_has_epoch_one_and_is_the_only_member() -> None:
     assert take_over(None, "c", ONE, LEADER, 7) == ArbiterRecord("c", 1, LEADER, (ONE,), 7)
 
 
+def test_cleared_record_does_not_take_the_epoch_back() -> None:
+    """CTL-10: the log knows the last one."""
+    assert take_over(None, "c", ONE, LEADER, 7, known_epoch=4).controller_epoch == 5
+
+
 def test_taking_over_raises_the_epoch_by_one_and_keeps_the_members() -> None:
     """Rule 1, CTL-2: also for the node that led before."""
     won = take_over(RECORD, "c", ONE, LEADER, 200)

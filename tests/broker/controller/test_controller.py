@@ -39,6 +39,22 @@ def test_first_controller_epoch_is_one_and_each_start_adds_one() -> None:
     asyncio.run(run())
 
 
+def test_clearing_the_record_forces_an_election_and_keeps_the_metadata() -> None:
+    """CTL-10."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        await plane.controller.create_topics([NewTopic(name="a")])
+        plane.disk.remove("data/arbiter.json")
+        await plane.restart()
+        assert plane.image.epoch == 2
+        assert "a" in plane.image.topics.by_name
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
 def test_a_node_with_another_disk_may_not_lead() -> None:
     """Rule 6 of the control plane: a seat belongs to a disk."""
 
