@@ -17,6 +17,7 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.coordinator.group.settings import GroupSettings
+from barnabas_broker.coordinator.runtime.pipeline import RuntimeLimits
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -43,6 +44,7 @@ from barnabas_broker.server.broker_metrics import broker_samples, partition_samp
 from barnabas_broker.server.broker_state import BrokerState, move
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.gate import Gate
+from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_protocol.ids import TopicPartition
@@ -169,6 +171,10 @@ class Server:
             random=self._random,
             timer=self.timer,
             partition_count=config.offsets_topic_num_partitions,
+            limits=RuntimeLimits(
+                commit_timeout_ms=config.offsets_commit_timeout_ms,
+                load_buffer_bytes=config.offsets_load_buffer_size,
+            ),
             partition_exists=self._partition_exists,
         )
         self.gate = Gate()
@@ -199,6 +205,7 @@ class Server:
         register(self.produce_purgatory.samples)
         register(self.fetch_purgatory.samples)
         register(lambda: partition_samples(self.replicas))
+        register(lambda: group_samples(self.groups, self.replicas))
         register(
             lambda: broker_samples(
                 self.replicas, self.dispatcher, self.fetch_sessions, lambda: self.state
