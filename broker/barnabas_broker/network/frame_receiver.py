@@ -53,16 +53,16 @@ class FrameReceiver:
     """One connection's side of receiving: `buffer`, `received`, `next_frame` until None, `keep`."""
 
     __slots__ = (
-        "_end",
         "_frame_bytes_max",
         "_large",
         "_large_filled",
         "_large_size",
-        "_position",
         "_rest",
         "_shared",
         "_source",
         "_view",
+        "end",
+        "position",
     )
 
     def __init__(self, shared: SharedBuffer, frame_bytes_max: int) -> None:
@@ -70,8 +70,8 @@ class FrameReceiver:
         self._shared = shared.content
         self._view = shared.view
         self._source = shared.content  # what is being cut: the shared buffer or the rest
-        self._position = 0
-        self._end = 0
+        self.position = 0  # up to here it has been cut; equal to `end` if all of it was
+        self.end = 0
         self._rest: bytearray | None = None  # arrived, not yet cut, not in the shared buffer
         self._large: memoryview | None = None  # the frame that is being received directly
         self._large_filled = 0
@@ -80,7 +80,7 @@ class FrameReceiver:
     @property
     def held_bytes(self) -> int:
         """How much has arrived and waits here, between calls."""
-        return self._large_filled + (self._end - self._position)
+        return self._large_filled + (self.end - self.position)
 
     def buffer(self) -> memoryview:
         """Where the next bytes are to be written."""
@@ -89,10 +89,10 @@ class FrameReceiver:
         rest = self._rest
         if rest is None:
             return self._view
-        length = self._end - self._position
+        length = self.end - self.position
         if length + SMALL_BYTES > len(self._shared):
             raise FrameError("reading-not-paused", f"{length} bytes wait already")
-        self._view[:length] = memoryview(rest)[self._position : self._end]
+        self._view[:length] = memoryview(rest)[self.position : self.end]
         return self._view[length:]
 
     def received(self, count: int) -> None:
@@ -103,8 +103,8 @@ class FrameReceiver:
                 self._enlarge(self._large)
             return
         # Also right where bytes waited: `buffer` has put them in front of the new ones.
-        self._end += count - self._position
-        self._position = 0
+        self.end += count - self.position
+        self.position = 0
         self._source = self._shared
         self._rest = None
 
@@ -119,15 +119,15 @@ class FrameReceiver:
             frame, self._large = self._large, None
             self._large_filled = self._large_size = 0
             return frame
-        start = self._position + 4
-        if start > self._end:
+        start = self.position + 4
+        if start > self.end:
             return None
-        (size,) = _SIZE.unpack_from(self._source, self._position)
+        (size,) = _SIZE.unpack_from(self._source, self.position)
         end = start + size
         if 0 <= size <= self._frame_bytes_max:
-            if end > self._end:
+            if end > self.end:
                 return None
-            self._position = end
+            self.position = end
             return memoryview(self._source[start:end])  # slicing a bytearray makes the frame's own
         if size < 0:
             raise FrameError("negative-size", f"the frame size is {size}{self._guess()}")
@@ -139,7 +139,7 @@ class FrameReceiver:
 
     def keep(self) -> None:
         """Move what was not cut out of the shared buffer; call it after the last `next_frame`."""
-        position, end, source = self._position, self._end, self._source
+        position, end, source = self.position, self.end, self._source
         left = end - position
         if left:
             if left >= 4:
@@ -150,17 +150,17 @@ class FrameReceiver:
             # What waits already is not moved for every frame that is cut off it.
             if left and (source is not self._rest or position > left):
                 self._rest = self._source = source[position:end]
-                self._position, self._end = 0, left
+                self.position, self.end = 0, left
         if not left:
             self._rest = None
             self._source = self._shared
-            self._position = self._end = 0
+            self.position = self.end = 0
 
     def clear(self) -> None:
         """Let go of everything that has arrived."""
         self._rest = self._large = None
         self._source = self._shared
-        self._position = self._end = self._large_filled = self._large_size = 0
+        self.position = self.end = self._large_filled = self._large_size = 0
 
     def _begin_large(self, size: int, arrived: memoryview) -> None:
         self._large_size = size
@@ -187,7 +187,7 @@ class FrameReceiver:
 
     def _guess(self) -> str:
         """What a stream that starts with an impossible size probably is, for the log."""
-        start = bytes(self._source[self._position : self._position + 4])
+        start = bytes(self._source[self.position : self.position + 4])
         if start[:2] == b"\x16\x03":
             return " (this looks like TLS)"
         if start in (b"GET ", b"POST", b"PUT ", b"HEAD"):

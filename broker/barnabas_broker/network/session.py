@@ -169,10 +169,6 @@ class Session(asyncio.BufferedProtocol):
         self._receiver.received(nbytes)
         self._take_frames()
 
-    def eof_received(self) -> bool:
-        """Let the transport close: nobody is there to read answers."""
-        return False
-
     def pause_writing(self) -> None:
         """Take no more frames: the peer does not read what it has asked for."""
         self._is_write_paused = True
@@ -188,21 +184,25 @@ class Session(asyncio.BufferedProtocol):
     def _take_frames(self) -> None:
         """Hand out frames until there is none or the session must wait; then see to reading."""
         receiver, memory, pending = self._receiver, self._memory, self._answers.pending
+        is_stalled = False
         try:
-            while not self._must_wait():
+            while True:
+                if self._is_busy() or (
+                    memory.used_bytes > memory.limit_bytes and memory.favoured is not self
+                ):
+                    is_stalled = True
+                    break
                 frame = receiver.next_frame()
                 if frame is None:
-                    receiver.keep()
-                    self._is_stalled = False
                     break
                 exchange = Exchange(self, frame, self.last_active_ns)
                 pending.append(exchange)
                 memory.used_bytes += len(frame)
                 memory.request_count += 1
                 self._dispatch(exchange)
-            else:
-                receiver.keep()
-                self._is_stalled = True
+                if receiver.position == receiver.end:
+                    break
+            receiver.keep()
         except FrameError as error:
             self._fail(error.reason, error.detail)
             return
@@ -212,6 +212,7 @@ class Session(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail("dispatch-failure", f"{type(error).__name__}: {error}", error)
             return
+        self._is_stalled = is_stalled
         if memory.favoured is self and pending:
             memory.favoured = None
         held = receiver.held_bytes
@@ -220,14 +221,14 @@ class Session(asyncio.BufferedProtocol):
             self._held_bytes = held
         if self.is_closed:
             return
-        if self._is_stalled or memory.used_bytes > memory.limit_bytes:
+        if is_stalled or memory.used_bytes > memory.limit_bytes:
             self._see_to_reading()
         elif not self._is_reading:
             self._set_reading(True)
 
-    def _must_wait(self) -> bool:
-        """Whether no frame may be handed out now."""
-        answers, memory = self._answers, self._memory
+    def _is_busy(self) -> bool:
+        """Whether this session may hand out no frame now, however much memory there is."""
+        answers = self._answers
         return (
             self._holds > 0
             or self.is_closed
@@ -235,7 +236,6 @@ class Session(asyncio.BufferedProtocol):
             or self._is_draining
             or len(answers.pending) >= IN_FLIGHT_MAX
             or answers.out_bytes + answers.parked_bytes > UNSENT_BYTES_MAX
-            or (memory.used_bytes > memory.limit_bytes and memory.favoured is not self)
             or (self.exclusive and len(answers.pending) > 0)
         )
 
@@ -265,8 +265,13 @@ class Session(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        """Have the frames that wait taken soon, if they may be: never inside of somebody's call."""
-        if self._is_stalled and not self._is_resuming and not self._must_wait():
+        """Have waiting frames taken soon, never inside of somebody's call; memory is seen to then."""
+        if (
+            self._is_stalled
+            and not self._is_resuming
+            and not self._is_waiting_for_memory
+            and not self._is_busy()
+        ):
             self._is_resuming = True
             self._listener.loop.call_soon(self._resume_now)
 

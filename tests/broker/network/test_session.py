@@ -384,6 +384,32 @@ def test_memory_of_requests_is_bounded_over_all_connections() -> None:
     on_every_network(work, memory_bytes=100_000)
 
 
+def test_memory_that_comes_while_a_session_is_held_is_asked_for_again() -> None:
+    """A wake-up that a hold has swallowed must not be the last one."""
+
+    async def work(bench: Bench) -> None:
+        bench.dispatch = bench.collect
+        held, other = await bench.connect(), await bench.connect()
+        held.send(bytes(600))
+        await bench.until(lambda: len(bench.exchanges) == 1)
+        session = bench.exchanges[0].session
+        session.hold()
+        held.send(bytes(500))
+        await bench.until(lambda: bench.memory.used_bytes > 1_000)
+        bench.exchanges[0].reply([b"1"])
+        other.send(bytes(700))
+        await bench.until(lambda: len(bench.exchanges) == 2)
+        session.release()
+        await asyncio.sleep(0.01)
+        assert len(bench.exchanges) == 2
+        bench.exchanges[1].reply([b"2"])
+        await bench.until(lambda: len(bench.exchanges) == 3)
+        bench.exchanges[2].reply([b"3"])
+        assert await held.answers(2) == [b"1", b"3"]
+
+    on_every_network(work, memory_bytes=1_000, piece_bytes=1_000)
+
+
 def test_partial_frames_that_hold_all_memory_do_not_stop_everybody() -> None:
     """A slow timer passes on who may exceed the limit; the complete ones are answered."""
 
