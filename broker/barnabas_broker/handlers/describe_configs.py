@@ -86,7 +86,8 @@ def _config(
 def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=error.code,
-        error_message=error.message,
+        # Kafka sends an empty message and not none where it has nothing to add; tools print it.
+        error_message=error.message or "",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

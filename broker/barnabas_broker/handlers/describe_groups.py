@@ -3,10 +3,11 @@
 V6: an unknown group is an error (69). Source: GRP-21.
 """
 
+from barnabas_broker.handlers.authorized_operations import GROUP_OPERATIONS
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -18,7 +19,12 @@ async def handle(
     services: Services, exchange: Exchange, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Ask the coordinator of the group."""
-    return await services.groups.describe_groups(request, group_context(exchange))
+    response = await services.groups.describe_groups(request, group_context(exchange))
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+    return response
 
 
 def failed(request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:

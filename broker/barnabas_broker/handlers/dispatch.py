@@ -24,10 +24,11 @@ logger = logging.getLogger(__name__)
 Failed = Callable[[Any, KafkaError], Any]
 
 
-class UnservedRequestError(Exception):
+class UnservedRequestError(ParseError):
     """A key or version that is not served.
 
-    The connection is closed, as nothing after it can be parsed.
+    The connection is closed, as nothing after it can be parsed; a foreign input like any other
+    that is malformed, so it gets a line in the log and no trace.
     """
 
 

@@ -90,7 +90,14 @@ def _topic(
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         code = services.topic_creation.ensure(name)
-    return MetadataResponseTopic(error_code=code, name=name)
+    # Kafka tells the operations of topics that do not exist as well, and kafka-python relies on it.
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_authorized_operations=(
+            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+        ),
+    )
 
 
 def describe_topic(topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
