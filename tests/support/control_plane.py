@@ -57,7 +57,9 @@ class ControlPlane:
             seat=Seat(0, DIRECTORY_ID),
             snapshot_interval_bytes=self.snapshot_interval_bytes,
         )
-        self.arbiter = LocalFileArbiter(self.disk, self.clock, "data/arbiter.json")
+        self.arbiter = LocalFileArbiter(
+            self.disk, self.clock, "data/arbiter.json", poll_interval_ms=1
+        )
         self.controller = Controller(
             node_id=0,
             config=self.config,

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
-from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterRecord, Leader, Member
+from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Member
 from barnabas_broker.arbiter.election import Verdict, judge, take_over
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
@@ -48,6 +48,7 @@ Command = Callable[[MetadataImage], tuple[Sequence[MetadataRecord], Reply]]
 # More commands than this in the queue are refused as timed out: clients try again.
 QUEUED_COMMANDS_MAX: Final = 10_000
 _ELECTION_TRIES_MAX: Final = 5
+_WATCH_RETRY_SECONDS: Final = 1
 
 
 class LeadershipError(Exception):
@@ -114,6 +115,7 @@ class Controller:
         self._queue: deque[_Event[Any]] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._is_active = False
         # Brokers that have registered with this controller, by their epochs.
         self._sessions: dict[int, int] = {}
@@ -144,6 +146,7 @@ class Controller:
         self.record = record
         self._is_active = True
         self._task = asyncio.create_task(self._run(), name="controller")
+        self._watch_task = asyncio.create_task(self._watch(record), name="arbiter watch")
 
     async def _win(self, cluster_id: str, me: Member, leader: Leader) -> ArbiterRecord:
         for _ in range(_ELECTION_TRIES_MAX):
@@ -166,10 +169,39 @@ class Controller:
                     continue
         raise LeadershipError("the arbiter's record could not be changed")
 
+    async def _watch(self, mine: ArbiterRecord) -> None:
+        """Resign as soon as another epoch or leader is stored (CTL-4).
+
+        Losing the store is no reason: it stops failover and nothing else (CTL-13).
+        """
+        while self._is_active:
+            try:
+                async for stored in self._arbiter.watch():
+                    now = stored.record
+                    if now is not None and (now.controller_epoch, now.leader) != (
+                        mine.controller_epoch,
+                        mine.leader,
+                    ):
+                        self._resign(LeadershipError(f"epoch {mine.controller_epoch} is over"))
+                        return
+            except ArbiterError as error:
+                logger.warning("the arbiter cannot be watched: %s", error)
+                await asyncio.sleep(_WATCH_RETRY_SECONDS)
+
+    def _resign(self, reason: LeadershipError) -> None:
+        logger.error("this node stops being the controller: %s", reason)
+        self._fail(())
+        self._wake.set()
+        self._on_failure(reason)
+
     async def close(self) -> None:
         """Answer what is queued, then stop. Safe before `start` and a second time."""
         self._is_active = False
         self._wake.set()
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
+            self._watch_task = None
         if self._task is not None:
             await self._task
             self._task = None

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from barnabas_broker.arbiter.arbiter import Leader, Member
+from barnabas_broker.arbiter.arbiter import Leader, Member, Stored
 from barnabas_broker.arbiter.election import NotAMemberError
+from barnabas_broker.arbiter.local_file import encode
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.controller import LeadershipError
 from barnabas_broker.controller.topics import NewTopic
@@ -142,6 +143,29 @@ def test_failed_write_answers_everybody_and_stops_the_controller() -> None:
         assert not plane.controller.is_active
         assert plane.image.topics.by_name == {}
         assert await refused(plane.controller.create_topics([])) == ErrorCode.NOT_CONTROLLER
+        await plane.controller.close()
+
+    asyncio.run(run())
+
+
+def test_controller_resigns_when_another_epoch_is_stored() -> None:
+    """CTL-4: before anything else, and its callers are told to look for the next one."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
+        stored = await plane.arbiter.read()
+        assert stored.record is not None
+        plane.disk.write_atomically("data/arbiter.json", b"damaged")
+        await asyncio.sleep(0)
+        assert plane.controller.is_active
+        rival = stored.record._replace(controller_epoch=2, leader=Leader(1, "other", 1))
+        plane.disk.write_atomically("data/arbiter.json", encode(Stored(rival, 2)))
+        async with asyncio.timeout(20):
+            while plane.controller.is_active:
+                await asyncio.sleep(0.001)
+        assert await refused(plane.controller.create_topics([])) == ErrorCode.NOT_CONTROLLER
+        assert len(plane.failures) == 1
         await plane.controller.close()
 
     asyncio.run(run())
