@@ -265,7 +265,7 @@ class Session(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        """Have waiting frames taken soon, never inside of somebody's call; memory is seen to then."""
+        """Have waiting frames taken soon, never inside of a call; memory is seen to then."""
         if (
             self._is_stalled
             and not self._is_resuming
