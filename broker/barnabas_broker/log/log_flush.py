@@ -88,7 +88,7 @@ class LogFlush:
         """Flush everything with final index entries and a snapshot; nothing is appended after."""
         log = self._log
         log.write_staged()
-        while self._task is not None:
+        while self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
             log.check_online()
         active = log.segments.active
@@ -106,7 +106,9 @@ class LogFlush:
 
     def _start(self) -> asyncio.Task[None]:
         task = self._task
-        if task is None:
+        # A task that has ended is replaced at once: whoever waited for it may come here before its
+        # callback, and would wait for something that is over, again and again.
+        if task is None or task.done():
             task = self._task = asyncio.get_running_loop().create_task(self._flush_once())
             task.add_done_callback(self._ended)
         return task
