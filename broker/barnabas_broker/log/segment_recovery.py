@@ -53,7 +53,9 @@ def rebuild_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex,
     scratch.name_suffix = segment.name_suffix
     start_empty(scratch)
     for _, header, _ in scan_batches(segment.log_path, segment.file, 0, segment.size_bytes):
-        scratch.note_batch(header.last_offset, header[8], header.size_bytes, interval_bytes)
+        scratch.note_batch(
+            header.last_offset, _timestamp(header), header.size_bytes, interval_bytes
+        )
     scratch.append_final_entry()
     assert scratch.offset_index is not None
     assert scratch.time_index is not None
@@ -91,7 +93,7 @@ def resume(segment: Segment, end: int, *, below: int | None = None) -> int:
         if below is not None and header.last_offset >= below:
             break
         next_offset = header.last_offset + 1
-        if header.max_timestamp > segment.largest_timestamp:
+        if _timestamp(header) > segment.largest_timestamp:
             segment.largest_timestamp = header.max_timestamp
             segment.largest_timestamp_offset = header.last_offset
         segment.size_bytes = at + header.size_bytes
@@ -167,7 +169,7 @@ def recover_segment(
                 if aborted is not None:
                     aborted_index.append(aborted)
             epochs.assign(header[2], header[0])
-            segment.note_batch(header.last_offset, header[8], len(batch), interval_bytes)
+            segment.note_batch(header.last_offset, _timestamp(header), len(batch), interval_bytes)
             next_offset = header.last_offset + 1
     except (CorruptionError, ParseError) as error:
         cut_reason = str(error)
@@ -176,6 +178,11 @@ def recover_segment(
         segment.file.truncate(segment.size_bytes)
     load_first_timestamp(segment)
     return ScanResult(next_offset, cut_reason)
+
+
+def _timestamp(header: BatchHeader) -> int:
+    """The largest timestamp that a look-up can find: a batch emptied by compaction has none."""
+    return header.max_timestamp if header.record_count else NO_TIMESTAMP
 
 
 def _check(
