@@ -43,9 +43,10 @@ class Bench:
                 **{k.replace("_", "."): v for k, v in settings.items()},
             }
         )
-        self.manager = self._new_manager()
+        self.manager = self.new_manager()
 
-    def _new_manager(self) -> LogManager:
+    def new_manager(self) -> LogManager:
+        """A manager that has opened nothing, as after a start of the process."""
         return LogManager(
             self.config, self.disk, self.clock, SimulatedRandom(), TailCache(1024 * 1024)
         )
@@ -61,7 +62,7 @@ class Bench:
     async def restart(self, config: LogConfig | None = None) -> PartitionLog:
         """Lose power and start again."""
         self.disk.crash()
-        self.manager = self._new_manager()
+        self.manager = self.new_manager()
         return await self.open(config)
 
 

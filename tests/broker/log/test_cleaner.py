@@ -1,6 +1,7 @@
 """The log cleaner: what stays, what goes, which log and when, and crashes at each step."""
 
 import asyncio
+import contextlib
 
 import pytest
 from hypothesis import given, settings
@@ -441,8 +442,11 @@ class FragileDisk(SimulatedDisk):
         super().crash(keep_some=keep_some)
 
 
-async def crashed_at(step, seed):
-    """Compact until the power goes at `step`; returns whether compaction ended before."""
+async def crashed_at(step, seed, again_at=None):
+    """Compact until the power goes at `step`; returns whether compaction ended before.
+
+    With `again_at` it goes once more at that step of the start that follows.
+    """
     disk = FragileDisk(SimulatedRandom(seed))
     bench = Bench(disk)
     log = await bench.open()
@@ -464,6 +468,8 @@ async def crashed_at(step, seed):
         is_done = True
     except PowerCutError:
         is_done = False
+    if again_at is not None:
+        await interrupted_start(bench, again_at)
     log = await bench.restart()
     after = contents(log)
     final = [(0, b"a", b"0"), (4, b"b", None), (7, b"c", b"7"), (8, b"d", b"8")]
@@ -479,6 +485,27 @@ async def crashed_at(step, seed):
     await bench.manager.cleaner.clean_once()
     assert contents(log) == final, (step, seed)
     return is_done
+
+
+async def interrupted_start(bench, step):
+    bench.disk.crash()
+    bench.manager = bench.new_manager()
+    bench.disk.remaining = step
+    # The power goes in the middle of a task group, which wraps the error.
+    with contextlib.suppress(PowerCutError, BaseExceptionGroup):
+        await bench.open()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_second_crash_while_starting_changes_nothing(seed):
+    """REC-10: an unfinished swap is finished by whichever start gets so far."""
+
+    async def main():
+        random = SimulatedRandom(seed)
+        for step in range(40, 90):
+            await crashed_at(step, seed, again_at=random.integer(60))
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("seed", range(3))
