@@ -72,14 +72,18 @@ class RecordReader:
 
     def unsigned(self) -> int:
         """Read a number that is never negative."""
+        data, position = self._data, self._position
         value = shift = 0
-        for _ in range(VARINT_BYTES_MAX):
-            byte = self._take(1)[0]
-            value |= (byte & 0x7F) << shift
+        # Nearly all numbers are one byte, and a start reads millions of them.
+        for byte in data[position : position + VARINT_BYTES_MAX]:
+            position += 1
             if byte < 0x80:
-                return value
+                self._position = position
+                return value | byte << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
-        raise ParseError("a varint is too long", self._position)
+        reason = "a varint is too long" if shift == 70 else "a record ends too early"
+        raise ParseError(reason, self._position)
 
     def signed(self) -> int:
         """Read a number that may be negative."""
