@@ -113,7 +113,7 @@ def create_topics(
     results: list[NewTopicResult] = []
     counts = Counter(topic.name for topic in topics)
     # Of two names in one request that differ in '.' and '_' only, the later one is refused.
-    collisions = _collisions(image)
+    collisions = _collisions(image) if any(_may_collide(topic.name) for topic in topics) else {}
     total = sum(_requested_partitions(topic, defaults) for topic in topics)
     for topic in topics:
         try:
@@ -162,9 +162,11 @@ def _requested_partitions(topic: NewTopic, defaults: TopicDefaults) -> int:
 
 def _collisions(image: MetadataImage) -> dict[str, str]:
     """Names that contain '.' or '_', by the form in which metrics cannot tell them apart."""
-    return {
-        name.replace(".", "_"): name for name in image.topics.by_name if "." in name or "_" in name
-    }
+    return {name.replace(".", "_"): name for name in image.topics.by_name if _may_collide(name)}
+
+
+def _may_collide(name: str) -> bool:
+    return "." in name or "_" in name
 
 
 def _check_name(image: MetadataImage, name: str, collisions: Mapping[str, str]) -> None:
@@ -172,7 +174,7 @@ def _check_name(image: MetadataImage, name: str, collisions: Mapping[str, str]) 
     if name in image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = collisions.get(name.replace(".", "_"))
-    if other is not None and ("." in name or "_" in name):
+    if other is not None and _may_collide(name):
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"Topic '{name}' collides with existing topic: {other}",
