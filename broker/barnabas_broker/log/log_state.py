@@ -94,8 +94,7 @@ class LogState:
             return False
         self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
-        if self.high_watermark < offset:
-            self.high_watermark = offset
+        self.advance_high_watermark(offset)
         return True
 
     def fail(self, path: str, cause: OSError) -> LogDirectoryError | KafkaError:
