@@ -17,6 +17,8 @@ from tests.support.java_tools import compile_java, java_command, maven_jars
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INTEROP = REPOSITORY / "tests" / "interop"
+# Python clients run as modules of this repository with foreign interpreters.
+CLIENT_ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 JAVA_VERSIONS = ("3.4.1", "3.9.1", "4.1.1")
 # slf4j without a provider would print warnings; the clients' own logs are not wanted.
@@ -85,7 +87,7 @@ class PythonClient(ClientProgram):
         return [str(python), "-m", f"tests.interop.clients.{self.module}"]
 
     def environment(self) -> dict[str, str]:
-        return {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
+        return CLIENT_ENVIRONMENT
 
 
 class JavaClient(ClientProgram):

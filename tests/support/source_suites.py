@@ -52,6 +52,7 @@ def librdkafka_tests() -> Path:
                 "zlib.h": "zlib1g-dev",
                 "zstd.h": "libzstd-dev",
                 "curl/curl.h": "libcurl4-openssl-dev",
+                "rapidjson/document.h": "rapidjson-dev",
             }
         )
         run(["npm", "pack", "--silent", _LIBRDKAFKA_PACKAGE], directory=directory)
@@ -65,7 +66,7 @@ def librdkafka_tests() -> Path:
         run(["make", jobs, "libs"], directory=source)
         run(["make", jobs, "-C", "tests", "build"], directory=source)
 
-    key = _LIBRDKAFKA_SHA256[:12]
+    key = _LIBRDKAFKA_SHA256[:12] + "-2"
     built = cached(f"librdkafka-{key}", build, is_relocatable=False)
     return built / "package" / "deps" / "librdkafka" / "tests"
 

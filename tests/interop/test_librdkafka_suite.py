@@ -1,0 +1,148 @@
+"""librdkafka's own C tests, built from its sources, against our address.
+
+Most run in quick mode, four at a time; those that do nothing in quick mode run in full, and the
+parts of the admin test one by one. A test that fails beside others is repeated once alone: many
+measure time, and the machine may be small. What is not run is listed with reasons in
+`left_out/librdkafka*.txt`; no other test may skip itself.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import AnyBroker
+from tests.interop.left_out import left_out
+from tests.support.apache_kafka import kafka_jars
+from tests.support.source_suites import librdkafka_tests
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1500)]
+
+# The release that our served APIs are nearest to; it decides which tests apply.
+KAFKA_VERSION = "4.1.1"
+# In quick mode these return at once.
+IN_FULL = tuple("0018 0019 0026 0045 0061 0077 0082 0089 0102 0122 0132 0137".split())
+ADMIN = "0081"
+ADMIN_PARTS = (
+    "do_test_unclean_destroy",
+    "do_test_CreateTopics",
+    "do_test_DeleteTopics",
+    "do_test_CreatePartitions",
+    "do_test_AlterConfigs",
+    "do_test_IncrementalAlterConfigs",
+    "do_test_DescribeConfigs:",
+    "do_test_DeleteRecords",
+    "do_test_ListConsumerGroups",
+    "do_test_DescribeConsumerGroups:",
+    "do_test_DescribeTopics",
+    "do_test_DescribeCluster",
+    "do_test_DeleteGroups",
+    "do_test_DeleteConsumerGroupOffsets",
+    "do_test_ListOffsets",
+    "do_test_AlterConsumerGroupOffsets",
+    "do_test_ListConsumerGroupOffsets",
+)
+_SUMMARY = re.compile(r"\|\s*(\d{4})_(\S*)\s*\|\s*(PASSED|FAILED|SKIPPED)\s*\|\s*(\S+)\s*\|(.*)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# Tests of which some need a broker that creates no topics by itself, others no broker at all.
+_OTHER_RUN = ("requires test scenario", "Filtered due to negative test flags", "not included in")
+
+Outcomes = dict[str, tuple[str, str]]
+
+
+class Suite:
+    """Runs the test program against one address."""
+
+    def __init__(self, broker: AnyBroker, directory: Path) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.tests = librdkafka_tests()
+        self.output = ""
+        config = directory / "test.conf"
+        config.write_text(f"bootstrap.servers={broker.bootstrap}\ntest.timeout.multiplier=2\n")
+        scripts = directory / "kafka" / "bin"
+        scripts.mkdir(parents=True)
+        script = scripts / "kafka-topics.sh"
+        options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m"
+        tool = f'-cp "{kafka_jars()}/*" org.apache.kafka.tools.TopicCommand'
+        script.write_text(f'#!/bin/sh\nexec java {options} {tool} "$@"\n')
+        script.chmod(0o755)
+        source = self.tests.parent
+        self.environment = {
+            "LD_LIBRARY_PATH": f"{source}/src:{source}/src-cpp",
+            "RDKAFKA_TEST_CONF": str(config),
+            "TEST_KAFKA_VERSION": KAFKA_VERSION,
+            "KAFKA_PATH": str(scripts.parent),
+            "BROKERS": broker.bootstrap,
+            "TEST_LEVEL": "2",
+        }
+
+    def run(self, *options: str, **environment: str) -> Outcomes:
+        """Outcomes by test name: state and what the summary says about it."""
+        result = subprocess.run(
+            [str(self.tests / "test-runner"), "-L", *options],
+            cwd=self.directory,
+            env={**os.environ, **self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=1400,
+            check=False,
+        )
+        self.output = _COLOUR.sub("", result.stdout.decode(errors="replace"))
+        (self.directory / "last-output.txt").write_text(self.output)
+        outcomes: Outcomes = {}
+        for number, rest, state, _, remark in _SUMMARY.findall(self.output):
+            name = f"{number}_{rest}"
+            if not any(text in remark for text in _OTHER_RUN):
+                outcomes[name] = (state, remark.strip(" |"))
+        assert outcomes, self.output[-3000:]
+        return outcomes
+
+    def run_with_repetition(self, *options: str, **environment: str) -> Outcomes:
+        """The same; what failed beside others runs again alone."""
+        outcomes = self.run(*options, "-p4", **environment)
+        for name, (state, _) in list(outcomes.items()):
+            if state == "FAILED":
+                again = self.run(*options, "-p1", TESTS=name[:4], TESTS_SKIP="")
+                print(f"{name} failed beside others and was repeated: {again.get(name)}")
+                outcomes[name] = again[name]
+                if again[name][0] == "FAILED":
+                    outcomes[name] = ("FAILED", f"{again[name][1]}\n{self.output[-3000:]}")
+        return outcomes
+
+
+def check(outcomes: Outcomes, least: int) -> None:
+    """Every test has passed, and there were at least that many."""
+    bad = {name: outcome for name, outcome in outcomes.items() if outcome[0] != "PASSED"}
+    assert not bad, "\n".join(f"{name}: {state}: {why}" for name, (state, why) in bad.items())
+    assert len(outcomes) >= least, sorted(outcomes)
+    print(f"librdkafka: {len(outcomes)} passed")
+
+
+@pytest.fixture
+def suite(broker: AnyBroker, tmp_path: Path) -> Suite:
+    return Suite(broker, tmp_path)
+
+
+def test_the_quick_tests_of_librdkafka_pass(suite: Suite) -> None:
+    skipped: Sequence[str] = (*left_out("librdkafka"), *IN_FULL, ADMIN)
+    outcomes = suite.run_with_repetition("-Q", TESTS_SKIP=",".join(skipped))
+    for name in list(outcomes):
+        if name[:4] in skipped or outcomes[name][1] == "Test skipped due to quick mode":
+            del outcomes[name]
+    check(outcomes, 60)
+
+
+def test_the_tests_that_have_no_quick_form_pass(suite: Suite) -> None:
+    outcomes = suite.run_with_repetition(TESTS=",".join(IN_FULL))
+    check(outcomes, len(IN_FULL))
+
+
+@pytest.mark.parametrize("part", ADMIN_PARTS)
+def test_a_part_of_the_admin_test_passes(part: str, suite: Suite) -> None:
+    check(suite.run("-p1", "-Q", TESTS=ADMIN, SUBTESTS=part), 1)
+    assert f"[ {part}" in suite.output, f"{part} did not run"
