@@ -6,7 +6,7 @@ for.
 
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
+from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.delete_records import (

@@ -8,7 +8,7 @@ from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import PartitionImage, TopicImage
 from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
+from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_topic_partitions import (
     Cursor,

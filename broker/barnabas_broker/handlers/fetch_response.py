@@ -10,6 +10,11 @@ from collections.abc import Sequence
 from struct import Struct
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.wire_append import (
+    append_count,
+    append_string,
+    append_unsigned_varint,
+)
 from barnabas_broker.replication.fetching import PartitionData
 from barnabas_protocol.ids import TopicPartition
 
@@ -43,14 +48,14 @@ def encode_fetch_response(
     else:
         out = bytearray(_HEAD_V4.pack(correlation_id, 0))
     topics = _by_topic(results, version >= IDS_SINCE)
-    _count(out, len(topics), flexible)
+    append_count(out, len(topics), flexible)
     for topic in topics:
         first = topic[0].request
         if version >= IDS_SINCE:
             out += first.topic_id
         else:
-            _name(out, first.topic_partition.topic, flexible)
-        _count(out, len(topic), flexible)
+            append_string(out, first.topic_partition.topic, flexible)
+        append_count(out, len(topic), flexible)
         for data in topic:
             out = _partition(out, parts, data, version, flexible)
         if flexible:
@@ -79,7 +84,7 @@ def _partition(
     if version >= 11:
         out += _INT.pack(NO_REPLICA)
     if flexible:
-        _unsigned_varint(out, data.size_bytes + 1)
+        append_unsigned_varint(out, data.size_bytes + 1)
     else:
         out += _INT.pack(data.size_bytes)
     if data.size_bytes:
@@ -96,7 +101,7 @@ def _aborted(out: bytearray, aborted: list[tuple[int, int]] | None, flexible: bo
     if aborted is None:
         out += b"\x00" if flexible else b"\xff\xff\xff\xff"
         return
-    _count(out, len(aborted), flexible)
+    append_count(out, len(aborted), flexible)
     for producer_id, first_offset in aborted:
         out += _ABORTED.pack(producer_id, first_offset)
         if flexible:
@@ -115,26 +120,3 @@ def _by_topic(results: Sequence[PartitionData], by_id: bool) -> list[list[Partit
             last = topic
         topics[-1].append(data)
     return topics
-
-
-def _count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        _unsigned_varint(out, count + 1)
-    else:
-        out += _INT.pack(count)
-
-
-def _name(out: bytearray, name: str, flexible: bool) -> None:
-    data = name.encode()
-    if flexible:
-        _unsigned_varint(out, len(data) + 1)
-    else:
-        out += len(data).to_bytes(2, "big")
-    out += data
-
-
-def _unsigned_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)

@@ -13,7 +13,7 @@ from barnabas_broker.handlers.authorized_operations import (
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
 from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.replica_manager import INTERNAL_TOPICS
+from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.metadata import (

@@ -5,17 +5,16 @@ errors and a message. v10: the current leader (KIP-951). v12: transactions v2. v
 acks=0 has no response; an error closes the connection then (REQ-2).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.produce_response import encode_produce_response
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.producing import ProduceResult
-from barnabas_protocol import codec
+from barnabas_broker.replication.producing import ProduceResult, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -48,16 +47,18 @@ def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> N
     )
 
 
-def _entries(
-    services: Services, request: ProduceRequest
-) -> Iterator[tuple[TopicPartition, bytes, Buffer | None]]:
+def _entries(services: Services, request: ProduceRequest) -> TopicRecords:
+    entries: list[tuple[TopicPartition, bytes, Buffer | None]] = []
     for topic in request.topic_data:
         name, topic_id = topic.name, topic.topic_id
         if topic_id != ZERO_UUID:
             image = services.image.topics.by_id.get(topic_id)
             name = "" if image is None else image.name
-        for partition in topic.partition_data:
-            yield TopicPartition(name, partition.index), topic_id, partition.records
+        entries += [
+            (TopicPartition(name, partition.index), topic_id, partition.records)
+            for partition in topic.partition_data
+        ]
+    return entries
 
 
 def _finish_unanswered(exchange: Exchange, results: Sequence[ProduceResult]) -> None:
@@ -71,52 +72,12 @@ def _finish_unanswered(exchange: Exchange, results: Sequence[ProduceResult]) -> 
 
 
 def _answer(exchange: Exchange, request: ProduceRequest, results: Sequence[ProduceResult]) -> None:
-    if exchange.session.is_closed:
-        return
-    position = 0
-    topics = []
-    for topic in request.topic_data:
-        end = position + len(topic.partition_data)
-        topics.append(
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[_partition(result) for result in results[position:end]],
-            )
-        )
-        position = end
     exchange.reply(
         [
-            codec.encode_response(
-                ProduceResponse(responses=topics),
-                exchange.api_key,
-                exchange.api_version,
-                exchange.correlation_id,
+            encode_produce_response(
+                exchange.api_version, exchange.correlation_id, request.topic_data, results
             )
         ]
-    )
-
-
-def _partition(result: ProduceResult) -> PartitionProduceResponse:
-    index = result.topic_partition.partition
-    error, info = result.error, result.info
-    if error is None:
-        assert info is not None
-        return PartitionProduceResponse(
-            index=index,
-            base_offset=info.first_offset,
-            log_append_time_ms=info.log_append_time_ms,
-            log_start_offset=info.log_start_offset,
-        )
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=message)
-            for record, message in getattr(error, "record_errors", ())
-        ],
-        error_message=error.message,
     )
 
 

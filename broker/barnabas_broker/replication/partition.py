@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import AppendInfo, PartitionLog
 from barnabas_broker.metadata.image import PartitionImage
@@ -19,6 +20,7 @@ from barnabas_protocol.ids import TopicPartition
 
 GROUP_FSYNC = "group-fsync"
 NO_EPOCH = -1
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class TurnEnd(Protocol):
@@ -44,6 +46,7 @@ class Partition:
         "bytes_out",
         "bytes_rejected",
         "image",
+        "is_internal",
         "log",
         "records_in",
         "topic_id",
@@ -65,6 +68,7 @@ class Partition:
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
+        self.is_internal = topic_partition.topic in INTERNAL_TOPICS
         self.image = image
         self.log = log
         self._node_id = node_id
@@ -107,6 +111,9 @@ class Partition:
         """Record where the present leader epoch begins and see what is committed (LEAD-11)."""
         if self.log.leader_epochs.latest != self.image.leader_epoch:
             self.log.leader_epochs.assign(self.image.leader_epoch, self.log.log_end_offset)
+        if self.durable_end_offset < self.log.log_end_offset:
+            # What recovery found may have been acknowledged: it must not wait for an append.
+            self._flush()
         self.advance()
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
@@ -131,17 +138,24 @@ class Partition:
     # Append.
 
     def append(
-        self, records: memoryview, acks: int, now_ms: int, *, internal: bool = False
+        self, records: Buffer, acks: int, now_ms: int, *, internal: bool = False
     ) -> AppendInfo:
         """Validate and stage a batch; it is in the file when the loop turn has ended.
 
         Raises: KafkaError; nothing is appended then.
         """
-        self.check_leader()
-        if acks == -1 and len(self.image.isr) < self.minimum_in_sync:
+        log = self.log
+        if log.is_offline or self.image.leader != self._node_id:
+            self.check_leader()
+        in_sync_count = len(self.image.isr)
+        if (
+            acks == -1
+            and in_sync_count < log.config.min_insync_replicas
+            and in_sync_count < self.minimum_in_sync
+        ):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
-            info = self.log.append_as_leader(
+            info = log.append_as_leader(
                 records, self.image.leader_epoch, internal=internal, now_ms=now_ms
             )
         except LogDirectoryError as error:

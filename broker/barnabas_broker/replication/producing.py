@@ -8,15 +8,17 @@ Invariant: the answer is given exactly once, and only after the data of every pa
 succeeded is in its file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.partition_log import AppendInfo
-from barnabas_broker.purgatory.purgatory import DelayedOperation
+from barnabas_broker.purgatory.purgatory import DelayedOperation, Purgatory
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
 ACKS_ALL = -1
+TopicRecords = Iterable[tuple[TopicPartition, bytes, Buffer | None]]
 
 
 class ProduceResult:
@@ -40,7 +42,7 @@ class ProduceResult:
 class Production(DelayedOperation):
     """The results of one request, and whom to tell when they are final."""
 
-    __slots__ = ("_acks", "_done", "_results")
+    __slots__ = ("_acks", "_done", "_results", "_waiting_room")
 
     def __init__(
         self,
@@ -48,16 +50,26 @@ class Production(DelayedOperation):
         acks: int,
         timeout_ms: int,
         done: Callable[[Sequence[ProduceResult]], None],
+        waiting_room: Purgatory,
     ) -> None:
         super().__init__(timeout_ms)
         self._results = results
         self._acks = acks
         self._done = done
+        self._waiting_room = waiting_room
 
     @property
     def keys(self) -> list[TopicPartition]:
         """The partitions whose progress may complete it."""
         return [result.topic_partition for result in self._results if result.info is not None]
+
+    def written(self) -> None:
+        """Answer now that the turn's data is in the files, or wait for what is missing."""
+        if self.is_settled():
+            self.is_completed = True
+            self._done(self._results)
+        else:
+            self._waiting_room.try_complete_else_watch(self, self.keys)
 
     def is_settled(self) -> bool:
         """Settle each partition that can be settled now; tells whether that was all of them."""

@@ -17,6 +17,7 @@ from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.partition_log import AppendInfo
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from barnabas_broker.network.turn import Turn
@@ -24,15 +25,13 @@ from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
 from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.producing import ProduceResult, Production
+from barnabas_broker.replication.producing import ProduceResult, Production, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 TopicConfig = Callable[[str], LogConfig]
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-TopicRecords = Iterable[tuple[TopicPartition, bytes, Buffer | None]]
 
 
 class ReplicaManager:
@@ -200,32 +199,39 @@ class ReplicaManager:
         results: list[ProduceResult] = []
         wait = False
         for topic_partition, topic_id, records in entries:
-            partition = None
             try:
-                if topic_id != ZERO_UUID and not topic_partition.topic:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-                if topic_partition.topic in INTERNAL_TOPICS:
-                    raise KafkaError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to it directly"
-                    )
-                partition = self.find(topic_partition)
-                if records is None or not len(records):
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no record batch")
-                info = partition.append(memoryview(records), acks, now_ms)
+                partition, info = self._append(topic_partition, topic_id, records, acks, now_ms)
             except KafkaError as error:
-                results.append(ProduceResult(topic_partition, partition, None, error))
+                results.append(ProduceResult(topic_partition, None, None, error))
             else:
                 results.append(ProduceResult(topic_partition, partition, info, None))
                 wait = True
         if not wait:
             done(results)
             return
-        production = Production(results, acks, timeout_ms, done)
-        self._turn.after(lambda: self._written(production))
+        production = Production(results, acks, timeout_ms, done, self.produce_purgatory)
+        self._turn.after(production.written)
 
-    def _written(self, production: Production) -> None:
-        if not production.try_complete():
-            self.produce_purgatory.try_complete_else_watch(production, production.keys)
+    def _append(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        records: Buffer | None,
+        acks: int,
+        now_ms: int,
+    ) -> tuple[Partition, AppendInfo]:
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            if topic_id != ZERO_UUID and not topic_partition.topic:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            partition = self.find(topic_partition)
+        if partition.is_internal:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to it directly"
+            )
+        if not records:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no record batch")
+        return partition, partition.append(records, acks, now_ms)
 
     def fetch(
         self,
@@ -243,8 +249,11 @@ class ReplicaManager:
         return fetching
 
     def _progressed(self, partition: Partition) -> None:
-        self.produce_purgatory.check_and_complete(partition.topic_partition)
-        self.fetch_purgatory.check_and_complete(partition.topic_partition)
+        # Most of the time nobody waits: two attributes are quicker than two look-ups.
+        if self.produce_purgatory.watched_count:
+            self.produce_purgatory.check_and_complete(partition.topic_partition)
+        if self.fetch_purgatory.watched_count:
+            self.fetch_purgatory.check_and_complete(partition.topic_partition)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
