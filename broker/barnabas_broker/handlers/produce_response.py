@@ -1,10 +1,7 @@
 """Produce responses, versions 3 to 13, written by hand: one pack per partition, no message objects.
 
 Layout: Kafka's ProduceResponse schema; a test compares it with the generated writer for every
-version.
-
-Fields by version: v5 log start offset, v8 record errors and a message, v9 flexible, v13
-ids.
+version. v5 adds the log start offset, v8 record errors and a message, v9 is flexible, v13 has ids.
 """
 
 from collections.abc import Sequence
