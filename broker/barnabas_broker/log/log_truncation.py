@@ -35,8 +35,10 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
         gone = [item for item in log.segments.values() if item.base_offset > kept.base_offset]
         log.segments.remove(gone)
         log.removal.remove(gone)
+        if log.snapshots.remove_outside(0, offset) or gone:
+            # None of these may come back after a power cut, when other records have their offsets.
+            log.disk.sync_directory(log.directory)
         _cut(log, kept, offset)
-        log.snapshots.remove_outside(0, offset)
         log.tail.clear()
         log.leader_epochs.truncate_from_end(offset)
         at = log.snapshots.restore_newest(
@@ -65,6 +67,7 @@ def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
         segment.create()
         log.segments.append(segment)
         log.snapshots.remove_outside(offset, offset - 1)
+        log.disk.sync_directory(log.directory)
     except OSError as error:
         raise log.fail(log.directory, error) from error
     log.tail.clear()

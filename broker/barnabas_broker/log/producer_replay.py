@@ -89,10 +89,12 @@ class SnapshotFiles:
         for offset in between[:-2]:
             self.remove(offset)
 
-    def remove_outside(self, start: int, end: int) -> None:
-        """Remove the snapshots below `start` and above `end`. Raises: OSError."""
-        for offset in [offset for offset in self.offsets if not start <= offset <= end]:
+    def remove_outside(self, start: int, end: int) -> int:
+        """Remove the snapshots below `start` and above `end`; returns how many. Raises: OSError."""
+        gone = [offset for offset in self.offsets if not start <= offset <= end]
+        for offset in gone:
             self.remove(offset)
+        return len(gone)
 
     def remove(self, offset: int) -> None:
         """Remove one. Raises: OSError."""

@@ -61,6 +61,8 @@ class LogLoading:
         self._disk = disk
         self._directory = directory
         self._interval_bytes = config.index_interval_bytes
+        # Compaction may have removed the last records of a segment.
+        self._has_gaps = "compact" in config.cleanup_policy
         self._now_ms = now_ms
         self._state = ProducerState()
         self._epochs = LeaderEpochs(disk, "")
@@ -197,25 +199,18 @@ class LogLoading:
         for number in range(first, len(segments)):
             segment = segments[number]
             if number > first:
+                if segment.base_offset > end_offset and not self._has_gaps:
+                    # A segment is begun at the log end: the end of the one before never arrived.
+                    self._cut(segments, number, f"{segment.log_path} begins behind a hole")
+                    break
                 start = prepare_scan(segment, 0)
-                if segment.base_offset > end_offset:
-                    end_offset = segment.base_offset
                 snapshots.take(self._state, segment.base_offset)
             result = recover_segment(
                 segment, start, self._interval_bytes, self._state, self._epochs
             )
             end_offset = result.next_offset
             if result.cut_reason is not None:
-                _logger.warning(
-                    "%s: cut to %d bytes, log end offset %d; %d later segments are removed",
-                    result.cut_reason,
-                    segment.size_bytes,
-                    end_offset,
-                    len(segments) - number - 1,
-                )
-                later = segments[number + 1 :]
-                self._drop(later)
-                del segments[number + 1 :]
+                self._cut(segments, number + 1, result.cut_reason)
                 break
         if self._state.end_offset > end_offset:
             # Even what was flushed is gone: the snapshot knows producers that the log does not.
@@ -229,6 +224,13 @@ class LogLoading:
             segment.append_final_entry()
         self._write_indexes(segments[first:])
         return end_offset
+
+    def _cut(self, segments: list[Segment], count: int, reason: str) -> None:
+        """Keep the first segments only."""
+        later = segments[count:]
+        _logger.warning("%s: the log is cut there, %d later segments go", reason, len(later))
+        self._drop(later)
+        del segments[count:]
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(self._disk, self._directory, base_offset, created_ms=self._now_ms)
