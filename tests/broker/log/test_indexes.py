@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.log.index_file import write_index
@@ -40,6 +40,7 @@ def test_time_index_has_kafkas_bytes() -> None:
     )
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 3 * WARM_OFFSET_ENTRIES), st.data())
 def test_offset_search_equals_a_plain_binary_search(count: int, data: st.DataObject) -> None:
     """SEG-4: warm part or cold part, the result is the largest entry <= target."""
@@ -51,6 +52,7 @@ def test_offset_search_equals_a_plain_binary_search(count: int, data: st.DataObj
     assert index.lookup(target) == expected
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 3 * WARM_TIME_ENTRIES), st.data())
 def test_time_search_equals_a_plain_binary_search(count: int, data: st.DataObject) -> None:
     """SEG-4: target below the first entry: none, which is the segment's start."""
@@ -83,6 +85,7 @@ def test_search_looks_at_the_warm_part_only_when_it_can() -> None:
         assert max(looked_at) == count - 1 - warm
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 50), max_size=20), st.integers(95, 160))
 def test_truncation_keeps_exactly_what_lies_below(deltas: list[int], end: int) -> None:
     offsets = sorted({101 + delta for delta in deltas})
@@ -108,6 +111,7 @@ def test_preallocated_zeros_are_cut_without_being_damage() -> None:
     assert (bytes(offsets.entries), bytes(times.entries)) == whole
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.binary(max_size=60))
 def test_damage_is_found_and_cut(garbage: bytes) -> None:
     """REC-2: what remains after trimming always rises and lies inside the log."""

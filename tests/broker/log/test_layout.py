@@ -1,7 +1,7 @@
 """Names of files and directories (formats.md, section 5)."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.log import layout
@@ -20,12 +20,14 @@ def test_other_files_have_no_offset(name: str) -> None:
     assert layout.parse_offset(name) is None
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1))
 def test_partition_directories_are_recognised(topic: str, partition: int) -> None:
     key = TopicPartition(topic, partition)
     assert layout.parse_partition_directory(layout.partition_directory_name(key)) == key
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1))
 def test_marked_directories_fit_and_are_no_partitions(topic: str, partition: int) -> None:
     """formats.md 5: the topic's part is cut so that the whole name fits 255 bytes."""

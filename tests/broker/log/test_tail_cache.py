@@ -1,6 +1,6 @@
 """The bounded cache of the newest batches, against a list."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.log.tail_cache import ENTRY_OVERHEAD_BYTES, TailCache
@@ -53,6 +53,7 @@ OPERATIONS = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=150)
 @given(OPERATIONS, st.integers(0, 90), st.integers(0, 900), st.integers(0, 100), st.booleans())
 def test_reads_equal_those_of_a_list(
     operations: list[tuple[str, int, int]],
