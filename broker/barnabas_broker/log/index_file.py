@@ -39,6 +39,11 @@ class IndexFile:
         """How many entries there are."""
         return len(self.entries) // self.ENTRY_BYTES
 
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes the file lacks."""
+        return len(self.entries) - self.written_bytes
+
     def pending(self) -> tuple[int, bytes]:
         """The position in the file and the bytes that belong there: what a flush must write."""
         return self.written_bytes, bytes(memoryview(self.entries)[self.written_bytes :])

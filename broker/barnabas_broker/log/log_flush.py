@@ -148,6 +148,8 @@ class LogFlush:
             for step in steps:
                 for index, position, data in step.indexes:
                     index.mark_written(position + len(data))
+                if step.segment is not log.segments.active:
+                    log.index_cache.note(step.segment)
             log.recovery_point = max(log.recovery_point, end_offset)
             self._flushed_active, self._flushed_bytes = active, active_bytes
             if is_full:

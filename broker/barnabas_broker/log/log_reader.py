@@ -62,9 +62,10 @@ class IndexCache:
         if segment in self._sizes:
             self._sizes.move_to_end(segment)
             return
-        if segment.offset_index is None or segment.time_index is None:
+        if not segment.has_written_indexes:
+            # They are only in memory yet: the flush that writes them notes them.
             return
-        size = len(segment.offset_index.entries) + len(segment.time_index.entries)
+        size = segment.index_bytes
         self._sizes[segment] = size
         self.size_bytes += size
         while self.size_bytes > self.limit_bytes and len(self._sizes) > 1:

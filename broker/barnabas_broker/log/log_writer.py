@@ -289,7 +289,6 @@ class LogWriter(LogState):
             self.snapshots.take(self.producer_state, self.log_end_offset)
         except OSError as error:
             raise self.fail(self.directory, error) from error
-        self.index_cache.note(old)
         self.segments.append(segment)
         self.reset_active()
         self._is_preallocated = self.config.preallocate

@@ -160,6 +160,23 @@ class Segment:
         """A batch's start at or before the batch that holds `offset`; 0 without indexes."""
         return self.offset_index.lookup(offset)[1] if self.offset_index is not None else 0
 
+    @property
+    def index_bytes(self) -> int:
+        """How much memory the indexes take."""
+        if self.offset_index is None or self.time_index is None:
+            return 0
+        return len(self.offset_index.entries) + len(self.time_index.entries)
+
+    @property
+    def has_written_indexes(self) -> bool:
+        """Whether the indexes are in memory and their files have everything."""
+        return (
+            self.offset_index is not None
+            and self.time_index is not None
+            and not self.offset_index.missing_bytes
+            and not self.time_index.missing_bytes
+        )
+
     def drop_indexes(self) -> None:
         """Let go of the indexes of a segment that is not active; their files have everything."""
         self.offset_index = self.time_index = None

@@ -190,3 +190,18 @@ def test_indexes_and_snapshots_go_along_only_now_and_then() -> None:
     fixture.log.update_config(big_values)
     asyncio.run(scenario())
     assert len(fixture.files(".snapshot")) <= 2
+
+
+def test_indexes_that_are_not_written_are_never_let_go() -> None:
+    """The index cache may only drop what can be read again."""
+    fixture = LogFixture(cache_bytes=0)
+    log = fixture.log
+    log.index_cache.limit_bytes = 1
+    for number in range(60):
+        fixture.append(bytes(500), timestamp=NOW_MS + number)
+    assert asyncio.run(fixture.offsets()) == list(range(60))
+    assert all(segment.offset_index is not None for segment in log.segments.values())
+    asyncio.run(log.flush())
+    closed = log.segments.values()[:-1]
+    assert sum(segment.offset_index is not None for segment in closed) == 1
+    assert asyncio.run(fixture.offsets()) == list(range(60))
