@@ -61,7 +61,7 @@ public final class PacedProducer {
             int index = i;
             producer.send(new ProducerRecord<>(topic, 0, null, value), (metadata, error) -> {
                 latencies[index] = System.nanoTime() - due;
-                if (error != null) failures.incrementAndGet();
+                if (error != null && failures.getAndIncrement() == 0) System.out.println(error);
             });
         }
     }
