@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from barnabas_broker.config import parse, topic_settings
+from barnabas_broker.config import group_settings, parse, topic_settings
 from barnabas_broker.config.definitions import (
     CLUSTER_WIDE,
     PER_BROKER,
@@ -185,6 +185,32 @@ class DynamicConfig:
             setting.type,
             setting.why,
         )
+
+    def describe_group(
+        self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
+    ) -> list[DescribedConfig]:
+        """All settings of a group; what is not overridden is reported as a default."""
+        wanted = None if keys is None else frozenset(keys)
+        described = []
+        for setting in group_settings.GROUP_SETTINGS:
+            if wanted is not None and setting.key not in wanted:
+                continue
+            value = value_text(effective_value(setting, self.values, overrides))
+            source = ConfigSource.GROUP if setting.key in overrides else ConfigSource.DEFAULT
+            described.append(
+                DescribedConfig(
+                    setting.key,
+                    value,
+                    source,
+                    source == ConfigSource.DEFAULT,
+                    False,
+                    False,
+                    (Synonym(setting.key, value, source),),
+                    setting.type,
+                    setting.why,
+                )
+            )
+        return described
 
     def _describe_broker_setting(self, setting: Setting, text: str | None) -> DescribedConfig:
         synonyms = self._broker_synonyms(setting.key)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from barnabas_broker.config import broker_settings, ignored_settings, log_settings
 from barnabas_broker.config.definitions import DEFAULT_ONLY, IGNORED, USED, Setting
+from barnabas_broker.config.group_settings import GROUP_SETTINGS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
 
 DEFAULT_PATH = "docs/reference/configuration.md"
@@ -64,6 +65,12 @@ def _lines() -> Iterator[str]:
     for setting in TOPIC_SETTINGS:
         if setting.support != USED:
             yield _ignored_line(setting)
+    yield ""
+    yield "## Group settings"
+    yield ""
+    yield "Kept and reported; they govern the newer group protocols, which are not served."
+    yield ""
+    yield from _table(GROUP_SETTINGS, with_broker_keys=True)
     yield ""
     yield "## Broker settings"
     for title, settings in _GROUPS:

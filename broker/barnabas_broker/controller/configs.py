@@ -11,13 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from barnabas_broker.config import parse, topic_settings
+from barnabas_broker.config import group_settings, parse, topic_settings
 from barnabas_broker.config.definitions import ConfigError, ConfigType, Setting, split_list
 from barnabas_broker.config.dynamic import validate_broker_config
 from barnabas_broker.config.topic import validate_topic_config
-from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+    MetadataImage,
+)
 from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
+
+_SETTINGS = {
+    RESOURCE_TOPIC: topic_settings.BY_KEY,
+    RESOURCE_BROKER: parse.BY_KEY,
+    RESOURCE_GROUP: group_settings.BY_KEY,
+}
 
 
 class Operation(IntEnum):
@@ -110,6 +121,8 @@ def _alter(
             new[change.key] = value
     if resource.resource_type == RESOURCE_TOPIC:
         _check_topic(image, resource.resource_name, new, broker_values)
+    elif resource.resource_type == RESOURCE_GROUP:
+        _check_group(resource.resource_name, new, broker_values)
     else:
         _check_broker(image, resource.resource_name, old, new, broker_values)
     keys = [*old, *(key for key in new if key not in old)]
@@ -121,7 +134,7 @@ def _alter(
 
 
 def _check_request(resource: ResourceChange) -> None:
-    if resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_BROKER):
+    if resource.resource_type not in _SETTINGS:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}"
         )
@@ -157,8 +170,7 @@ def _changed(
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}"
             )
-    settings = topic_settings.BY_KEY if resource_type == RESOURCE_TOPIC else parse.BY_KEY
-    setting = settings.get(change.key)
+    setting = _SETTINGS[resource_type].get(change.key)
     if setting is None or setting.type is not ConfigType.LIST:
         operation = Operation(change.operation).name
         complaint = f"Can't {operation} to key {change.key} because its type is not LIST."
@@ -198,6 +210,16 @@ def _check_topic(
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
         )
+
+
+def _check_group(name: str, new: Mapping[str, str], broker_values: Mapping[str, str]) -> None:
+    """A group need not exist: it may be joined later."""
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    try:
+        group_settings.validate_group_config(new, broker_values)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
 def _check_broker(

@@ -39,7 +39,7 @@ def _asked(topic: CreatePartitionsTopic) -> NewPartitions:
 
 def _answer(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     if error is None:
-        return CreatePartitionsTopicResult(name=name)
+        return CreatePartitionsTopicResult(name=name, error_message=None)
     return CreatePartitionsTopicResult(
         name=name, error_code=error.code, error_message=error.message
     )

@@ -60,6 +60,7 @@ def _answer(services: Services, result: NewTopicResult) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=result.name,
         topic_id=result.topic_id,
+        error_message=None,  # and not the schema's default, which is empty
         num_partitions=result.partition_count,
         replication_factor=result.replication_factor,
         configs=[

@@ -3,12 +3,19 @@
 v1: sources and synonyms. v3: types and documentation. Source: CFG-1, KIP-226, KIP-569.
 """
 
+import logging
 from collections.abc import Sequence
 
-from barnabas_broker.config.dynamic import DescribedConfig
+from barnabas_broker.config.dynamic import ConfigSource, DescribedConfig
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from barnabas_broker.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_configs import (
@@ -43,7 +50,8 @@ def handle(
 
 
 def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence[DescribedConfig]:
-    name, keys = resource.resource_name, resource.configuration_keys
+    # No keys and an empty list of them both mean all.
+    name, keys = resource.resource_name, resource.configuration_keys or None
     if resource.resource_type == RESOURCE_TOPIC:
         validate_topic_name(name)
         if name not in services.image.topics.by_name:
@@ -53,16 +61,66 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence
     if resource.resource_type == RESOURCE_BROKER:
         if name == "":
             return services.dynamic.describe_cluster_default(keys)
-        if name != str(services.logs.node_id):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {services.logs.node_id} or empty string, "
-                f"but received {name}",
-            )
+        _check_broker(services, name, " or empty string,")
         return services.dynamic.describe_broker(keys)
-    raise KafkaError(
-        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
-    )
+    if resource.resource_type == RESOURCE_GROUP:
+        _check_named(name, "Group name must not be empty")
+        overrides = services.image.config_overrides(RESOURCE_GROUP, name)
+        return services.dynamic.describe_group(overrides, keys)
+    if resource.resource_type == RESOURCE_CLIENT_METRICS:
+        # There is no telemetry here, so no subscription has settings.
+        _check_named(name, "Client metrics subscription name must not be empty")
+        return ()
+    if resource.resource_type == RESOURCE_BROKER_LOGGER:
+        _check_named(name, "Broker id must not be empty")
+        _check_broker(services, name, "")
+        return _loggers(keys)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "Unsupported resource type: UNKNOWN")
+
+
+def _check_named(name: str, complaint: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, complaint)
+
+
+def _check_broker(services: Services, name: str, alternative: str) -> None:
+    """Only the broker itself knows its settings. Raises: KafkaError 42."""
+    try:
+        node_id = int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        ) from None
+    if node_id != services.logs.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {services.logs.node_id}{alternative} "
+            f"but received {name}",
+        )
+
+
+def _loggers(keys: Sequence[str] | None) -> list[DescribedConfig]:
+    """The loggers of the process with the levels in force, as their own kind of settings."""
+    loggers = {
+        name: logger
+        for name, logger in (("root", logging.root), *logging.root.manager.loggerDict.items())
+        if isinstance(logger, logging.Logger)
+    }
+    return [
+        DescribedConfig(
+            name,
+            logging.getLevelName(logger.getEffectiveLevel()),
+            ConfigSource.DYNAMIC_BROKER_LOGGER,
+            is_default=False,
+            is_read_only=True,
+            is_sensitive=False,
+            synonyms=(),
+            type=0,
+            documentation="",
+        )
+        for name, logger in loggers.items()
+        if keys is None or name in keys
+    ]
 
 
 def _config(

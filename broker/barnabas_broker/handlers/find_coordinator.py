@@ -19,6 +19,7 @@ from barnabas_protocol.messages.find_coordinator import (
 GROUP = 0
 TRANSACTION = 1
 BATCH_SINCE = 4
+NOT_AVAILABLE = "The coordinator is not available."
 
 
 def handle(
@@ -29,7 +30,8 @@ def handle(
         found = _find(services, exchange, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=found.error_code,
-            error_message=found.error_message,
+            # Kafka names the code in these versions, also where there is no error.
+            error_message=found.error_message or "NONE",
             node_id=found.node_id,
             host=found.host,
             port=found.port,
@@ -51,12 +53,12 @@ def _find(services: Services, exchange: Exchange, key_type: int, key: str) -> Co
     topic = services.image.topics.by_name.get(OFFSETS_TOPIC)
     if topic is None:
         services.topic_creation.ensure_offsets_topic()
-        return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE)
     leader = topic.partitions[services.groups.partition_for(key)].leader
     for broker, host, port in live_brokers(services, exchange):
         if broker.node_id == leader:
             return Coordinator(key=key, node_id=leader, host=host, port=port)
-    return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE)
 
 
 def _absent(key: str, code: ErrorCode, message: str | None = None) -> Coordinator:

@@ -4,7 +4,13 @@ v0 lists client metrics alone, of which there are none here. v1: the types asked
 """
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from barnabas_broker.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.list_config_resources import (
@@ -13,10 +19,15 @@ from barnabas_protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-BROKER_LOGGER = 8
-CLIENT_METRICS = 16
-GROUP = 32
-SUPPORTED = frozenset({RESOURCE_TOPIC, RESOURCE_BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP})
+SUPPORTED = frozenset(
+    {
+        RESOURCE_TOPIC,
+        RESOURCE_BROKER,
+        RESOURCE_BROKER_LOGGER,
+        RESOURCE_CLIENT_METRICS,
+        RESOURCE_GROUP,
+    }
+)
 
 
 def handle(
@@ -35,17 +46,17 @@ def handle(
             ConfigResource(resource_name=name, resource_type=RESOURCE_TOPIC)
             for name in image.topics.by_name
         ]
-    for resource_type in (RESOURCE_BROKER, BROKER_LOGGER):
+    for resource_type in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER):
         if resource_type in wanted:
             resources += [
                 ConfigResource(resource_name=str(node_id), resource_type=resource_type)
                 for node_id in image.brokers
             ]
-    if GROUP in wanted:
+    if RESOURCE_GROUP in wanted:
         resources += [
-            ConfigResource(resource_name=name, resource_type=GROUP)
+            ConfigResource(resource_name=name, resource_type=RESOURCE_GROUP)
             for resource_type, name in image.configs
-            if resource_type == GROUP
+            if resource_type == RESOURCE_GROUP
         ]
     return ListConfigResourcesResponse(config_resources=resources)
 

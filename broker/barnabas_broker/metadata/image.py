@@ -21,6 +21,9 @@ NO_LEADER: Final = -1
 # The types of configuration resources, by their numbers on the wire.
 RESOURCE_TOPIC: Final = 2
 RESOURCE_BROKER: Final = 4
+RESOURCE_BROKER_LOGGER: Final = 8
+RESOURCE_CLIENT_METRICS: Final = 16
+RESOURCE_GROUP: Final = 32
 
 _NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -1,0 +1,104 @@
+"""The settings of single groups: rows like those of topics, and their check.
+
+They govern the newer group protocols, which this broker does not serve: they are kept and shown so
+that tools and a later version find them. Classic groups bring their timeouts with each member.
+Source: Kafka 4.1's group configs, CFG-3. Invariant: a group without an override has the broker's
+value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas_broker.config.definitions import INT, STRING, ConfigError, Setting, by_key
+from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
+from barnabas_broker.config.topic import effective_value
+
+
+def _row(key: str, default: str, why: str, minimum: int = 1) -> Setting:
+    return Setting(key, INT, default, why, minimum, broker_keys=((f"group.{key}", 1),))
+
+
+def _check_reset(text: str) -> str | None:
+    if text in ("earliest", "latest") or text.startswith("by_duration:PT"):
+        return None
+    return (
+        f"Invalid value {text} for configuration {{key}}: The string must be one of earliest, "
+        "latest, or of the format by_duration:<ISO-8601 duration>"
+    )
+
+
+GROUP_SETTINGS: Final = (
+    _row("consumer.heartbeat.interval.ms", "5000", "Time between heartbeats of consumers."),
+    _row("consumer.session.timeout.ms", "45000", "A silent consumer is removed after this."),
+    Setting(
+        "share.auto.offset.reset",
+        STRING,
+        "latest",
+        "Where a share group without a start begins.",
+        check=_check_reset,
+    ),
+    _row("share.heartbeat.interval.ms", "5000", "Time between heartbeats of share members."),
+    Setting(
+        "share.isolation.level",
+        STRING,
+        "read_uncommitted",
+        "Whether records of undecided transactions are delivered.",
+        allowed=("read_committed", "read_uncommitted"),
+    ),
+    _row("share.record.lock.duration.ms", "30000", "How long a delivered record is locked.", 1000),
+    _row("share.session.timeout.ms", "45000", "A silent share member is removed after this."),
+    _row("streams.heartbeat.interval.ms", "5000", "Time between heartbeats of streams members."),
+    _row("streams.num.standby.replicas", "0", "Standby replicas of each streams task.", 0),
+    _row("streams.session.timeout.ms", "45000", "A silent streams member is removed after this."),
+)
+BY_KEY: Final = by_key(GROUP_SETTINGS)
+
+# Keys that the broker limits, with the words that its limits carry.
+_LIMITED: Final = (
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.session.timeout.ms",
+    "share.record.lock.duration.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
+)
+_BROKER: Final = by_key(IGNORED_SETTINGS)
+
+
+def validate_group_config(overrides: Mapping[str, str], broker: Mapping[str, str]) -> None:
+    """Check the overrides of one group, as they would be after the change (CFG-5).
+
+    Raises: ConfigError with the text that Kafka's tools print.
+    """
+    for key in overrides:
+        if key not in BY_KEY:
+            raise ConfigError(f"Unknown group config name: {key}")
+    values = {
+        setting.key: effective_value(setting, broker, overrides) for setting in GROUP_SETTINGS
+    }
+    numbers = {key: value for key, value in values.items() if isinstance(value, int)}
+    for key in _LIMITED:
+        kind, _, rest = key.partition(".")
+        for bound, is_broken, words in (
+            ("min", int.__lt__, "greater"),
+            ("max", int.__gt__, "less"),
+        ):
+            limit_key = f"group.{kind}.{bound}.{rest}"
+            limit = _limit(limit_key, broker)
+            if limit is not None and is_broken(numbers[key], limit):
+                raise ConfigError(f"{key} must be {words} than or equal to {limit_key}")
+    for kind in ("consumer", "share", "streams"):
+        session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if numbers[session] <= numbers[beat]:
+            raise ConfigError(f"{session} must be greater than {beat}")
+
+
+def _limit(key: str, broker: Mapping[str, str]) -> int | None:
+    setting = _BROKER.get(key)
+    if setting is None:
+        return None
+    limit = setting.parse(broker.get(key, setting.default))
+    return limit if isinstance(limit, int) else None
