@@ -198,8 +198,11 @@ class LogFlush:
 
 
 def _missing(segment: Segment) -> list[tuple[IndexFile, int, bytes]]:
-    """What the index files of a segment lack, time index first."""
+    """What the index files of a segment lack, time index first.
+
+    An index that lacks nothing is left alone: compaction may replace a closed segment meanwhile.
+    """
     if segment.time_index is None or segment.offset_index is None:
         return []
     indexes: tuple[IndexFile, ...] = (segment.time_index, segment.offset_index)
-    return [(index, *index.pending()) for index in indexes]
+    return [(index, *index.pending()) for index in indexes if index.missing_bytes]
