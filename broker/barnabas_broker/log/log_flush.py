@@ -67,14 +67,18 @@ class LogFlush:
         return size
 
     async def flush(self, upto: int | None = None) -> None:
-        """Return once everything below `upto` (None: the log end now) is on the device."""
+        """Return once everything below `upto` (None: the log end now) is on the device.
+
+        Returns early if the log goes out of service meanwhile: look at the recovery point.
+        """
         log = self._log
         log.check_online()
         log.write_staged()
         target = log.log_end_offset if upto is None else upto
         while log.recovery_point < min(target, log.log_end_offset):
             await asyncio.shield(self._start())
-            log.check_online()
+            if log.is_offline:
+                return
 
     def start_in_background(self) -> None:
         """Begin a flush that nobody waits for; without a running loop, leave it to a later one."""

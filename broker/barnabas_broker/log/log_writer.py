@@ -223,9 +223,10 @@ class LogWriter(LogState):
         staged = self._staged
         if not staged:
             return
-        if self.is_offline:
-            raise self.storage_error()
         self._staged = []
+        if self.is_offline:
+            # It failed after these were staged: they are never acknowledged.
+            return
         segment = self.segments.active
         try:
             buffers = [entry[0] for entry in staged]

@@ -205,3 +205,31 @@ def test_indexes_that_are_not_written_are_never_let_go() -> None:
     closed = log.segments.values()[:-1]
     assert sum(segment.offset_index is not None for segment in closed) == 1
     assert asyncio.run(fixture.offsets()) == list(range(60))
+
+
+def test_what_is_staged_in_a_log_that_failed_is_never_acknowledged() -> None:
+    """LOG-10, LOG-11: the log end does not move, and the end of the turn raises nothing new."""
+    fixture = big()
+    log = fixture.log
+
+    async def scenario() -> None:
+        fixture.append()
+        log.append_as_leader(client_batch(), 0, now_ms=NOW_MS)
+        log.retire()
+        log.write_staged()
+        assert log.log_end_offset == 1
+
+    asyncio.run(scenario())
+
+
+def test_waiting_for_a_log_that_is_retired_ends() -> None:
+    fixture = big()
+
+    async def scenario() -> None:
+        fixture.append()
+        flush = asyncio.create_task(fixture.log.flush())
+        await asyncio.sleep(0)
+        fixture.log.retire()
+        await asyncio.wait_for(flush, 10)
+
+    asyncio.run(scenario())
