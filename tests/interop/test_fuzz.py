@@ -10,7 +10,6 @@ import struct
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 

@@ -129,7 +129,10 @@ def failed(request: MetadataRequest, error: KafkaError) -> MetadataResponse:
     """The error for each topic, and for the whole from version 13 on."""
     return MetadataResponse(
         topics=[
-            MetadataResponseTopic(error_code=error.code, name=topic.name, topic_id=topic.topic_id)
+            # Before version 12 a name may be null in requests only.
+            MetadataResponseTopic(
+                error_code=error.code, name=topic.name or "", topic_id=topic.topic_id
+            )
             for topic in request.topics or ()
         ],
         error_code=error.code,
