@@ -74,6 +74,7 @@ async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | Non
     finally:
         stopping.cancel()
         await server.stop()
+        logger.info("stopped%s", "" if server.fatal_error else " cleanly")
     return 0 if server.fatal_error is None else 1
 
 

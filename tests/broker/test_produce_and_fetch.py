@@ -286,11 +286,15 @@ def test_idempotent_duplicates_get_the_original_offset_and_gaps_are_refused(
     with_broker(tmp_path, test)
 
 
-def test_group_fsync_acknowledges_only_what_is_on_the_disk(tmp_path: Path) -> None:
-    """Design section 3.
-
-    Under `group-fsync` the recovery point has passed an acknowledged record.
-    """
+@pytest.mark.parametrize(
+    "properties",
+    [{"barnabas_flush_policy": "group-fsync"}, {"log_flush_interval_messages": "1"}],
+    ids=["group-fsync", "flush.messages"],
+)
+def test_nothing_is_acknowledged_before_the_fsync_that_the_settings_ask_for(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    """Design section 3, SEG-8: the recovery point has passed an acknowledged record."""
 
     async def test(server: Server, client: RawClient) -> None:
         await topic_id_of(client)
@@ -303,7 +307,7 @@ def test_group_fsync_acknowledges_only_what_is_on_the_disk(tmp_path: Path) -> No
             )
             assert log.recovery_point > result.base_offset
 
-    with_broker(tmp_path, test, barnabas_flush_policy="group-fsync")
+    with_broker(tmp_path, test, **properties)
 
 
 @pytest.mark.parametrize("version", range(1, 12))

@@ -179,7 +179,7 @@ class Partition:
         except LogDirectoryError as error:
             self._on_directory_error(error)
             return
-        if self.log.config.barnabas_flush_policy == GROUP_FSYNC:
+        if self._waits_for_fsync:
             self._flush()
         self.advance()
 
@@ -207,9 +207,23 @@ class Partition:
     @property
     def durable_end_offset(self) -> int:
         """Up to where this replica vouches for its records, by the topic's flush policy."""
-        if self.log.config.barnabas_flush_policy == GROUP_FSYNC:
-            return min(self.log.recovery_point, self.log.log_end_offset)
-        return self.log.log_end_offset
+        log = self.log
+        if self._waits_for_fsync:
+            return min(log.recovery_point, log.log_end_offset)
+        return log.log_end_offset
+
+    @property
+    def _waits_for_fsync(self) -> bool:
+        """Whether the newest records may not be acknowledged before an fsync.
+
+        Always under `group-fsync`; and when `flush.messages` records have not been flushed (SEG-8).
+        """
+        log = self.log
+        config = log.config
+        return (
+            config.barnabas_flush_policy == GROUP_FSYNC
+            or log.log_end_offset - log.recovery_point >= config.flush_messages
+        )
 
     def advance(self) -> None:
         """Raise the high watermark to what the whole ISR has.
