@@ -24,9 +24,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from barnabas_protocol.errors import ParseError
+from barnabas_protocol.records.checksum import crc32c
 
 HEADER_BYTES = 61
 MAGIC = 2
@@ -149,7 +148,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     if end > len(buffer):
         return False
     body = memoryview(buffer)[position + ATTRIBUTES_POSITION : end]
-    return bool(crc32c(body) == header.crc)
+    return crc32c(body) == header.crc
 
 
 def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
