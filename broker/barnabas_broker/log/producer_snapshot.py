@@ -1,13 +1,14 @@
 """The bytes of a producer snapshot (`<log end offset>.snapshot`): a ProducerState, so that loading
 a log need not read it from its start.
 
-    int16 version = 1, uint32 CRC-32C of what follows, int32 count, then per producer: int64
+    int16 version = 1, uint32 CRC-32C of what follows, int32 count, then per entry: int64
     producer id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta, int64
     timestamp, int32 coordinator epoch, int64 first offset of the open transaction (-1 none)
 
-Only the newest of a producer's cached batches is stored: after a restart older duplicates are no
-longer known. Not here: which snapshot to load or remove. Source: Apache Kafka's file,
-`docs/formats/log.md`.
+A producer with several cached batches has an entry for each, oldest first: a client that repeats
+all that it had in flight when the broker died must have every one of them recognized. Kafka writes
+the newest only, and where it reads several it keeps the last, which is that one. Not here: which
+snapshot to load or remove. Source: Apache Kafka's file, `docs/formats/log.md`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import struct
 
 import crc32c
 
-from barnabas_broker.log.producer_state import CachedBatch, ProducerEntry, ProducerState
+from barnabas_broker.log.producer_state import (
+    CACHED_BATCH_COUNT,
+    NO_TRANSACTION,
+    CachedBatch,
+    ProducerEntry,
+    ProducerState,
+)
 
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
@@ -30,9 +37,19 @@ class SnapshotError(Exception):
 
 def encode_snapshot(state: ProducerState) -> bytes:
     """Return the content of a snapshot file."""
-    parts = [_COUNT.pack(len(state.producers))]
+    parts = [b""]
     for entry in state.active():
-        newest = entry.batches[-1] if entry.batches else CachedBatch(-1, -1, 0, -1)
+        *older, newest = entry.batches or [CachedBatch(-1, -1, 0, -1)]
+        parts += [
+            _ENTRY.pack(
+                entry.producer_id,
+                entry.producer_epoch,
+                *batch,
+                entry.coordinator_epoch,
+                NO_TRANSACTION,
+            )
+            for batch in older
+        ]
         parts.append(
             _ENTRY.pack(
                 entry.producer_id,
@@ -45,6 +62,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
                 entry.transaction_first_offset,
             )
         )
+    parts[0] = _COUNT.pack(len(parts) - 1)
     body = b"".join(parts)
     return _HEAD.pack(_VERSION, crc32c.crc32c(body)) + body
 
@@ -64,19 +82,20 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise SnapshotError("the checksum does not match")
     (count,) = _COUNT.unpack_from(body)
     if count < 0 or len(body) != _COUNT.size + count * _ENTRY.size:
-        raise SnapshotError(f"{count} producers do not fit {len(body)} bytes")
-    entries: list[ProducerEntry] = []
+        raise SnapshotError(f"{count} entries do not fit {len(body)} bytes")
+    producers: dict[int, ProducerEntry] = {}
     for values in _ENTRY.iter_unpack(body[_COUNT.size :]):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first = values
         batches = [CachedBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
-        entries.append(
-            ProducerEntry(
-                producer_id,
-                epoch,
-                batches=batches,
-                coordinator_epoch=coordinator_epoch,
-                last_timestamp=timestamp,
-                transaction_first_offset=first,
-            )
+        older = producers.get(producer_id)
+        if older is not None and older.producer_epoch == epoch:
+            batches = [*older.batches, *batches][-CACHED_BATCH_COUNT:]
+        producers[producer_id] = ProducerEntry(
+            producer_id,
+            epoch,
+            batches=batches,
+            coordinator_epoch=coordinator_epoch,
+            last_timestamp=timestamp,
+            transaction_first_offset=first,
         )
-    return entries
+    return list(producers.values())

@@ -197,6 +197,17 @@ def test_a_snapshot_has_the_documented_bytes():
     assert len(data) == 6 + 4 + 46
 
 
+def test_every_batch_that_may_be_in_flight_is_known_after_a_restart():
+    """LOG-8: a client repeats all of them, oldest first."""
+    state = appended(*(batch(number, offset=number) for number in range(7)))
+    restored = ProducerState()
+    restored.restore(decode_snapshot(encode_snapshot(state)), state.end_offset)
+    for number in range(2, 7):
+        repeated = restored.check(batch(number), 0)
+        assert repeated is not None
+        assert repeated.last_offset == number
+
+
 def test_a_damaged_snapshot_is_refused():
     """formats.md 7: a bad checksum or version means: discard it."""
     data = encode_snapshot(appended(batch(0), batch(0, producer=8, offset=1)))
