@@ -29,6 +29,8 @@ HOST = "127.0.0.1"
 RUN_MS_MAX = 20
 """How long a piece of work in the disk's thread pool may take."""
 
+ROUNDS_MAX = 100
+
 
 class End(Enum):
     """How a life ends before its work is done."""
@@ -155,6 +157,7 @@ class Machine:
             **(properties or {}),
         }
         self.last_end: End | None = None
+        self.lives: list[str] = []
         self.errors: list[str] = []
         self.lines: list[str] = []
         self.piece_bytes_max = 1 << 30
@@ -166,27 +169,27 @@ class Machine:
         """
         self.disk.turn_on(self.last_end)
         self.last_end = None
+        self.lives.append(f"{operations} operations, then {end}" if end else "to its end")
         # The dying process may still draw, so each life has its own draws.
         life_random = SimulatedRandom(self.random.integer(1 << 62))
         handler = _Lines(self)
         broker_logger = logging.getLogger("barnabas_broker")
         broker_logger.addHandler(handler)
+        loop = VirtualLoop()
+        self.clock.begin(loop)
+        loop.set_exception_handler(self._unhandled_of(len(self.lives)))
         try:
-            with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-                self.clock.begin(runner.get_loop())
-                runner.get_loop().set_exception_handler(self._unhandled)
-                ended = runner.run(self._live(work, life_random, end, operations))
-                self.disk.is_off = True
-        except DeadlockError:
-            if self.last_end is None:
-                raise
+            loop.run_until_complete(self._live(work, life_random, end, operations))
         finally:
+            self.disk.is_off = True
+            _end_tasks(loop)
+            loop.close()
             broker_logger.removeHandler(handler)
-        return not ended if self.last_end is None else False
+        return self.last_end is None
 
     async def _live(
         self, work: Work, random: SimulatedRandom, end: End | None, operations: int | None
-    ) -> bool:
+    ) -> None:
         network = SimulatedNetwork(self.piece_bytes_max)
         is_off = asyncio.Event()
 
@@ -200,11 +203,9 @@ class Machine:
         life_task = asyncio.ensure_future(self._process(work, random, network))
         off_task = asyncio.ensure_future(is_off.wait())
         await asyncio.wait({life_task, off_task}, return_when=asyncio.FIRST_COMPLETED)
-        if is_off.is_set():
-            return True  # the loop cancels what is left of the process
         off_task.cancel()
-        await life_task
-        return False
+        if not is_off.is_set():
+            await life_task
 
     async def _process(
         self, work: Work, random: SimulatedRandom, network: SimulatedNetwork
@@ -223,9 +224,30 @@ class Machine:
         finally:
             await server.stop()
 
-    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not self.disk.is_off:
-            self.errors.append(f"{context['message']}: {context.get('exception')!r}")
+    def _unhandled_of(self, life: int) -> Callable[[asyncio.AbstractEventLoop, Any], None]:
+        """Note what nobody handled; not what the tasks of a dead process leave behind."""
+
+        def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if not self.disk.is_off and life == len(self.lives):
+                self.errors.append(f"{context['message']}: {context.get('exception')!r}")
+
+        return unhandled
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is left of a dead process, more than once where its disk's errors got between."""
+    for _ in range(ROUNDS_MAX):
+        tasks = asyncio.all_tasks(loop)
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(DeadlockError):
+            loop.run_until_complete(asyncio.wait(tasks, timeout=1))
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()
+    raise AssertionError(f"these tasks cannot be cancelled: {tasks}")
 
 
 class _Lines(logging.Handler):

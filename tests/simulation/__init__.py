@@ -1,0 +1,1 @@
+"""Whole brokers on virtual time and a simulated disk, network and clock."""

@@ -1,0 +1,270 @@
+"""Requests of simulated clients: one call, one answer, an error code instead of an exception."""
+
+from typing import NamedTuple
+
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages import (
+    create_topics,
+    delete_topics,
+    describe_configs,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+)
+from barnabas_protocol.records.record import Record, decode_records, encode_batch
+from tests.support.raw_client import RawClient
+
+RESOURCE_TOPIC = 2
+SET = 0
+PRODUCE_VERSION = 9
+
+
+class Appended(NamedTuple):
+    error_code: int
+    base_offset: int
+
+
+class Producer(NamedTuple):
+    """An id and epoch; without them the producer is not idempotent."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+NOT_IDEMPOTENT = Producer()
+
+
+async def create_topic(
+    client: RawClient, name: str, partitions: int = 1, **configs: str
+) -> tuple[int, bytes]:
+    """Error code and topic id; `a_b` stands for the setting `a.b`."""
+    request = create_topics.CreateTopicsRequest(
+        topics=[
+            create_topics.CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=1,
+                configs=[
+                    create_topics.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                    for key, value in configs.items()
+                ],
+            )
+        ]
+    )
+    (topic,) = (await client.call(ApiKey.CREATE_TOPICS, 7, request)).topics
+    return topic.error_code, topic.topic_id
+
+
+async def delete_topic(client: RawClient, name: str) -> int:
+    request = delete_topics.DeleteTopicsRequest(
+        topics=[delete_topics.DeleteTopicState(name=name)], timeout_ms=10_000
+    )
+    return (await client.call(ApiKey.DELETE_TOPICS, 6, request)).responses[0].error_code
+
+
+async def topics(client: RawClient) -> dict[str, tuple[bytes, int]]:
+    """Id and number of partitions of each topic that is not internal."""
+    request = metadata.MetadataRequest(topics=None)
+    response = await client.call(ApiKey.METADATA, 12, request)
+    return {
+        topic.name: (topic.topic_id, len(topic.partitions))
+        for topic in response.topics
+        if not topic.is_internal
+    }
+
+
+async def new_producer(client: RawClient) -> Producer:
+    response = await client.call(
+        ApiKey.INIT_PRODUCER_ID,
+        4,
+        init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000),
+    )
+    assert response.error_code == 0, response.error_code
+    return Producer(response.producer_id, response.producer_epoch)
+
+
+def append_request(
+    topic: str,
+    partition: int,
+    values: list[bytes],
+    *,
+    producer: Producer = NOT_IDEMPOTENT,
+    sequence: int = -1,
+    acks: int = -1,
+    timestamp_ms: int = 1_700_000_000_000,
+    keys: list[bytes] | None = None,
+) -> produce.ProduceRequest:
+    """One batch for one partition."""
+    records = encode_batch(
+        [
+            Record(index, timestamp_ms, keys[index] if keys else None, value, ())
+            for index, value in enumerate(values)
+        ],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=sequence,
+    )
+    return produce.ProduceRequest(
+        acks=acks,
+        timeout_ms=10_000,
+        topic_data=[
+            produce.TopicProduceData(
+                name=topic,
+                partition_data=[produce.PartitionProduceData(index=partition, records=records)],
+            )
+        ],
+    )
+
+
+def send_append(client: RawClient, request: produce.ProduceRequest) -> None:
+    client.send(ApiKey.PRODUCE, PRODUCE_VERSION, request)
+
+
+async def appended(client: RawClient) -> Appended:
+    """The answer to the oldest append sent."""
+    response = await client.receive(ApiKey.PRODUCE, PRODUCE_VERSION)
+    (answer,) = response.responses[0].partition_responses
+    return Appended(answer.error_code, answer.base_offset)
+
+
+async def append(client: RawClient, request: produce.ProduceRequest) -> Appended:
+    send_append(client, request)
+    return await appended(client)
+
+
+class Read(NamedTuple):
+    error_code: int
+    log_start_offset: int
+    high_watermark: int
+    records: list[Record]
+
+
+async def read_from(client: RawClient, topic: str, partition: int, offset: int) -> Read:
+    """One fetch that does not wait."""
+    request = fetch.FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        topics=[
+            fetch.FetchTopic(
+                topic=topic,
+                partitions=[
+                    fetch.FetchPartition(
+                        partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                    )
+                ],
+            )
+        ],
+    )
+    response = await client.call(ApiKey.FETCH, 11, request)
+    (answer,) = response.responses[0].partitions
+    data = bytes(answer.records or b"")
+    records: list[Record] = []
+    position = 0
+    while position + 12 <= len(data):
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        if position + size > len(data):
+            break
+        records += [r for r in decode_records(data, position) if r.offset >= offset]
+        position += size
+    return Read(answer.error_code, answer.log_start_offset, answer.high_watermark, records)
+
+
+async def read_all(client: RawClient, topic: str, partition: int) -> list[Record]:
+    """Every record from the log start to the high watermark."""
+    offset, records = 0, []
+    while True:
+        found = await read_from(client, topic, partition, offset)
+        if found.error_code == 1 and offset < found.log_start_offset:
+            offset = found.log_start_offset
+            continue
+        assert found.error_code == 0, found
+        records += found.records
+        if not found.records:
+            assert offset >= found.high_watermark, (offset, found.high_watermark)
+            return records
+        offset = found.records[-1].offset + 1
+
+
+async def commit_offset(
+    client: RawClient, group: str, topic: str, partition: int, offset: int
+) -> int:
+    request = offset_commit.OffsetCommitRequest(
+        group_id=group,
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    offset_commit.OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offset, committed_metadata=""
+                    )
+                ],
+            )
+        ],
+    )
+    response = await client.call(ApiKey.OFFSET_COMMIT, 8, request)
+    return response.topics[0].partitions[0].error_code
+
+
+async def committed_offset(
+    client: RawClient, group: str, topic: str, partition: int
+) -> tuple[int, int]:
+    """Error code and offset, -1 if there is none."""
+    request = offset_fetch.OffsetFetchRequest(
+        groups=[
+            offset_fetch.OffsetFetchRequestGroup(
+                group_id=group,
+                topics=[
+                    offset_fetch.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
+                ],
+            )
+        ]
+    )
+    (found,) = (await client.call(ApiKey.OFFSET_FETCH, 8, request)).groups
+    if found.error_code:
+        return found.error_code, -1
+    answer = found.topics[0].partitions[0]
+    return answer.error_code, answer.committed_offset
+
+
+async def find_group(client: RawClient, group: str) -> int:
+    """Have the group's coordinator found, which makes the offsets topic."""
+    request = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+    response = await client.call(ApiKey.FIND_COORDINATOR, 4, request)
+    return response.coordinators[0].error_code
+
+
+async def set_topic_config(client: RawClient, topic: str, name: str, value: str) -> int:
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_alter_configs.AlterConfigsResource(
+                resource_type=RESOURCE_TOPIC,
+                resource_name=topic,
+                configs=[
+                    incremental_alter_configs.AlterableConfig(
+                        name=name, config_operation=SET, value=value
+                    )
+                ],
+            )
+        ]
+    )
+    response = await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    return response.responses[0].error_code
+
+
+async def topic_config(client: RawClient, topic: str, name: str) -> str | None:
+    request = describe_configs.DescribeConfigsRequest(
+        resources=[
+            describe_configs.DescribeConfigsResource(
+                resource_type=RESOURCE_TOPIC, resource_name=topic, configuration_keys=[name]
+            )
+        ]
+    )
+    response = await client.call(ApiKey.DESCRIBE_CONFIGS, 4, request)
+    (result,) = response.results
+    return result.configs[0].value if result.configs else None
