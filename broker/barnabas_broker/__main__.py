@@ -16,7 +16,7 @@ import uvloop
 from barnabas_broker.arbiter.arbiter import ArbiterError
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import parse_properties
-from barnabas_broker.env.allocator import keep_freed_memory
+from barnabas_broker.env.allocator import forget_start_up, keep_freed_memory
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.log_identity import IdentityError, NoLogDirectoryError
@@ -68,6 +68,7 @@ async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | Non
         with contextlib.suppress(asyncio.CancelledError):
             await starting
             keep_freed_memory()
+            forget_start_up()
             if on_ready is not None and not stop.is_set():
                 on_ready()
         await stopping if not stop.is_set() else None

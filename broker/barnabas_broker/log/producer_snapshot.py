@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import struct
 
-import crc32c
-
 from barnabas_broker.log.producer_state import (
     CACHED_BATCH_COUNT,
     NO_TRANSACTION,
@@ -24,6 +22,7 @@ from barnabas_broker.log.producer_state import (
     ProducerEntry,
     ProducerState,
 )
+from barnabas_protocol.records.checksum import crc32c
 
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
@@ -64,7 +63,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
         )
     parts[0] = _COUNT.pack(len(parts) - 1)
     body = b"".join(parts)
-    return _HEAD.pack(_VERSION, crc32c.crc32c(body)) + body
+    return _HEAD.pack(_VERSION, crc32c(body)) + body
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
@@ -78,7 +77,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     if version != _VERSION:
         raise SnapshotError(f"version {version} is unknown")
     body = data[_HEAD.size :]
-    if crc32c.crc32c(body) != checksum:
+    if crc32c(body) != checksum:
         raise SnapshotError("the checksum does not match")
     (count,) = _COUNT.unpack_from(body)
     if count < 0 or len(body) != _COUNT.size + count * _ENTRY.size:
