@@ -4,17 +4,19 @@ The seed is printed and can be given in `BARNABAS_SEED`; `BARNABAS_FUZZ_FRAMES` 
 """
 
 import os
+import re
 import selectors
 import socket
 import struct
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from barnabas_protocol import codec
-from barnabas_protocol.api import ApiKey
+from barnabas_protocol.api import SERVED, ApiKey
 from barnabas_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas_protocol.messages.produce import (
@@ -182,7 +184,12 @@ def test_the_broker_survives_damaged_frames(tmp_path: Path) -> None:
         assert healthy.slowest_seconds < HEALTHY_SECONDS_MAX
         assert memory[-1] - memory[0] < GROWTH_BYTES_MAX, [size >> 20 for size in memory]
         assert_ordinary_service(broker)
+        answered, refused = what_became_of_them(broker)
+        assert len(answered) == len(SERVED), sorted(answered)
+        # The rest announced more bytes than it had, and waited for them.
+        assert sum(answered.values()) + refused > 0.8 * FRAMES, (answered, refused)
         print(
+            f"{sum(answered.values())} requests answered, {refused} connections refused more\n"
             f"{FRAMES} frames, memory in MiB {[size >> 20 for size in memory]}, "
             f"{healthy.rounds} healthy rounds, slowest {healthy.slowest_seconds:.3f} s"
         )
@@ -228,6 +235,18 @@ def bombard(broker: BarnabasProcess, healthy: HealthyClient, frames: RequestFram
         connection.close()
     selector.close()
     return memory
+
+
+def what_became_of_them(broker: BarnabasProcess) -> tuple[dict[str, int], int]:
+    """From the metrics: requests that were answered, by API; connections closed from that side."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{broker.admin_port}/metrics") as page:
+        text = page.read().decode()
+    counts = re.findall(r'^barnabas_request_seconds_count\{api="(\w+)"\} (\S+)', text, re.M)
+    closed = re.findall(
+        r'^barnabas_connections_closed_total\{reason="([\w-]+)"\} (\S+)', text, re.M
+    )
+    refused = sum(int(float(count)) for reason, count in closed if reason != "peer")
+    return {api: int(float(count)) for api, count in counts if float(count) > 0}, refused
 
 
 def assert_ordinary_service(broker: BarnabasProcess) -> None:
