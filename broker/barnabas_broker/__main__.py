@@ -25,6 +25,9 @@ from barnabas_broker.server import Server
 
 logger = logging.getLogger(__name__)
 
+# By then the admin HTTP and its library are there too.
+FORGET_START_UP_SECONDS = 3.0
+
 # What an operator can mend: told in one line, without a stack.
 START_ERRORS = (
     ArbiterError,
@@ -68,7 +71,7 @@ async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | Non
         with contextlib.suppress(asyncio.CancelledError):
             await starting
             keep_freed_memory()
-            forget_start_up()
+            loop.call_later(FORGET_START_UP_SECONDS, forget_start_up)
             if on_ready is not None and not stop.is_set():
                 on_ready()
         await stopping if not stop.is_set() else None

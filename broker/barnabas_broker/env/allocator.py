@@ -41,8 +41,7 @@ def keep_freed_memory(kept_bytes: int = 128 * 1024 * 1024) -> bool:
 def forget_start_up() -> None:
     """Exempt all objects that exist now from garbage collection, and collect less often.
 
-    Call it once, after start-up.
+    Takes no time. Call it once, when all that is imported late has been imported too.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
