@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check interop bench lock clean
+.PHONY: help setup run test sim check interop bench lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ run: setup       ## one broker on 127.0.0.1:9092, data in ./data
 
 test: setup      ## unit, property and in-process tests
 	$(BIN)/python -m pytest
+
+sim: setup       ## whole brokers on virtual time; SEED=n repeats one story, SIM_SEEDS=n runs more
+	$(if $(SEED),SEED=$(SEED)) $(if $(SIM_SEEDS),SIM_SEEDS=$(SIM_SEEDS)) $(BIN)/python -m pytest -q tests/simulation
 
 check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/ruff format --check .

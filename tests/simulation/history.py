@@ -41,7 +41,9 @@ class Setting:
 
     def settle(self, found: object, what: str) -> None:
         if found != self.acknowledged and found not in self.asked:
-            raise HistoryError(f"{what} is {found!r} instead of {self.acknowledged!r}, {self.asked}")
+            raise HistoryError(
+                f"{what} is {found!r} instead of {self.acknowledged!r}, {self.asked}"
+            )
         self.acknowledge(found)
 
 
@@ -147,9 +149,9 @@ def check_partition(partition: Partition, records: list[Record], *, is_durable: 
         unknown.difference_update(append.values)
         found = [offsets.get(value) for value in append.values]
         base_offset = found[0]
+        if None in found and any(offset is not None for offset in found):
+            raise HistoryError(f"{append} is there in part, at {found}")
         if base_offset is None:
-            if any(offset is not None for offset in found):
-                raise HistoryError(f"{append} is there in part, at {found}")
             if append.base_offset is not None and is_durable:
                 raise HistoryError(f"{append} was acknowledged and is gone")
             continue

@@ -270,13 +270,3 @@ class _Lines(logging.Handler):
 
 def _as_network(network: SimulatedNetwork) -> Network:
     return network  # type: ignore[return-value]
-
-
-@contextlib.contextmanager
-def told_seed(seed: int) -> Any:
-    """Have a failure say how to repeat it."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"repeat it with: make sim SEED={seed}")
-        raise
