@@ -74,6 +74,10 @@ class Suite:
         script.write_text(f'#!/bin/sh\nexec java {options} {tool} "$@"\n')
         script.chmod(0o755)
         source = self.tests.parent
+        # A test reads a file beside the sources by a relative path.
+        self.work = directory / "run" / "tests"
+        self.work.mkdir(parents=True)
+        (self.work.parent / "src").symlink_to(source / "src")
         self.environment = {
             "LD_LIBRARY_PATH": f"{source}/src:{source}/src-cpp",
             "RDKAFKA_TEST_CONF": str(config),
@@ -84,10 +88,13 @@ class Suite:
         }
 
     def run(self, *options: str, **environment: str) -> Outcomes:
-        """Outcomes by test name: state and what the summary says about it."""
+        """Outcomes by test name: state and what the summary says about it.
+
+        Line by line, as the program aborts after a failure with its output in its buffer.
+        """
         result = subprocess.run(
-            [str(self.tests / "test-runner"), "-L", *options],
-            cwd=self.directory,
+            ["stdbuf", "-oL", str(self.tests / "test-runner"), "-L", *options],
+            cwd=self.work,
             env={**os.environ, **self.environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
