@@ -11,6 +11,7 @@ from barnabas_protocol.messages import (
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
+    list_offsets,
     metadata,
     offset_commit,
     offset_fetch,
@@ -21,6 +22,7 @@ from tests.support.raw_client import RawClient
 
 RESOURCE_TOPIC = 2
 SET = 0
+EARLIEST = -2
 PRODUCE_VERSION = 9
 
 
@@ -175,20 +177,35 @@ async def read_from(client: RawClient, topic: str, partition: int, offset: int) 
     return Read(answer.error_code, answer.log_start_offset, answer.high_watermark, records)
 
 
+async def earliest_offset(client: RawClient, topic: str, partition: int) -> int:
+    request = list_offsets.ListOffsetsRequest(
+        topics=[
+            list_offsets.ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    list_offsets.ListOffsetsPartition(partition_index=partition, timestamp=EARLIEST)
+                ],
+            )
+        ]
+    )
+    response = await client.call(ApiKey.LIST_OFFSETS, 6, request)
+    (found,) = response.topics[0].partitions
+    assert found.error_code == 0, found.error_code
+    return found.offset
+
+
 async def read_all(client: RawClient, topic: str, partition: int) -> list[Record]:
     """Every record from the log start to the high watermark."""
-    offset, records = 0, []
+    offset = await earliest_offset(client, topic, partition)
+    records: list[Record] = []
     while True:
         found = await read_from(client, topic, partition, offset)
-        if found.error_code == 1 and offset < found.log_start_offset:
-            offset = found.log_start_offset
-            continue
         assert found.error_code == 0, found
-        records += found.records
         if not found.records:
             assert offset >= found.high_watermark, (offset, found.high_watermark)
             return records
-        offset = found.records[-1].offset + 1
+        records += found.records
+        offset = records[-1].offset + 1
 
 
 async def commit_offset(

@@ -6,9 +6,9 @@ from tests.simulation.crashes import Faults, Story
 from tests.simulation.seeds import run_seeds
 
 SEEDS = {
-    Faults.POWER_AND_FSYNC: 90,
-    Faults.KILL_AND_PAGE_CACHE: 35,
-    Faults.POWER_AND_PAGE_CACHE: 25,
+    Faults.POWER_AND_FSYNC: 60,
+    Faults.KILL_AND_PAGE_CACHE: 25,
+    Faults.POWER_AND_PAGE_CACHE: 15,
 }
 
 
