@@ -99,7 +99,7 @@ class RequestFrames:
         pick = self._random
         kind = pick.randrange(20)
         if kind < 8:
-            for _ in range(pick.randrange(1, 9)):
+            for _ in range(pick.choice((1, 1, 1, 2, 4, 8))):
                 data[pick.randrange(len(data))] ^= 1 << pick.randrange(8)
         elif kind < 12:
             position = pick.randrange(len(data))
