@@ -88,19 +88,23 @@ _THREAD_KEYS: Final = frozenset(
     )
 )
 
+# So many different sets of topic settings are kept ready.
+_LOG_CONFIGS_MAX: Final = 1000
+
 Listener = Callable[[frozenset[str]], None]
 
 
 class DynamicConfig:
     """The broker settings of one broker with all their levels."""
 
-    __slots__ = ("_cluster", "_listeners", "_own", "_static", "values")
+    __slots__ = ("_cluster", "_listeners", "_log_configs", "_own", "_static", "values")
 
     def __init__(self, static: Mapping[str, str]) -> None:
         self._static = dict(static)
         self._cluster: dict[str, str] = {}
         self._own: dict[str, str] = {}
         self._listeners: list[Listener] = []
+        self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         # Broker keys with the text in force; keys that have their default may be missing.
         self.values: Mapping[str, str] = dict(static)
 
@@ -112,6 +116,7 @@ class DynamicConfig:
         """Replace both dynamic levels; a value that cannot be applied is left out (CFG-5)."""
         self._cluster = _applicable(cluster_wide)
         self._own = _applicable(this_broker)
+        self._log_configs.clear()
         before, self.values = self.values, {**self._static, **self._cluster, **self._own}
         changed = frozenset(
             key
@@ -128,8 +133,14 @@ class DynamicConfig:
         return setting.parse(self.values.get(key, setting.default))
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The settings of a topic with these overrides."""
-        return LogConfig.build(self.values, overrides)
+        """The settings of a topic with these overrides; topics with the same ones share them."""
+        key = tuple(sorted(overrides.items()))
+        config = self._log_configs.get(key)
+        if config is None:
+            if len(self._log_configs) >= _LOG_CONFIGS_MAX:
+                self._log_configs.clear()
+            config = self._log_configs[key] = LogConfig.build(self.values, overrides)
+        return config
 
     def describe_topic(
         self, overrides: Mapping[str, str], keys: Iterable[str] | None = None

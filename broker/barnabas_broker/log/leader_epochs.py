@@ -36,12 +36,13 @@ class EpochEntry(NamedTuple):
 class LeaderEpochs:
     """The ordered entries of one log (REP-14). `disk` None keeps them in memory only."""
 
-    __slots__ = ("_disk", "_entries", "_write_lock", "is_dirty", "path")
+    __slots__ = ("_dirty_from", "_disk", "_entries", "_write_lock", "path")
 
     def __init__(self, disk: Disk | None, path: str) -> None:
         self._disk = disk
         self.path = path
-        self.is_dirty = False
+        # The file may be wrong about entries that begin here or later; None: it is right.
+        self._dirty_from: int | None = None
         self._entries: list[EpochEntry] = []
         # Flushes come from the pool (checkpoints) and from the loop (truncation); an older content
         # must not replace a newer one. Nothing on the append path takes this lock.
@@ -64,6 +65,18 @@ class LeaderEpochs:
                 epochs._entries.append(entry)
                 previous = entry
         return epochs
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether memory has moved on since the file was written."""
+        return self._dirty_from is not None
+
+    def is_dirty_below(self, offset: int) -> bool:
+        """Whether the file lacks something about records below an offset.
+
+        What begins at or above the recovery point is found again in the batches.
+        """
+        return self._dirty_from is not None and self._dirty_from < offset
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -89,7 +102,7 @@ class LeaderEpochs:
         while entries and entries[-1].start_offset >= start_offset:
             entries.pop()
         entries.append(EpochEntry(leader_epoch, start_offset))
-        self.is_dirty = True
+        self._note_change(start_offset)
         return True
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -124,7 +137,7 @@ class LeaderEpochs:
         if keep == len(self._entries):
             return False
         del self._entries[keep:]
-        self.is_dirty = True
+        self._note_change(end_offset)
         self.flush()
         return True
 
@@ -139,14 +152,14 @@ class LeaderEpochs:
             return False
         moved = EpochEntry(self._entries[covering].leader_epoch, start_offset)
         self._entries[: covering + 1] = [moved]
-        self.is_dirty = True
+        self._note_change(0)
         return True
 
     def clear(self) -> None:
         """Forget everything, on disk too."""
         if self._entries:
             self._entries.clear()
-            self.is_dirty = True
+            self._note_change(0)
             self.flush()
 
     def flush(self) -> None:
@@ -154,12 +167,16 @@ class LeaderEpochs:
         if self._disk is None or not self.is_dirty:
             return
         with self._write_lock:
-            self.is_dirty = False
+            was_dirty_from, self._dirty_from = self._dirty_from, None
             try:
                 self._disk.write_atomically(self.path, encode(tuple(self._entries)))
             except OSError:
-                self.is_dirty = True
+                self._note_change(0 if was_dirty_from is None else was_dirty_from)
                 raise
+
+    def _note_change(self, offset: int) -> None:
+        if self._dirty_from is None or offset < self._dirty_from:
+            self._dirty_from = offset
 
 
 def _epoch_of(entry: EpochEntry) -> int:

@@ -3,7 +3,8 @@
 The fsync runs in a thread; everything that arrives meanwhile is covered by the next one, so any
 number of waiting callers shares it. Not here: when to flush (`log_tasks`, replication).
 
-Source: behaviour SEG-2, SEG-8. Invariants: the recovery point only rises here, and only to what was
+Source: behaviour SEG-2, SEG-8, LOG-14. Invariants: no recovery point lies behind a record whose
+log's topic id is not on the device; the recovery point only rises here, and only to what was
 in the file before its fsync began; a segment that is left is flushed with its indexes; those of the
 active segment are written only now and then, because recovery makes anew what is missing behind
 the last entry (`segment_recovery.prepare_scan`).
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.index_file import IndexFile, write_index
 from barnabas_broker.log.producer_snapshot import encode_snapshot
+from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, sync_topic_id
 from barnabas_broker.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -39,10 +41,23 @@ class _Step(NamedTuple):
 class LogFlush:
     """The flushing side of one PartitionLog."""
 
-    __slots__ = ("_flushed_active", "_flushed_bytes", "_full_flush_bytes", "_log", "_task")
+    __slots__ = (
+        "_flushed_active",
+        "_flushed_bytes",
+        "_full_flush_bytes",
+        "_loaded",
+        "_log",
+        "_task",
+        "is_topic_id_unsynced",
+    )
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: PartitionLog, *, is_clean: bool) -> None:
         self._log = log
+        # What the log was when its files were known to be fit for a clean start; None: they never
+        # were.
+        self._loaded = self._extent() if is_clean else None
+        # Set for a log whose `partition.metadata` the first flush has to make durable.
+        self.is_topic_id_unsynced = False
         self._task: asyncio.Task[None] | None = None
         # The active segment at the last flush (None: the next one must be full, with names and
         # indexes), how much of it was flushed, and how much with its indexes.
@@ -92,6 +107,9 @@ class LogFlush:
         """Flush everything with final index entries and a snapshot; nothing is appended after."""
         log = self._log
         log.write_staged()
+        if self._loaded is not None and self._loaded == self._extent():
+            # Nothing to do for a log that nobody wrote: most are, when there are thousands.
+            return
         while self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
             log.check_online()
@@ -103,6 +121,15 @@ class LogFlush:
             raise log.fail(log.directory, error) from error
         self._flushed_active = None
         await self._flush_once()
+
+    def _extent(self) -> tuple[object, ...]:
+        log = self._log
+        return (
+            log.generation,
+            log.log_start_offset,
+            log.log_end_offset,
+            log.segments.active,
+        )
 
     def note_truncation(self) -> None:
         """Note that the active segment is another one, or shorter."""
@@ -179,6 +206,9 @@ class LogFlush:
         if snapshot is not None:
             log.leader_epochs.flush()
             log.snapshots.write(end_offset, snapshot, sync=True)
+            if self.is_topic_id_unsynced:
+                sync_topic_id(log.disk, f"{log.directory}/{PARTITION_METADATA_FILE}")
+                self.is_topic_id_unsynced = False
             log.disk.sync_directory(log.directory)
 
     def _undo(self, steps: list[_Step], end_offset: int) -> None:

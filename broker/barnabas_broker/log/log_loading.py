@@ -23,6 +23,7 @@ from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.properties_files import (
     PARTITION_METADATA_FILE,
     read_topic_id,
+    write_topic_id,
 )
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
@@ -61,15 +62,21 @@ class _Checkpointed(NamedTuple):
 class LogLoader:
     """Opens logs for a LogManager and hands them over one by one."""
 
-    __slots__ = ("_checkpointed", "_manager")
+    __slots__ = ("_checkpointed", "_known_topic_id", "_manager")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._checkpointed: dict[str, _Checkpointed] = {}
+        self._known_topic_id: Callable[[str], bytes] = lambda topic: ZERO_UUID
 
-    async def load_all(self, topic_config: Callable[[str, bytes], LogConfig | None]) -> None:
+    async def load_all(
+        self,
+        topic_config: Callable[[str, bytes], LogConfig | None],
+        known_topic_id: Callable[[str], bytes],
+    ) -> None:
         """Load all directories side by side. Raises: DuplicatePartitionError."""
         manager = self._manager
+        self._known_topic_id = known_topic_id
         plans = {
             directory.path: self._find(directory) for directory in manager.online_directories()
         }
@@ -182,7 +189,12 @@ class LogLoader:
         except CheckpointError as error:
             _logger.warning("%s; the partition counts as one without an id", error)
             topic_id = None
-        config = topic_config(topic_partition.topic, topic_id or ZERO_UUID)
+        is_healed = topic_id is None
+        if topic_id is None:
+            # The machine stopped before the first flush made the id durable, or the partition is
+            # older than topic ids: it belongs to the topic of its name.
+            topic_id = self._known_topic_id(topic_partition.topic)
+        config = topic_config(topic_partition.topic, topic_id)
         if config is None:
             stray = rename_for_removal(
                 manager.disk, manager.random, path, topic_partition, is_stray=True
@@ -192,7 +204,11 @@ class LogLoader:
             manager.removals.add(stray, due_ms)
             manager.recovery.logs_stray_count += 1
             return
-        await self.load_one(directory, topic_partition, topic_id or ZERO_UUID, config)
+        is_healed = is_healed and topic_id != ZERO_UUID
+        if is_healed:
+            write_topic_id(manager.disk, metadata_path, topic_id, is_durable=False)
+        log = await self.load_one(directory, topic_partition, topic_id, config)
+        log.flushing.is_topic_id_unsynced = is_healed
         manager.recovery.logs_loaded_count += 1
 
     def _read_checkpoints(self, directory: LogDirectory) -> _Checkpointed:

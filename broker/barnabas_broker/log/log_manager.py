@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.cleaner import LogCleaner
@@ -118,16 +118,21 @@ class LogManager:
                 return await self._loader.load_one(directory, topic_partition, topic_id, config)
         return self.create(topic_partition, topic_id, config)
 
-    async def load(self, topic_config: Callable[[str, bytes], LogConfig | None]) -> None:
+    async def load(
+        self,
+        topic_config: Callable[[str, bytes], LogConfig | None],
+        known_topic_id: Callable[[str], bytes] = lambda topic: ZERO_UUID,
+    ) -> None:
         """Load every log of every directory, recovering those that need it.
 
         `topic_config` gets a topic's name and the id found on disk (zero if there is none) and
         returns its settings, or None for a partition that is not this broker's: that one is put
-        aside (TOP-15).
+        aside (TOP-15). `known_topic_id` says which id a topic has, zero for none: it is for
+        partitions whose own record of it was lost with the power (LOG-14).
         Raises: what `open_directories` raises, NoLogDirectoryError if no directory survived.
         """
         self.open_directories()
-        await self._loader.load_all(topic_config)
+        await self._loader.load_all(topic_config, known_topic_id)
         if not self.online_directories():
             raise NoLogDirectoryError("every log directory failed while its logs were loaded")
 
@@ -147,12 +152,18 @@ class LogManager:
         topic_id: bytes,
         config: LogConfig,
         directory: str | None = None,
+        *,
+        is_new: bool = True,
+        directory_id: bytes = ZERO_UUID,
     ) -> PartitionLog:
         """Return the log of a partition, made if there is none.
 
         A new log goes to `directory` or else to the online directory with the fewest partitions; if
-        that fails it goes offline and the next is tried (TOP-16). `partition.metadata` is on disk
-        when this returns (LOG-14).
+        that fails it goes offline and the next is tried (TOP-16). Nothing is synced: the first
+        flush does that, for `partition.metadata` too (LOG-14).
+        A partition that is not new may have its log where it cannot be seen now, and is not made
+        a second time: in the directory that is remembered for it (`directory_id`) or, if none is,
+        in any that is offline (LOG-11, NODE-8).
         Raises: KafkaError KAFKA_STORAGE_ERROR (56) if no directory can take it,
         INCONSISTENT_TOPIC_ID (103) if there is a log of another topic id.
         """
@@ -167,15 +178,24 @@ class LogManager:
                     f"{topic_partition.topic}-{topic_partition.partition} has another topic id",
                 )
             return existing
+        remembered = self._online_directory(directory_id)
+        if not is_new and self._may_be_elsewhere(remembered, directory_id):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, "the log is in a directory that is offline"
+            )
+        if remembered is not None and directory is None:
+            directory = remembered.path
         for candidate in self._placement(directory):
             try:
                 path = candidate.partition_path(topic_partition)
                 self.disk.make_directories(path)
-                write_topic_id(self.disk, f"{path}/{PARTITION_METADATA_FILE}", topic_id)
+                metadata_path = f"{path}/{PARTITION_METADATA_FILE}"
+                write_topic_id(self.disk, metadata_path, topic_id, is_durable=False)
                 log = self._loader.create_log(path, topic_partition, topic_id, config)
             except (OSError, LogDirectoryError) as error:
                 self.take_offline(candidate.path, error)
                 continue
+            log.flushing.is_topic_id_unsynced = True
             self.add(candidate, log)
             return log
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory can take a new partition")
@@ -208,10 +228,14 @@ class LogManager:
         delay_ms = log.config.file_delete_delay_ms
         self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
 
-    def update_topic_config(self, topic: str, config: LogConfig) -> None:
-        """Give all open logs of a topic new settings, in force from the next use on (SEG-14)."""
+    def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
+        """Give all open logs of some topics new settings, in force from the next use on (SEG-14).
+
+        One pass: with thousands of logs, one for each topic would hold up everything else.
+        """
         for topic_partition, log in self.logs.items():
-            if topic_partition.topic == topic:
+            config = configs.get(topic_partition.topic)
+            if config is not None:
                 log.update_config(config)
 
     # ---------------------------------------------------------------- directories
@@ -305,6 +329,17 @@ class LogManager:
             if path == directory.path or path.startswith(directory.path.rstrip("/") + "/"):
                 return directory
         raise ValueError(f"{path} is in no log directory")
+
+    def _online_directory(self, directory_id: bytes) -> LogDirectory | None:
+        for directory in self.online_directories():
+            if directory.directory_id == directory_id != ZERO_UUID:
+                return directory
+        return None
+
+    def _may_be_elsewhere(self, remembered: LogDirectory | None, directory_id: bytes) -> bool:
+        if directory_id != ZERO_UUID:
+            return remembered is None
+        return any(directory.is_offline for directory in self.directories)
 
     def _placement(self, path: str | None) -> list[LogDirectory]:
         """Return the directories to try for a new log, the best first."""

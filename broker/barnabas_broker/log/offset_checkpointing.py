@@ -74,7 +74,11 @@ class OffsetCheckpointing:
             return
         lock = self._locks.setdefault(checkpoint.path, asyncio.Lock())
         logs = directory.logs.values() if epochs_first else ()
-        dirty = [log.leader_epochs for log in logs if log.leader_epochs.is_dirty]
+        dirty = [
+            log.leader_epochs
+            for log in logs
+            if log.leader_epochs.is_dirty_below(log.recovery_point)
+        ]
         try:
             async with lock:
                 await self._manager.disk.run(_flush_and_write, dirty, checkpoint, offsets)

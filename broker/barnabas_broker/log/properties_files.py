@@ -5,7 +5,8 @@
 - `.kafka_cleanshutdown` in a log directory: present only after a clean stop.
 
 Not here: the checks between several directories or against the configuration (`log_manager`).
-Source: Apache Kafka's files, `docs/formats/log.md`. Invariant: every file is replaced atomically.
+Source: Apache Kafka's files, `docs/formats/log.md`. Invariant: every file is replaced atomically,
+but for a new `partition.metadata`, which the metadata log can stand in for.
 """
 
 from __future__ import annotations
@@ -91,9 +92,31 @@ def read_topic_id(disk: Disk, path: str) -> bytes | None:
     return _uuid(path, values["topic_id"])
 
 
-def write_topic_id(disk: Disk, path: str, topic_id: bytes) -> None:
-    """Replace `partition.metadata`."""
-    disk.write_atomically(path, f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode())
+def write_topic_id(disk: Disk, path: str, topic_id: bytes, *, is_durable: bool = True) -> None:
+    """Replace `partition.metadata`; if it need not be durable yet, `sync_topic_id` makes it so."""
+    content = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode()
+    if is_durable:
+        disk.write_atomically(path, content)
+        return
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(content, 0)
+    finally:
+        file.close()
+
+
+def sync_topic_id(disk: Disk, path: str) -> None:
+    """Make a `partition.metadata` durable, and the partition directory's own name with it.
+
+    The names in the partition directory are the caller's to sync.
+    """
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_directory(path.rsplit("/", 2)[0])
 
 
 class CleanShutdownMarker:

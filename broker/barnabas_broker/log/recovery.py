@@ -52,6 +52,8 @@ class LoadedLog:
     producer_state: ProducerState
     leader_epochs: LeaderEpochs
     snapshots: SnapshotFiles
+    # The files are as a clean stop left them, or there never was anything in them.
+    is_clean: bool
 
 
 class LogLoading:
@@ -64,6 +66,7 @@ class LogLoading:
         # Compaction may have removed the last records of a segment.
         self._has_gaps = "compact" in config.cleanup_policy
         self._now_ms = now_ms
+        self._is_clean = True
         self._state = ProducerState()
         self._epochs = LeaderEpochs(disk, "")
 
@@ -91,6 +94,7 @@ class LogLoading:
                     log_start_offset,
                 )
                 self._drop(segments)
+                self._is_clean = False
                 end_offset = log_start_offset
                 self._state.clear(end_offset)
         if not segments:
@@ -108,6 +112,7 @@ class LogLoading:
             producer_state=self._state,
             leader_epochs=self._epochs,
             snapshots=snapshots,
+            is_clean=self._is_clean,
         )
 
     def _load_epochs(self) -> LeaderEpochs:
@@ -180,6 +185,7 @@ class LogLoading:
         log_start_offset: int,
     ) -> int:
         """Scan from the recovery point on and cut at the first bad byte; returns the end offset."""
+        self._is_clean = False
         first = 0
         while first + 1 < len(segments) and segments[first + 1].base_offset <= recovery_point:
             first += 1

@@ -353,7 +353,7 @@ def test_a_changed_topic_config_reaches_open_logs(tmp_path):
     async def work(manager):
         log = manager.create(partition("t"), TOPIC_ID, topic_config())
         other = manager.create(partition("u"), TOPIC_ID, topic_config())
-        manager.update_topic_config("t", topic_config(retention_ms="5"))
+        manager.update_topic_configs({"t": topic_config(retention_ms="5")})
         return log.config.retention_ms, other.config.retention_ms
 
     assert run_with(manager_over(tmp_path), work) == (5, 604_800_000)
