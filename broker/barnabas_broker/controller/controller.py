@@ -14,14 +14,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Member
 from barnabas_broker.arbiter.election import Verdict, judge, take_over
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import brokers, configs, partitions, producer_ids, topics
+from barnabas_broker.controller import (
+    brokers,
+    configs,
+    directories,
+    partitions,
+    producer_ids,
+    topics,
+)
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.configs import ResourceChange, ResourceResult
 from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
@@ -39,6 +46,7 @@ from barnabas_broker.metadata.metadata_log import MetadataLog
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -360,6 +368,13 @@ class Controller:
                 is_shutting_down=is_shutting_down,
             )
         )
+
+    async def assign_directories(
+        self, assigned: Mapping[TopicPartition, bytes], node_id: int | None = None
+    ) -> None:
+        """Note in which log directories a broker, by default this node, has its replicas."""
+        node = self._node_id if node_id is None else node_id
+        await self.submit(lambda image: directories.assign_directories(image, node, assigned))
 
     async def allocate_producer_ids(
         self, node_id: int | None = None, broker_epoch: int | None = None

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from barnabas_broker.controller.directories import initial_directories
 from barnabas_broker.controller.placement import Assignment, PlacementBroker, place
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
+
+# More partitions in one request would make one batch of the metadata log too large.
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +49,15 @@ def create_partitions(
     records: list[MetadataRecord] = []
     results: list[NewPartitionsResult] = []
     counts = Counter(topic.name for topic in topics)
+    total = sum(_new_count(image, topic) for topic in topics)
     for topic in topics:
         error: KafkaError | None = None
         try:
+            if total > PARTITIONS_PER_REQUEST_MAX:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    "Excessively large number of partitions per request.",
+                )
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             records += _grow(image, topic, random)
@@ -54,6 +65,11 @@ def create_partitions(
             error = raised
         results.append(NewPartitionsResult(name=topic.name, error=error))
     return ([] if validate_only else records), results
+
+
+def _new_count(image: MetadataImage, asked: NewPartitions) -> int:
+    topic = image.topics.by_name.get(asked.name)
+    return 0 if topic is None else max(asked.count - len(topic.partitions), 0)
 
 
 def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[PartitionRecord]:
@@ -75,7 +91,7 @@ def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[Pa
         )
     assignments = _new_assignments(image, topic, asked, random)
     return [
-        new_partition(topic.topic_id, index, replicas, live_replicas(image, replicas))
+        new_partition(image, topic.topic_id, index, replicas)
         for index, replicas in enumerate(assignments, old_count)
     ]
 
@@ -112,11 +128,13 @@ def _new_assignments(
 
 
 def new_partition(
-    topic_id: bytes, index: int, replicas: Assignment, live: Sequence[int]
+    image: MetadataImage, topic_id: bytes, index: int, replicas: Assignment
 ) -> PartitionRecord:
     """A partition in its first state: live replicas in sync, the first of them leads (TOP-8)."""
+    live = live_replicas(image, replicas)
     leader = live[0] if live else NO_LEADER
-    return PartitionRecord(topic_id, index, tuple(replicas), tuple(live), leader, 0, 0)
+    directories = initial_directories(image, replicas)
+    return PartitionRecord(topic_id, index, tuple(replicas), tuple(live), leader, 0, 0, directories)
 
 
 def live_replicas(image: MetadataImage, replicas: Sequence[int]) -> list[int]:

@@ -14,9 +14,9 @@ from typing import Final
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.topic import validate_topic_config
 from barnabas_broker.controller.partitions import (
+    PARTITIONS_PER_REQUEST_MAX,
     assigned_partitions,
     check_assignment,
-    live_replicas,
     new_partition,
     placement_brokers,
 )
@@ -36,8 +36,6 @@ NAME_LENGTH_MAX: Final = 249
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
-# More partitions in one request would make one batch of the metadata log too large.
-PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +135,7 @@ def create_topics(
             ConfigRecord(RESOURCE_TOPIC, topic.name, key, value) for key, value in overrides.items()
         )
         records += (
-            new_partition(topic_id, index, replicas, live_replicas(image, replicas))
+            new_partition(image, topic_id, index, replicas)
             for index, replicas in enumerate(assignments)
         )
         results.append(

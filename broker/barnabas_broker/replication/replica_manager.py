@@ -31,6 +31,9 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
+# Making this many takes some tens of milliseconds.
+PARTITIONS_PER_TURN = 20
+
 TopicConfig = Callable[[str], LogConfig]
 
 
@@ -56,6 +59,9 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.image = MetadataImage.empty()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_applying = False
+        # Set when the broker stops: partitions that are not made yet wait for the next start.
+        self.is_closing = False
         self.on_leadership: list[Callable[[Partition], None]] = []
         self.on_removed: list[Callable[[TopicPartition], None]] = []
         self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
@@ -66,38 +72,70 @@ class ReplicaManager:
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Bring partitions in line with an image; with no delta, with all of it."""
         self.image = image
-        if delta is None:
-            changed: Iterable[str] = image.topics.by_name
-            deleted: Iterable[str] = ()
-        else:
-            changed, deleted = delta.changed_topics, delta.deleted
-        for name in deleted:
-            await self._drop_topic(name, keep_id=None)
-        for name in changed:
-            topic = image.topics.by_name.get(name)
-            if topic is not None:
-                await self._drop_topic(name, keep_id=topic.topic_id)
-                for index, partition in enumerate(topic.partitions):
-                    self._apply_partition(topic, index, partition)
+        self._is_applying = True
+        try:
+            if delta is None or delta.deleted:
+                await self._drop_deleted(image)
+            changed = image.topics.by_name if delta is None else delta.changed_topics
+            # After a start, what the image has was there before.
+            await self._apply_topics(changed, image, is_new=delta is not None)
+        finally:
+            self._is_applying = False
 
-    def _apply_partition(self, topic: TopicImage, index: int, image: PartitionImage) -> None:
-        if self._node_id not in image.replicas:
+    async def _apply_topics(
+        self, names: Iterable[str], image: MetadataImage, *, is_new: bool
+    ) -> None:
+        """Make and change partitions, giving way to the loop now and then."""
+        made = 0
+        for name in names:
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                continue
+            config: LogConfig | None = None
+            for index, partition in enumerate(topic.partitions):
+                if self._node_id not in partition.replicas:
+                    continue
+                if self.is_closing:
+                    return
+                existing = self.partitions.get(TopicPartition(name, index))
+                if existing is not None:
+                    self._change_partition(existing, partition)
+                    continue
+                config = config or self._topic_config(name)
+                self._make_partition(topic, index, partition, config, is_new=is_new)
+                made += 1
+                if made % PARTITIONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+    def _change_partition(self, existing: Partition, image: PartitionImage) -> None:
+        if existing.image is image:
             return
+        was_leader = existing.is_leader
+        existing.become(image)
+        if existing.is_leader != was_leader:
+            self._leadership_changed(existing)
+
+    def _make_partition(
+        self,
+        topic: TopicImage,
+        index: int,
+        image: PartitionImage,
+        config: LogConfig,
+        *,
+        is_new: bool,
+    ) -> None:
         topic_partition = TopicPartition(topic.name, index)
-        existing = self.partitions.get(topic_partition)
-        if existing is not None:
-            was_leader = existing.is_leader
-            existing.become(image)
-            if existing.is_leader != was_leader:
-                self._leadership_changed(existing)
-            return
         log = self._logs.get(topic_partition)
         if log is None:
             try:
                 log = self._logs.create(
-                    topic_partition, topic.topic_id, self._topic_config(topic.name)
+                    topic_partition,
+                    topic.topic_id,
+                    config,
+                    is_new=is_new,
+                    directory_id=self._directory_id(image),
                 )
-            except (LogDirectoryError, OSError) as error:
+            except (KafkaError, LogDirectoryError, OSError) as error:
                 logger.error("%s-%d has no log: %s", topic.name, index, error)
                 return
         partition = Partition(
@@ -116,13 +154,10 @@ class ReplicaManager:
             partition.start_leading()
             self._leadership_changed(partition)
 
-    async def _drop_topic(self, name: str, keep_id: bytes | None) -> None:
-        """Stop serving a topic of that name, unless it has the id; its files go later (TOP-14)."""
-        gone = [
-            partition
-            for topic_partition, partition in self.partitions.items()
-            if topic_partition.topic == name and partition.topic_id != keep_id
-        ]
+    async def _drop_deleted(self, image: MetadataImage) -> None:
+        """Stop serving topics that are no longer there under their id; files go later (TOP-14)."""
+        by_id = image.topics.by_id
+        gone = [p for p in self.partitions.values() if p.topic_id not in by_id]
         for partition in gone:
             del self.partitions[partition.topic_partition]
             for removed in self.on_removed:
@@ -130,6 +165,27 @@ class ReplicaManager:
             self.produce_purgatory.check_and_complete(partition.topic_partition)
             self.fetch_purgatory.check_and_complete(partition.topic_partition)
             await self._logs.delete(partition.topic_partition)
+
+    def _directory_id(self, image: PartitionImage) -> bytes:
+        """The directory that the metadata remembers for the replica here, zero for none."""
+        if not image.directories:
+            return ZERO_UUID
+        return image.directories[image.replicas.index(self._node_id)]
+
+    def misplaced(self, delta: MetadataDelta | None) -> dict[TopicPartition, bytes]:
+        """The directories of the logs that are not where the metadata remembers them."""
+        by_path = {item.path: item.directory_id for item in self._logs.directories}
+        found: dict[TopicPartition, bytes] = {}
+        for name in self.image.topics.by_name if delta is None else delta.changed_topics:
+            topic = self.image.topics.by_name.get(name)
+            for index in range(0 if topic is None else len(topic.partitions)):
+                partition = self.partitions.get(TopicPartition(name, index))
+                if partition is None or partition.log.is_offline:
+                    continue
+                directory_id = by_path[partition.log.directory.rpartition("/")[0]]
+                if self._directory_id(partition.image) != directory_id:
+                    found[partition.topic_partition] = directory_id
+        return found
 
     def _leadership_changed(self, partition: Partition) -> None:
         for changed in self.on_leadership:
@@ -164,6 +220,8 @@ class ReplicaManager:
         if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if self._node_id in topic.partitions[topic_partition.partition].replicas:
+            if self._is_applying:  # it is about to be made
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -261,6 +319,7 @@ class ReplicaManager:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait for the reads and flushes that are under way."""
+        """Make no more partitions, and wait for the reads and flushes that are under way."""
+        self.is_closing = True
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -5,15 +5,18 @@ who depend on partitions.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +34,7 @@ class MetadataApplication:
         logs: LogManager,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
+        controller: Controller,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._node_id = node_id
@@ -38,6 +42,7 @@ class MetadataApplication:
         self._logs = logs
         self._replicas = replicas
         self._groups = groups
+        self._controller = controller
         self._spawn = spawn
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
@@ -47,9 +52,20 @@ class MetadataApplication:
         else:
             self._apply_configs(delta, image)
         await self._replicas.apply(delta, image)
+        misplaced = self._replicas.misplaced(delta)
+        if misplaced:
+            # Not waited for: the answer comes as another image.
+            self._spawn(self._assign_directories(misplaced))
         if delta is not None and delta.deleted:
             # Not waited for: it appends, and the next image must not wait for that.
             self._spawn(self._groups.on_topics_deleted(list(delta.deleted)))
+
+    async def _assign_directories(self, directories: Mapping[TopicPartition, bytes]) -> None:
+        """Have the metadata remember where the logs are (LOG-11)."""
+        try:
+            await self._controller.assign_directories(directories)
+        except KafkaError as error:
+            logger.warning("the directories of partitions are not noted: %s", error)
 
     def apply_broker_configs(self, image: MetadataImage) -> None:
         """Take over the dynamic settings of all brokers and of this one."""
@@ -62,14 +78,17 @@ class MetadataApplication:
         names = (ALL_BROKERS, str(self._node_id))
         if any((RESOURCE_BROKER, name) in delta.changed_configs for name in names):
             self.apply_broker_configs(image)  # every log may have a new default
-            for name in {topic_partition.topic for topic_partition in self._logs.logs}:
-                self._update_topic(name, image)
-            return
-        for resource_type, name in delta.changed_configs:
-            if resource_type == RESOURCE_TOPIC:
-                self._update_topic(name, image)
-
-    def _update_topic(self, name: str, image: MetadataImage) -> None:
-        if name in image.topics.by_name:
-            overrides = image.config_overrides(RESOURCE_TOPIC, name)
-            self._logs.update_topic_config(name, self._dynamic.log_config(overrides))
+            changed = {topic_partition.topic for topic_partition in self._logs.logs}
+        else:
+            changed = {
+                name
+                for resource_type, name in delta.changed_configs
+                if resource_type == RESOURCE_TOPIC and name not in delta.created
+            }
+        configs = {
+            name: self._dynamic.log_config(image.config_overrides(RESOURCE_TOPIC, name))
+            for name in changed
+            if name in image.topics.by_name
+        }
+        if configs:
+            self._logs.update_topic_configs(configs)

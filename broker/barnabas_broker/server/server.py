@@ -47,7 +47,7 @@ from barnabas_broker.server.gate import Gate
 from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.metadata_application import MetadataApplication
-from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Server:
         await self.control.recover()
         self.dispatcher = Dispatcher(self._services(self.control.controller))
         self._register_metrics()
-        await self.logs.load(self._config_of_loaded)
+        await self.logs.load(self._config_of_loaded, self._recovered_topic_id)
         self.state = move(self.state, BrokerState.RECOVERY)
         await self.listeners.start()
         await self.control.start(self.listeners.advertised())
@@ -126,6 +126,7 @@ class Server:
             logs=self.logs,
             replicas=self.replicas,
             groups=self.groups,
+            controller=self.control.controller,
             spawn=self._spawn,
         )
         await application.apply(None, self.publisher.image)
@@ -242,6 +243,10 @@ class Server:
             return None
         return self.dynamic.log_config(image.config_overrides(RESOURCE_TOPIC, topic))
 
+    def _recovered_topic_id(self, topic: str) -> bytes:
+        known = self.control.recovered_image.topics.by_name.get(topic)
+        return ZERO_UUID if known is None else known.topic_id
+
     def _partition_exists(self, topic: str, partition: int) -> bool:
         known = self.publisher.image.topics.by_name.get(topic)
         return known is not None and partition < len(known.partitions)
@@ -308,6 +313,7 @@ class Server:
 
     async def _stop_requests(self) -> None:
         """Take nothing new, answer what is parked (STOP-9), then close the connections."""
+        self.replicas.is_closing = True
         await self.listeners.drain()
         await self.replicas.close()
         await self.groups.close()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from barnabas_broker.controller.brokers import Registration, register
+from barnabas_broker.controller.directories import assign_directories
 from barnabas_broker.controller.partitions import NewPartitions, create_partitions
 from barnabas_broker.controller.topics import (
     NewTopic,
@@ -18,7 +19,7 @@ from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from tests.support.control_plane import CLUSTER_ID, LISTENER
 from tests.support.simulated_random import SimulatedRandom
 
@@ -299,3 +300,39 @@ def test_growth_with_an_assignment_and_growth_on_trial() -> None:
     records, _ = create_partitions(image, asked, random=RANDOM)
     partitions = topic_of(applied(image, records), "a").partitions
     assert [partition.replicas for partition in partitions[1:]] == [(1,), (0,)]
+
+
+def test_a_request_for_too_many_partitions_is_refused_as_a_whole() -> None:
+    """TOP-5, TOP-13: one batch of the metadata log has to hold them."""
+    image, _ = create(cluster(1, 2), NewTopic(name="t"))
+    records, (result,) = create_partitions(
+        image, [NewPartitions(name="t", count=10_004)], random=RANDOM
+    )
+    assert records == []
+    assert result.error is not None
+    assert result.error.code == ErrorCode.POLICY_VIOLATION
+    assert len(create_partitions(image, [NewPartitions(name="t", count=10_003)], random=RANDOM)[0])
+
+
+def test_the_only_directory_of_a_broker_is_remembered_at_once() -> None:
+    """LOG-11: and with several, as soon as the broker has told which it chose."""
+    first, second = bytes(15) + b"\x01", bytes(15) + b"\x02"
+    image = applied(MetadataImage.empty(), [EpochRecord(1, 0, CLUSTER_ID)])
+    for node_id, directories in ((1, (first,)), (2, (first, second))):
+        registration = Registration(
+            node_id=node_id,
+            incarnation_id=RANDOM.uuid(),
+            cluster_id=CLUSTER_ID,
+            listeners=(LISTENER,),
+            directories=directories,
+        )
+        image = applied(image, register(image, registration, has_session=False)[0])
+    image, _ = create(image, NewTopic(name="t", assignments=[(0, (1, 2)), (1, (2, 1))]))
+    assert [p.directories for p in topic_of(image, "t").partitions] == [
+        (first, ZERO_UUID),
+        (ZERO_UUID, first),
+    ]
+    told = {TopicPartition("t", 1): second, TopicPartition("gone", 0): first}
+    image = applied(image, assign_directories(image, 2, told)[0])
+    assert topic_of(image, "t").partitions[1].directories == (second, first)
+    assert assign_directories(image, 2, told) == ([], None)

@@ -1,0 +1,112 @@
+"""Several log directories, one of which cannot be used at a start."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from barnabas_broker.server import Server
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages import create_topics, produce
+from tests.broker.test_produce_and_fetch import batch, topic_id_of
+from tests.support.in_process_broker import eventually, running_broker
+from tests.support.raw_client import RawClient
+
+PARTITION_COUNT = 4
+
+
+async def produced(server: Server, partition: int) -> tuple[int, int]:
+    """Error code and base offset of one more record."""
+    async with await RawClient.connect(server.port) as client:
+        response = await client.call(
+            ApiKey.PRODUCE,
+            13,
+            produce.ProduceRequest(
+                acks=-1,
+                timeout_ms=5000,
+                topic_data=[
+                    produce.TopicProduceData(
+                        topic_id=await topic_id_of(client, "t"),
+                        partition_data=[
+                            produce.PartitionProduceData(index=partition, records=batch(b"v"))
+                        ],
+                    )
+                ],
+            ),
+        )
+    (answer,) = response.responses[0].partition_responses
+    return answer.error_code, answer.base_offset
+
+
+async def create(server: Server) -> None:
+    topic = create_topics.CreatableTopic(
+        name="t", num_partitions=PARTITION_COUNT, replication_factor=1
+    )
+    async with await RawClient.connect(server.port) as client:
+        response = await client.call(
+            ApiKey.CREATE_TOPICS, 7, create_topics.CreateTopicsRequest(topics=[topic])
+        )
+    assert response.topics[0].error_code == 0
+
+
+def directory_ids(server: Server) -> set[bytes]:
+    partitions = server.image.topics.by_name["t"].partitions
+    return {directory for partition in partitions for directory in partition.directories}
+
+
+@pytest.mark.parametrize("fault", ["a file in its place", "not mounted"])
+def test_partitions_of_a_failed_directory_are_not_made_anew(tmp_path: Path, fault: str) -> None:
+    """LOG-11, NODE-8: they answer KAFKA_STORAGE_ERROR and come back unharmed."""
+    a, b, away = tmp_path / "a", tmp_path / "b", tmp_path / "away"
+    both = {"log_dirs": f"{a},{b}", "metadata_log_dir": str(a)}
+
+    async def test() -> None:
+        async with running_broker(a, **both) as server:
+            await create(server)
+            for partition in range(PARTITION_COUNT):
+                assert await produced(server, partition) == (0, 0)
+
+            async def all_are_noted() -> bool:
+                return directory_ids(server) == {
+                    directory.directory_id for directory in server.logs.directories
+                }
+
+            await eventually(all_are_noted)
+        lost = sorted(int(path.name.split("-")[1]) for path in b.glob("t-*"))
+        assert 0 < len(lost) < PARTITION_COUNT
+        b.rename(away)
+        if fault == "a file in its place":
+            b.write_text("a disk that failed")
+        async with running_broker(a, **both) as server:
+            for partition in range(PARTITION_COUNT):
+                code, _ = await produced(server, partition)
+                assert code == (ErrorCode.KAFKA_STORAGE_ERROR if partition in lost else 0)
+        assert not any((a / f"t-{partition}").exists() for partition in lost)
+        if b.is_file():
+            b.unlink()
+        else:
+            assert not list(b.glob("t-*"))
+            b.rename(tmp_path / "empty")
+        away.rename(b)
+        async with running_broker(a, **both) as server:
+            for partition in range(PARTITION_COUNT):
+                assert await produced(server, partition) == (0, 1 if partition in lost else 2)
+
+    asyncio.run(test())
+
+
+def test_without_a_remembered_directory_any_that_is_offline_may_have_it(tmp_path: Path) -> None:
+    """NODE-8: metadata that an older broker wrote remembers none."""
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def test() -> None:
+        async with running_broker(a, log_dirs=f"{a},{b}", metadata_log_dir=str(a)) as server:
+            server.logs.directories[1].fail(OSError("gone"))
+            with pytest.raises(Exception, match="offline"):
+                server.logs.create(
+                    TopicPartition("old", 0), bytes(16), server.dynamic.log_config({}), is_new=False
+                )
+
+    asyncio.run(test())
