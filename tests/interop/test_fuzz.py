@@ -118,7 +118,8 @@ class HealthyClient(threading.Thread):
 
     def _round(self, connection: socket.socket) -> None:
         value = b"round %d" % self.rounds
-        records = encode_batch([Record(0, 1000, b"k", value, ())])
+        # Of now: retention would take away what is older than a week.
+        records = encode_batch([Record(0, time.time_ns() // 10**6, b"k", value, ())])
         partition = PartitionProduceData(index=0, records=records)
         produce = ProduceRequest(
             acks=-1,

@@ -1,4 +1,4 @@
-"""Groups and their offsets outlive the broker: a clean stop, kill -9, and members at work meanwhile."""
+"""Groups and their offsets outlive the broker: clean stops, kill -9, members at work meanwhile."""
 
 import subprocess
 import threading
