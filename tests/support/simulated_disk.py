@@ -3,8 +3,8 @@
 What it models: content is safe after `sync` of the file; names of files (made, renamed, removed)
 are safe after `sync_directory` of their folder; folders are safe at once and a rename is whole or
 not there, which is kinder than POSIX and as file systems with a journal are. A crash keeps any
-prefix of what was not safe, in the order it was done, the last write cut anywhere; or nothing of
-it. What it does not: reordering between writes, or bits that rot.
+prefix of what was not safe, in the order it was done, the last write cut anywhere, its rest missing
+or zeros; or nothing of it. What it does not: reordering between writes, or bits that rot.
 """
 
 import asyncio
@@ -53,7 +53,11 @@ class _Content:
                     _write(survivor, data, position)
             torn = self.unsafe[count : count + 1]
             if torn and torn[0][1] is not None:
-                _write(survivor, torn[0][1][: random.integer(len(torn[0][1]) + 1)], torn[0][0])
+                position, data = torn[0]
+                cut = random.integer(len(data) + 1)
+                # The file's size may be safe before its content is: then the rest reads as zeros.
+                rest = bytes(len(data) - cut) if random.integer(3) == 0 else b""
+                _write(survivor, data[:cut] + rest, position)
         self.data = survivor
         self.sync()
 
