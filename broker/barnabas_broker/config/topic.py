@@ -64,6 +64,17 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """The age at which an active segment is left.
+
+        Only closed segments are compacted, so one that is to be compacted in time must be left in
+        time.
+        """
+        if self.is_compacted and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def deletes_old_segments(self) -> bool:
         """Whether segments are deleted by age and size."""
         return "delete" in self.cleanup_policy

@@ -304,14 +304,14 @@ class LogWriter(LogState):
         self.count_closed_segments()
         if self.config.segment_jitter_ms > 0:
             active.roll_jitter_ms = self.random.integer(
-                min(self.config.segment_jitter_ms, self.config.segment_ms) + 1
+                min(self.config.segment_jitter_ms, self.config.roll_ms) + 1
             )
         self._set_roll_limits()
 
     def _set_roll_limits(self) -> None:
         """Precompute when the active segment is left: four comparisons a batch decide it."""
         active = self.segments.active
-        wait_ms = self.config.segment_ms - active.roll_jitter_ms
+        wait_ms = max(self.config.roll_ms - active.roll_jitter_ms, 0)
         first = active.first_timestamp
         self._roll_timestamp = self._roll_now_ms = _NEVER
         if first is not None and first >= 0:

@@ -106,6 +106,18 @@ def test_segments_roll_by_the_age_of_their_first_record() -> None:
     assert fixture.log.segments.base_offsets == [0, 2]
 
 
+def test_segments_of_a_compacted_log_roll_in_time_to_be_compacted() -> None:
+    """SEG-1, REC-7: by max.compaction.lag.ms where that is shorter than segment.ms."""
+    times = {"segment_ms": 10_000, "max_compaction_lag_ms": 1000}
+    compacted = LogFixture(small_config(cleanup_policy=frozenset({"compact"}), **times))
+    deleted = LogFixture(small_config(cleanup_policy=frozenset({"delete"}), **times))
+    for fixture in (compacted, deleted):
+        fixture.append(timestamp=NOW_MS - 5000)
+        fixture.append(timestamp=NOW_MS - 3999)
+    assert compacted.log.segments.base_offsets == [0, 1]
+    assert deleted.log.segments.base_offsets == [0]
+
+
 def test_segments_without_timestamps_roll_by_their_creation() -> None:
     """SEG-1: creation time if there is none."""
     fixture = LogFixture(small_config(segment_ms=1000))
