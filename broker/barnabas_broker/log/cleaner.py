@@ -28,6 +28,7 @@ from barnabas_broker.log.segment_recovery import load_first_timestamp
 from barnabas_protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from barnabas_broker.config.parse import BrokerConfig
     from barnabas_broker.log.log_directory import LogDirectory
     from barnabas_broker.log.log_manager import LogManager
     from barnabas_broker.log.partition_log import PartitionLog
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _NO_LIMIT_MS = 2**63 - 1
 LOGS_PER_TURN = 200
+DEDUPE_BUFFER_KEY = "log.cleaner.dedupe.buffer.size"
+# Enough for a quarter of a million keys a round; more keys take more rounds.
+DEFAULT_MEMORY_BYTES = 48 * 1024 * 1024
 
 
 class CleanerMetrics:
@@ -70,7 +74,7 @@ class LogCleaner:
         self._stopping = asyncio.Event()
         self._throttled_until_ms = 0.0
         # How much memory the keys of one round may take.
-        self.memory_bytes = manager.config.log_cleaner_dedupe_buffer_size
+        self.memory_bytes = _memory_bytes(manager.config)
         self.metrics = CleanerMetrics()
         self.uncleanable: dict[TopicPartition, str] = {}
 
@@ -248,6 +252,14 @@ class LogCleaner:
             await manager.disk.run(directory.cleaner_offsets.write, known)
         except OSError as error:
             manager.take_offline(directory.path, error)
+
+
+def _memory_bytes(config: BrokerConfig) -> int:
+    """What a round may take for its keys: Kafka's default would be most of this process."""
+    given: int = config.log_cleaner_dedupe_buffer_size
+    if DEDUPE_BUFFER_KEY in config.properties:
+        return given
+    return min(given, DEFAULT_MEMORY_BYTES)
 
 
 def _facts(segments: list[Segment], log_end_offset: int) -> list[CleanableSegment]:

@@ -313,6 +313,15 @@ def test_memory_bounds_a_round_and_later_rounds_do_the_rest():
     asyncio.run(main())
 
 
+def test_memory_for_keys_is_modest_unless_it_is_given():
+    """REC-7: Kafka's default is reported, and would be most of the memory of this process."""
+    assert Bench().manager.cleaner.memory_bytes == 48 * 1024 * 1024
+    assert Bench().manager.config.log_cleaner_dedupe_buffer_size == 134217728
+    for size in (1024 * 1024, 134217728):
+        bench = Bench(log_cleaner_dedupe_buffer_size=str(size))
+        assert bench.manager.cleaner.memory_bytes == size
+
+
 @pytest.mark.parametrize("change", ["delete", "truncate", "offline", "stop"])
 def test_a_log_that_changes_under_the_cleaner_is_given_up(change):
     """REC-11: truncation, deletion and a failing directory void the round."""
