@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from barnabas_broker.env.disk import DiskFile
 from barnabas_broker.log.batch_scan import WouldBlockError
-from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.errors import CorruptionError, LogDirectoryError
 from barnabas_broker.log.log_reader import (
     SegmentSpan,
     TimestampOffset,
@@ -68,7 +68,7 @@ class LogReads:
         except CorruptionError as error:
             raise _corrupt(error) from error
         except OSError as error:
-            raise log.fail(log.directory, error) from error
+            raise self._failed(error) from error
         return LogRead([], 0)
 
     async def read(
@@ -78,14 +78,15 @@ class LogReads:
         log = self._log
         segment: Segment | None = log.segments.floor(offset)
         while segment is not None:
-            span = self._span(segment)
+            # Taken before anything waits: an open file outlives the segment's removal.
+            span, file = self._span(segment), self._file(segment)
             if segment.offset_index is None:
                 await self._load_indexes(segment)
             found = await self._run(
                 partial(
                     read_span,
                     span,
-                    self._file(segment).read,
+                    file.read,
                     offset,
                     max_bytes,
                     limit_offset,
@@ -151,7 +152,7 @@ class LogReads:
                 if is_complete:
                     break
         except OSError as error:
-            raise log.fail(log.directory, error) from error
+            raise self._failed(error) from error
         return found
 
     def _span(self, segment: Segment) -> SegmentSpan:
@@ -176,11 +177,12 @@ class LogReads:
         try:
             return segment.file
         except OSError as error:
-            raise self._log.fail(segment.log_path, error) from error
+            raise self._failed(error) from error
 
     async def _run(self, work: Callable[[], _Result]) -> _Result:
         """Do work in a thread, with its failures as those of the log."""
         log = self._log
+        segments = log.segments.values()
         try:
             try:
                 return await log.disk.run(work)
@@ -191,7 +193,20 @@ class LogReads:
         except (CorruptionError, ParseError) as error:
             raise _corrupt(error) from error
         except OSError as error:
-            raise log.fail(log.directory, error) from error
+            if isinstance(error, FileNotFoundError) and log.segments.values() != segments:
+                # Its files are gone by now, and rightly: whoever asks again gets what is left.
+                raise KafkaError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the segment was removed while it was read"
+                ) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> KafkaError:
+        """Have the directory taken offline; returns what the reader gets (LOG-11)."""
+        log = self._log
+        failure = log.fail(log.directory, error)
+        if isinstance(failure, LogDirectoryError) and log.on_disk_failure is not None:
+            log.on_disk_failure(failure)
+        return log.storage_error()
 
 
 def _corrupt(error: Exception) -> KafkaError:

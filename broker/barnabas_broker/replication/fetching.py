@@ -5,6 +5,7 @@ first batch always comes whole).
 Invariant: the answer is given exactly once, from one reading of the logs made at that moment.
 """
 
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 FindPartition = Callable[[FetchPartition], Partition]
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
@@ -177,7 +180,7 @@ class Fetching(DelayedOperation):
                 return None
             data.buffers, data.size_bytes = read.buffers, read.size_bytes
             return self._finish(data, partition, limit)
-        except KafkaError as error:
+        except Exception as error:
             return self._failed(request, error)
 
     async def _read_cold(
@@ -190,7 +193,7 @@ class Fetching(DelayedOperation):
             )
             data.buffers, data.size_bytes = read.buffers, read.size_bytes
             return self._finish(data, partition, limit)
-        except KafkaError as error:
+        except Exception as error:
             return self._failed(request, error)
 
     def _finish(self, data: PartitionData, partition: Partition, limit: int) -> PartitionData:
@@ -200,5 +203,9 @@ class Fetching(DelayedOperation):
         return data
 
     @staticmethod
-    def _failed(request: FetchPartition, error: KafkaError) -> PartitionData:
-        return PartitionData(request, error.code)
+    def _failed(request: FetchPartition, error: Exception) -> PartitionData:
+        """The answer for a partition that cannot be read: whatever the fault, there is one."""
+        if isinstance(error, KafkaError):
+            return PartitionData(request, error.code)
+        logger.error("a fetch from %s-%d failed", *request.topic_partition, exc_info=error)
+        return PartitionData(request, ErrorCode.UNKNOWN_SERVER_ERROR)
