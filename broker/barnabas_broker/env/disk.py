@@ -142,6 +142,10 @@ class RealFile:
         if descriptor >= 0:
             os.close(descriptor)
 
+    def __del__(self) -> None:
+        """Close with the last user, so that nobody can close it under another thread."""
+        self.close()
+
 
 class RealLock:
     """A file held with flock(2), which ends with the process whatever kills it."""

@@ -120,6 +120,8 @@ async def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
             return 0
         _remove(log, gone)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and log.segments.values() != segments:
+            return 0  # compaction has replaced what was looked at: the next round sees that
         raise log.fail(log.directory, error) from error
     return len(gone)
 

@@ -16,11 +16,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas_broker.env.disk import DiskFile
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.index_file import IndexFile, write_index
 from barnabas_broker.log.producer_snapshot import encode_snapshot
 from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, sync_topic_id
 from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from barnabas_broker.log.partition_log import PartitionLog
@@ -32,9 +34,14 @@ FULL_FLUSH_BYTES = 16 * 1024 * 1024
 
 
 class _Step(NamedTuple):
-    """What is to be done for one segment. `indexes`: the index, the position, the missing bytes."""
+    """What is to be done for one segment. `indexes`: the index, the position, the missing bytes.
+
+    The files are open when the flush begins: retention may remove the segment meanwhile.
+    """
 
     segment: Segment
+    file: DiskFile
+    transaction_index: TransactionIndex | None
     indexes: list[tuple[IndexFile, int, bytes]]
 
 
@@ -166,17 +173,26 @@ class LogFlush:
             active is not self._flushed_active
             or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
         )
-        steps = [
-            _Step(segment, _missing(segment) if is_full or segment is not active else [])
-            for segment in log.segments.from_offset(log.recovery_point)
-        ]
         snapshot = encode_snapshot(log.producer_state) if is_full else None
         try:
+            steps = [
+                _Step(
+                    segment,
+                    segment.file,
+                    segment.transaction_index,
+                    _missing(segment) if is_full or segment is not active else [],
+                )
+                for segment in log.segments.from_offset(log.recovery_point)
+            ]
             await log.disk.run(self._write, steps, end_offset, snapshot)
             if generation != log.generation:
                 self._undo(steps, end_offset)
                 return
+            present = set(log.segments.values())
             for step in steps:
+                if step.segment not in present:
+                    self._remove_indexes(step)
+                    continue
                 for index, position, data in step.indexes:
                     index.mark_written(position + len(data))
                 if step.segment is not log.segments.active:
@@ -197,11 +213,11 @@ class LogFlush:
         An offset index is therefore never ahead of its time index, which recovery relies on.
         """
         log = self._log
-        for segment, indexes in steps:
-            segment.file.sync()
-            if segment.transaction_index is not None:
-                segment.transaction_index.flush()
-            for index, position, data in indexes:
+        for step in steps:
+            step.file.sync()
+            if step.transaction_index is not None:
+                step.transaction_index.flush()
+            for index, position, data in step.indexes:
                 write_index(log.disk, index.path, position, data)
         if snapshot is not None:
             log.leader_epochs.flush()
@@ -217,18 +233,21 @@ class LogFlush:
         self._flushed_active = None
         log.snapshots.remove(end_offset)
         present = {segment.base_offset: segment for segment in log.segments.values()}
-        for segment, indexes in steps:
-            if not indexes:
+        for step in steps:
+            if not step.indexes:
                 continue
-            now = present.get(segment.base_offset)
+            now = present.get(step.segment.base_offset)
             if now is None:
-                # The files were renamed; these came into being after that.
-                for index, _, _ in indexes:
-                    if log.disk.exists(index.path):
-                        log.disk.remove(index.path)
+                self._remove_indexes(step)
             elif now.time_index is not None and now.offset_index is not None:
                 for kept in (now.time_index, now.offset_index):
                     write_index(log.disk, kept.path, kept.written_bytes, b"", sync=False)
+
+    def _remove_indexes(self, step: _Step) -> None:
+        """Remove what came into being after the segment's own files were renamed."""
+        for index, _, _ in step.indexes:
+            if self._log.disk.exists(index.path):
+                self._log.disk.remove(index.path)
 
 
 def _missing(segment: Segment) -> list[tuple[IndexFile, int, bytes]]:

@@ -187,16 +187,19 @@ class Segment:
         Read from the end of the time index where it is not known. Raises: OSError.
         """
         if self.largest_timestamp_offset < 0:
-            self.largest_timestamp_offset = self.base_offset
+            timestamp, offset = NO_TIMESTAMP, self.base_offset
             file = self.disk.open(self.path(TIME_INDEX_SUFFIX), read_only=True)
             try:
                 end = file.size() - file.size() % TIME_ENTRY.size
                 if end:
                     entry = file.read(TIME_ENTRY.size, end - TIME_ENTRY.size)
-                    self.largest_timestamp, relative = TIME_ENTRY.unpack(entry)
-                    self.largest_timestamp_offset = self.base_offset + relative
+                    timestamp, relative = TIME_ENTRY.unpack(entry)
+                    offset += relative
             finally:
                 file.close()
+            # In this order, and only when both are read: other threads look at them meanwhile.
+            self.largest_timestamp = timestamp
+            self.largest_timestamp_offset = offset
         return self.largest_timestamp
 
     def open_transaction_index(self) -> TransactionIndex:
@@ -212,10 +215,10 @@ class Segment:
             self.file.truncate(self.size_bytes)
 
     def close(self) -> None:
-        """Close the files; nothing is written. The next use opens them again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        if self.transaction_index is not None:
-            self.transaction_index.close()
-            self.transaction_index = None
+        """Let go of the files; nothing is written. The next use opens them again.
+
+        They close with their last user: a thread may be at work with one, and would otherwise find
+        its descriptor gone, or worse, that of another file.
+        """
+        self._file = None
+        self.transaction_index = None

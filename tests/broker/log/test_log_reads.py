@@ -1,0 +1,210 @@
+"""Reads while the disk fails, and while what they read is taken away."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.log.tail_cache import TailCache
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from tests.broker.log.log_fixtures import (
+    NOW_MS,
+    TOPIC_ID,
+    TP,
+    LogFixture,
+    client_batch,
+    small_config,
+)
+from tests.support.simulated_clock import SimulatedClock
+from tests.support.simulated_random import SimulatedRandom
+
+
+class GatedDisk(RealDisk):
+    """Real files; what is to run in a thread waits until `gate` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_count=1)
+        self.gate = asyncio.Event()
+        self.waiting_count = 0
+
+    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.waiting_count += 1
+        await self.gate.wait()
+        return await super().run(function, *args, **kwargs)
+
+
+async def filled_log(disk: GatedDisk, directory: Path, **settings: Any) -> PartitionLog:
+    """A log of several closed segments, none of it in the tail cache."""
+    directory.mkdir()
+    log = PartitionLog.create(
+        disk,
+        SimulatedClock(wall_ms=NOW_MS),
+        SimulatedRandom(1),
+        TailCache(0),
+        TP,
+        TOPIC_ID,
+        str(directory),
+        small_config(file_delete_delay_ms=0, **settings),
+    )
+    for _ in range(40):
+        log.append_as_leader(client_batch(b"x" * 500), 0, now_ms=NOW_MS)
+        log.write_staged()
+    log.advance_high_watermark(log.log_end_offset)
+    assert len(log.segments) > 3
+    return log
+
+
+def remove_all_but_the_newest(log: PartitionLog) -> int:
+    """As retention does; returns how many segments went."""
+    gone = log.segments.values()[:-1]
+    log.advance_log_start_offset(log.segments.active.base_offset)
+    log.segments.remove(gone)
+    log.removal.remove(gone)
+    return len(gone)
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("operation", ["read", "open"])
+def test_a_disk_that_fails_under_a_read_takes_its_directory_offline(operation: str) -> None:
+    """LOG-11: the reader gets 56 instead of an exception that nobody answers."""
+    fixture = LogFixture(small_config(), cache_bytes=0)
+    for _ in range(20):
+        fixture.append(b"x" * 500)
+    fixture.log.segments.first.close()
+    failures: list[LogDirectoryError] = []
+    fixture.log.on_disk_failure = failures.append
+    fixture.disk.fail(operation, ".log")
+
+    async def read() -> None:
+        await fixture.log.read(0, 100, fixture.log.log_end_offset)
+
+    with pytest.raises(KafkaError) as raised:
+        asyncio.run(read())
+    assert raised.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(failures) == 1
+    assert fixture.log.is_offline
+
+
+def test_a_read_in_a_thread_survives_the_removal_of_its_segment(tmp_path: Path) -> None:
+    """SEG-12: readers that hold the file finish, and the directory stays online."""
+
+    async def main() -> None:
+        disk = GatedDisk()
+        log = await filled_log(disk, tmp_path / "topic-0")
+        reading = asyncio.create_task(log.reads.read(0, 1000, log.log_end_offset, True))
+        while not disk.waiting_count:
+            await asyncio.sleep(0)
+        remove_all_but_the_newest(log)
+        while list((tmp_path / "topic-0").glob("*.deleted")):
+            await asyncio.sleep(0.001)
+        disk.gate.set()
+        found = await reading
+        assert found.size_bytes > 500
+        assert not log.is_offline
+        log.release_files()
+        disk.close()
+
+    asyncio.run(main())
+
+
+def test_a_flush_in_a_thread_survives_the_removal_of_its_segments(tmp_path: Path) -> None:
+    """SEG-12: what was removed meanwhile is no fault of the disk, and leaves no file behind."""
+
+    async def main() -> None:
+        disk = GatedDisk()
+        directory = tmp_path / "topic-0"
+        log = await filled_log(disk, directory)
+        flushing = asyncio.create_task(log.flush())
+        while not disk.waiting_count:
+            await asyncio.sleep(0)
+        remove_all_but_the_newest(log)
+        while list(directory.glob("*.deleted")):
+            await asyncio.sleep(0.001)
+        disk.gate.set()
+        await flushing
+        assert not log.is_offline
+        assert log.recovery_point == log.log_end_offset
+        assert {path.stem for path in directory.glob("*.*index")} == {
+            path.stem for path in directory.glob("*.log")
+        }
+        log.release_files()
+        disk.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timestamp", [NOW_MS, NOW_MS - 1])
+def test_a_lookup_of_removed_segments_is_to_be_repeated(tmp_path: Path, timestamp: int) -> None:
+    """SEG-7, SEG-12: a retriable error, and the directory stays online."""
+
+    async def main() -> None:
+        disk = GatedDisk()
+        log = await filled_log(disk, tmp_path / "topic-0")
+        for segment in log.segments.values()[:-1]:
+            segment.close()
+            segment.drop_indexes()
+            segment.largest_timestamp_offset = -1
+        looking = asyncio.create_task(log.offset_for_timestamp(timestamp, log.log_end_offset))
+        while not disk.waiting_count:
+            await asyncio.sleep(0)
+        remove_all_but_the_newest(log)
+        while list((tmp_path / "topic-0").glob("*.deleted")):
+            await asyncio.sleep(0.001)
+        disk.gate.set()
+        with pytest.raises(KafkaError) as raised:
+            await looking
+        assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not log.is_offline
+        log.release_files()
+        disk.close()
+
+    asyncio.run(main())
+
+
+def test_retention_gives_way_to_what_removes_segments_meanwhile(tmp_path: Path) -> None:
+    """SEG-10: compaction of the same log may swap segments while retention looks at them."""
+
+    async def main() -> None:
+        disk = GatedDisk()
+        log = await filled_log(disk, tmp_path / "topic-0", retention_ms=1)
+        for segment in log.segments.values()[:-1]:
+            segment.largest_timestamp_offset = -1
+        retaining = asyncio.create_task(log.delete_old_segments(NOW_MS))
+        while not disk.waiting_count:
+            await asyncio.sleep(0)
+        remove_all_but_the_newest(log)
+        while list((tmp_path / "topic-0").glob("*.deleted")):
+            await asyncio.sleep(0.001)
+        disk.gate.set()
+        assert await retaining == 0
+        assert not log.is_offline
+        log.release_files()
+        disk.close()
+
+    asyncio.run(main())
+
+
+def test_closed_logs_hold_no_descriptor(tmp_path: Path) -> None:
+    """NET-13's rule for files: what was opened is closed."""
+
+    async def main() -> None:
+        before = open_descriptors()
+        disk = GatedDisk()
+        disk.gate.set()
+        log = await filled_log(disk, tmp_path / "topic-0")
+        await log.reads.read(0, 1000, log.log_end_offset, True)
+        await log.flush()
+        await log.close()
+        disk.close()
+        assert open_descriptors() == before
+
+    asyncio.run(main())
