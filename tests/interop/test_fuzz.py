@@ -206,7 +206,7 @@ def test_the_broker_survives_damaged_frames(tmp_path: Path) -> None:
 def bombard(broker: BarnabasProcess, healthy: HealthyClient, frames: RequestFrames) -> list[int]:
     """Sends all frames; the broker's memory after each fifth."""
     assert broker.process is not None
-    valid = frames.valid_frames(per_version=6)
+    valid = frames.valid_frames(per_version=12)
     selector = selectors.DefaultSelector()
     idle = [FuzzConnection(broker.port, selector) for _ in range(CONNECTIONS)]
     busy: set[FuzzConnection] = set()

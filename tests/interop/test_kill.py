@@ -18,6 +18,7 @@ from tests.interop.conftest import AnyBroker, start_broker
 from tests.support.cache import python_environment
 from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY, all_clients
 from tests.support.history import read_acknowledged, violations
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -52,9 +53,8 @@ def test_no_acknowledged_record_is_lost_doubled_or_moved_by_kills(
         load = start_load(broker, acknowledged_path, tmp_path / "load.log")
         counts, restarts = [], []
         for _ in range(KILLS):
-            before = line_count(acknowledged_path)
-            wait_for_lines(acknowledged_path, before + 300, load, broker)
-            time.sleep(randomness.uniform(0, 0.5))
+            wanted = line_count(acknowledged_path) + randomness.randrange(100, 3000)
+            wait_for_lines(acknowledged_path, wanted, load, broker)
             broker.kill()
             counts.append(line_count(acknowledged_path))
             restarts.append(broker.start())
@@ -100,13 +100,14 @@ def wait_for_lines(
     path: Path, count: int, load: "subprocess.Popen[str]", broker: AnyBroker
 ) -> None:
     """Waits until so many records were acknowledged."""
-    deadline = time.monotonic() + 60
-    while line_count(path) < count:
+
+    def is_there() -> bool:
         assert load.poll() is None, load.communicate()[0]
         assert broker.process is not None
         assert broker.process.is_running(), broker.process.log_tail()
-        assert time.monotonic() < deadline, f"{line_count(path)} of {count} acknowledged"
-        time.sleep(0.05)
+        return line_count(path) >= count
+
+    wait_until(is_there, 60, lambda: f"{line_count(path)} of {count} acknowledged")
 
 
 def check(broker: AnyBroker, acknowledged_path: Path, directory: Path) -> None:

@@ -4,7 +4,13 @@ import time
 import uuid
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -176,6 +182,16 @@ class ConfluentClient:
 
     def delete_group(self, group: str) -> None:
         _wait(self.admin.delete_consumer_groups([group]))
+
+    def stable(self, group: str) -> None:
+        """Waits until the group has members and all have their partitions."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while time.monotonic() < deadline:
+            described = self.admin.describe_consumer_groups([group])[group]
+            if described.result(DEADLINE_SECONDS).state == ConsumerGroupState.STABLE:
+                return
+            self.admin.poll(0.05)
+        raise TimeoutError(f"group {group} is not stable")
 
     def rebalance(self, topic: str, group: str, total: str) -> str:
         """Three members share the partitions; one leaves, two share them. Both splits, as text."""

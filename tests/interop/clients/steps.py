@@ -10,7 +10,8 @@ partition, offset, timestamp, key, value, headers. Bytes are `x` and hexadecimal
     read TOPIC COUNT FILE (no group)             seek TOPIC TIMESTAMP FILE (by time, to the end)
     offsets TOPIC (beginning:end per partition)  committed GROUP TOPIC
     config TOPIC KEY                             alter_config TOPIC KEY VALUE
-    topics  groups  delete TOPIC  delete_group GROUP
+    topics  groups  delete TOPIC  delete_group GROUP  stable GROUP (waits until it is)
+    rebalance TOPIC GROUP PARTITIONS (three members, then two)
 
 This module has no dependencies: it is read by the Pythons of several environments.
 """
