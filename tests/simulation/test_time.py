@@ -87,7 +87,7 @@ def test_segments_roll_by_time_and_outlive_their_retention_only_once() -> None:
 
 
 def test_offsets_of_an_empty_group_expire_and_the_group_goes() -> None:
-    """OFS-9, OFS-10: after the retention, not before."""
+    """OFS-9: after the retention, not before."""
     machine = Machine(
         3,
         PATIENT

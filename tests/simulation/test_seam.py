@@ -1,0 +1,42 @@
+"""The broker reaches the machine only through its four interfaces, or simulations would lie."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import barnabas_broker
+
+HOME = Path(barnabas_broker.__file__).parent
+# The seam itself, and what is not started in a simulation.
+OUTSIDE = ("env", "admin", "__main__.py")
+MODULES = [
+    path for path in sorted(HOME.rglob("*.py")) if path.relative_to(HOME).parts[0] not in OUTSIDE
+]
+BANNED_MODULES = {"datetime", "os", "random", "secrets", "select", "shutil", "tempfile", "time"}
+BANNED_CALLS = {"open", "to_thread", "run_in_executor", "open_connection", "start_server"}
+
+
+def calls(tree: ast.AST) -> set[str]:
+    """Names of functions, and methods of asyncio or a loop; `disk.open` is what is wanted."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found.add(node.func.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found.update({node.func.attr} - {"open"})
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(HOME)))
+def test_nothing_goes_past_the_seam(path: Path) -> None:
+    """style.md section 9: no clock, file, thread or randomness but the given ones."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            imported.add(node.module.split(".")[0])
+    assert not imported & BANNED_MODULES
+    assert not calls(tree) & BANNED_CALLS
