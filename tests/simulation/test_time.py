@@ -143,7 +143,7 @@ def test_a_connection_without_requests_is_closed() -> None:
 
 
 def test_a_member_that_is_silent_leaves_and_its_group_stays() -> None:
-    """CGS-14: a session time-out, on the broker's own timers."""
+    """GRP-15: a session time-out, on the broker's own timers."""
     machine = Machine(5)
 
     async def work(life: Life) -> None:
