@@ -110,3 +110,30 @@ def test_without_a_remembered_directory_any_that_is_offline_may_have_it(tmp_path
                 )
 
     asyncio.run(test())
+
+
+def test_directories_turns_and_the_controller_are_told_to_prometheus(tmp_path: Path) -> None:
+    """MET-1, NODE-8: an offline directory can be seen, and so can what takes long."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    b.write_text("a disk that failed")
+
+    async def test() -> None:
+        async with running_broker(a, log_dirs=f"{a},{b}", metadata_log_dir=str(a)) as server:
+            await create(server)
+            assert await produced(server, 0) == (0, 0)
+            values = {
+                (sample.name, *sample.labels.values()): sample.value
+                for sample in server.collector.snapshot()
+            }
+        assert values["barnabas_log_directory_online", str(a)] == 1
+        assert values["barnabas_log_directory_online", str(b)] == 0
+        assert values["barnabas_log_directory_logs", str(a)] == PARTITION_COUNT + 1
+        assert values["barnabas_controller_active",] == 1
+        for name in ("turns_total", "controller_commands_total", "controller_queue_seconds_total"):
+            value = values[f"barnabas_{name}",]
+            assert isinstance(value, int | float)
+            assert value > 0
+        for name in ("cleaner_rounds_total", "recovery_logs_remaining", "turn_failures_total"):
+            assert values[f"barnabas_{name}",] == 0
+
+    asyncio.run(test())

@@ -94,7 +94,6 @@ def broker_samples(
     )
     for name, text, value in (
         ("broker_state", "0 stopped, 1 starting, 2 recovering, 3 running, 7 stopping.", state()),
-        ("controller_active", "1 on the active controller.", 1),
         ("controller_epoch", "The controller epoch of the newest metadata record.", image.epoch),
         ("metadata_offset", "Offset of the newest metadata record applied.", image.offset),
         ("topics", "Topics of the cluster.", len(image.topics.by_name)),

@@ -46,6 +46,8 @@ from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.gate import Gate
 from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
+from barnabas_broker.server.log_metrics import log_samples
+from barnabas_broker.server.loop_metrics import controller_samples, turn_samples
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
@@ -205,6 +207,9 @@ class Server:
         register(self.listeners.samples)
         register(self.produce_purgatory.samples)
         register(self.fetch_purgatory.samples)
+        register(lambda: turn_samples(self.turn))
+        register(lambda: controller_samples(self.control.controller))
+        register(lambda: log_samples(self.logs))
         register(lambda: partition_samples(self.replicas))
         register(lambda: group_samples(self.groups, self.replicas))
         register(

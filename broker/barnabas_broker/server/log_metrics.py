@@ -1,0 +1,92 @@
+"""What this broker tells Prometheus about its log directories, recovery and compaction.
+
+Read at scrape time from the objects that own the numbers; nothing here touches a disk. What is told
+of single partitions is in `broker_metrics`. Source: MET-1, REC-3, REC-7, NODE-8.
+"""
+
+from collections.abc import Iterator
+
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metrics.sample import Sample
+
+
+def log_samples(logs: LogManager) -> Iterator[Sample]:
+    """Directories, recovery and compaction."""
+    yield from _directories(logs)
+    yield from _work(logs)
+
+
+def _directories(logs: LogManager) -> Iterator[Sample]:
+    for directory in logs.directories:
+        labels = {"directory": directory.path}
+        yield Sample(
+            "barnabas_log_directory_online",
+            "gauge",
+            "1 for a log directory in use, 0 for one that failed.",
+            labels,
+            0 if directory.is_offline else 1,
+        )
+        yield Sample(
+            "barnabas_log_directory_logs",
+            "gauge",
+            "Partitions in a log directory.",
+            labels,
+            len(directory.logs),
+        )
+
+
+def _work(logs: LogManager) -> Iterator[Sample]:
+    recovery, cleaner = logs.recovery, logs.cleaner
+    counted = cleaner.metrics
+    for name, kind, text, value in (
+        (
+            "recovery_logs_remaining",
+            "gauge",
+            "Logs still to be loaded at this start.",
+            recovery.logs_remaining_count,
+        ),
+        (
+            "recovery_logs_loaded_total",
+            "counter",
+            "Logs loaded at this start.",
+            recovery.logs_loaded_count,
+        ),
+        (
+            "recovery_logs_stray_total",
+            "counter",
+            "Partition directories put aside at this start.",
+            recovery.logs_stray_count,
+        ),
+        (
+            "log_removals_waiting",
+            "gauge",
+            "Directories of deleted partitions that wait for their removal.",
+            len(logs.removals.paths),
+        ),
+        ("cleaner_rounds_total", "counter", "Compactions of a log.", counted.rounds_count),
+        (
+            "cleaner_bytes_read_total",
+            "counter",
+            "Bytes that compaction read.",
+            counted.bytes_read,
+        ),
+        (
+            "cleaner_bytes_written_total",
+            "counter",
+            "Bytes that compaction wrote.",
+            counted.bytes_written,
+        ),
+        (
+            "cleaner_dirty_ratio_max",
+            "gauge",
+            "The largest part of a compacted log that is not compacted yet.",
+            counted.dirty_ratio_max,
+        ),
+        (
+            "cleaner_uncleanable_logs",
+            "gauge",
+            "Logs that are left alone because their compaction failed.",
+            len(cleaner.uncleanable),
+        ),
+    ):
+        yield Sample(f"barnabas_{name}", kind, text, {}, value)
