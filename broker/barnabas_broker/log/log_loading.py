@@ -171,9 +171,23 @@ class LogLoader:
         async with asyncio.TaskGroup() as group:
             for topic_partition in partitions:
                 group.create_task(load(topic_partition))
-        self._checkpointed.pop(directory.path, None)
         if not directory.is_offline:
             directory.is_loaded = True
+            await self._forget_others(directory)
+        self._checkpointed.pop(directory.path, None)
+
+    async def _forget_others(self, directory: LogDirectory) -> None:
+        """Rewrite the checkpoints if they name logs that a crash kept them from forgetting."""
+        try:
+            known = self._read_checkpoints(directory)
+        except OSError as error:
+            self._manager.take_offline(directory.path, error)
+            return
+        if (
+            not directory.logs.keys()
+            >= known.log_start_offsets.keys() | known.recovery_points.keys()
+        ):
+            await self._manager.checkpointing.forget_others(directory)
 
     async def _load_or_put_aside(
         self,

@@ -79,6 +79,8 @@ class LogManager:
         self.cleaner = LogCleaner(self)
         self._loader = LogLoader(self)
         self._tasks = LogTasks(self)
+        # Their checkpoints still name logs that are gone.
+        self._with_deletions: set[LogDirectory] = set()
 
     # ---------------------------------------------------------------- start
 
@@ -209,7 +211,7 @@ class LogManager:
     async def delete(self, topic_partition: TopicPartition) -> None:
         """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
 
-        The name is free for a new log at once. Does nothing if there is no such log.
+        The name is free for a new log after `note_deletions`. Does nothing if there is no such log.
         """
         log = self.logs.pop(topic_partition, None)
         if log is None:
@@ -227,6 +229,16 @@ class LogManager:
             return
         delay_ms = log.config.file_delete_delay_ms
         self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
+        self._with_deletions.add(directory)
+
+    async def note_deletions(self) -> None:
+        """Take the deleted logs out of the checkpoints, once for many.
+
+        Call it before others of their names are created.
+        """
+        directories, self._with_deletions = self._with_deletions, set()
+        for directory in directories:
+            await self.checkpointing.forget_others(directory)
 
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
         """Give all open logs of some topics new settings, in force from the next use on (SEG-14).

@@ -37,18 +37,29 @@ class OffsetCheckpointing:
 
     async def write_recovery_points(self, directory: LogDirectory) -> None:
         """Write up to where each log is flushed."""
-        offsets = _collect(directory, lambda log: log.recovery_point)
-        await self._write(directory, directory.recovery_points, offsets, epochs_first=True)
+        await self._write(
+            directory,
+            directory.recovery_points,
+            lambda log: log.recovery_point,
+            epochs_first=True,
+        )
 
     async def write_log_start_offsets(self, directory: LogDirectory) -> None:
         """Write where each log starts."""
-        offsets = _collect(directory, lambda log: log.log_start_offset)
-        await self._write(directory, directory.log_start_offsets, offsets)
+        await self._write(directory, directory.log_start_offsets, lambda log: log.log_start_offset)
 
     async def write_high_watermarks(self, directory: LogDirectory) -> None:
         """Write each log's high watermark (REP-5)."""
-        offsets = _collect(directory, lambda log: log.high_watermark)
-        await self._write(directory, directory.high_watermarks, offsets)
+        await self._write(directory, directory.high_watermarks, lambda log: log.high_watermark)
+
+    async def forget_others(self, directory: LogDirectory) -> None:
+        """Keep only what there is a log of in the files that say where a log begins, or is safe.
+
+        They name partitions, not topic ids: a new topic of a deleted one's name would be taken for
+        it after a crash, and lose what lies below the old one's log start offset.
+        """
+        await self.write_recovery_points(directory)
+        await self.write_log_start_offsets(directory)
 
     async def write_all(self, directory: LogDirectory) -> None:
         """Write all three."""
@@ -60,7 +71,7 @@ class OffsetCheckpointing:
         self,
         directory: LogDirectory,
         checkpoint: OffsetCheckpoint,
-        offsets: dict[TopicPartition, int],
+        offset_of: Callable[[PartitionLog], int],
         *,
         epochs_first: bool = False,
     ) -> None:
@@ -68,30 +79,25 @@ class OffsetCheckpointing:
 
         A directory that is not fully loaded keeps its files: they know more than the logs do.
         """
-        if directory.is_offline or not directory.is_loaded:
-            return
-        if self._last_written.get(checkpoint.path) == offsets:
-            return
-        lock = self._locks.setdefault(checkpoint.path, asyncio.Lock())
-        logs = directory.logs.values() if epochs_first else ()
-        dirty = [
-            log.leader_epochs
-            for log in logs
-            if log.leader_epochs.is_dirty_below(log.recovery_point)
-        ]
-        try:
-            async with lock:
+        # Collected under the lock: what is written last is what was known last.
+        async with self._locks.setdefault(checkpoint.path, asyncio.Lock()):
+            offsets = {key: offset_of(log) for key, log in directory.logs.items()}
+            if directory.is_offline or not directory.is_loaded:
+                return
+            if self._last_written.get(checkpoint.path) == offsets:
+                return
+            logs = directory.logs.values() if epochs_first else ()
+            dirty = [
+                log.leader_epochs
+                for log in logs
+                if log.leader_epochs.is_dirty_below(log.recovery_point)
+            ]
+            try:
                 await self._manager.disk.run(_flush_and_write, dirty, checkpoint, offsets)
-        except OSError as error:
-            self._manager.take_offline(directory.path, error)
-            return
-        self._last_written[checkpoint.path] = offsets
-
-
-def _collect(
-    directory: LogDirectory, offset_of: Callable[[PartitionLog], int]
-) -> dict[TopicPartition, int]:
-    return {key: offset_of(log) for key, log in directory.logs.items()}
+            except OSError as error:
+                self._manager.take_offline(directory.path, error)
+                return
+            self._last_written[checkpoint.path] = offsets
 
 
 def _flush_and_write(

@@ -165,6 +165,8 @@ class ReplicaManager:
             self.produce_purgatory.check_and_complete(partition.topic_partition)
             self.fetch_purgatory.check_and_complete(partition.topic_partition)
             await self._logs.delete(partition.topic_partition)
+        if gone:
+            await self._logs.note_deletions()
 
     def _directory_id(self, image: PartitionImage) -> bytes:
         """The directory that the metadata remembers for the replica here, zero for none."""

@@ -1,0 +1,118 @@
+"""A topic that is made again under its name is not taken for the one that was deleted."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages import delete_records
+from tests.broker.log.manager_fixtures import (
+    TOPIC_ID,
+    append,
+    manager_over,
+    partition,
+    records_of,
+    run_with,
+    topic_config,
+)
+from tests.simulation import requests
+from tests.support.raw_client import RawClient
+from tests.support.simulated_broker import End, Life, Machine
+
+TOPIC = "orders"
+NEW_ID = bytes(15) + b"x"
+
+
+async def delete_records_below(client: RawClient, offset: int) -> None:
+    request = delete_records.DeleteRecordsRequest(
+        topics=[
+            delete_records.DeleteRecordsTopic(
+                name=TOPIC,
+                partitions=[
+                    delete_records.DeleteRecordsPartition(partition_index=0, offset=offset)
+                ],
+            )
+        ],
+        timeout_ms=10_000,
+    )
+    response = await client.call(ApiKey.DELETE_RECORDS, 2, request)
+    assert response.topics[0].partitions[0].error_code == 0
+
+
+@pytest.mark.parametrize("appended_again", [3, 12])
+def test_a_kill_after_a_topic_was_made_again_loses_nothing(appended_again: int) -> None:
+    """REC-2, TOP-14: the old topic's start offset, once in the checkpoint, is not the new one's."""
+    machine = Machine(1)
+
+    async def again(life: Life) -> None:
+        async with await life.connect() as client:
+            await requests.create_topic(client, TOPIC)
+            for _ in range(10):
+                await requests.append(client, requests.append_request(TOPIC, 0, [b"old"]))
+            await delete_records_below(client, 8)
+            await asyncio.sleep(120)  # the checkpoints are written
+            assert await requests.delete_topic(client, TOPIC) == 0
+            await requests.create_topic(client, TOPIC)
+            for number in range(appended_again):
+                request = requests.append_request(TOPIC, 0, [b"new"])
+                assert await requests.append(client, request) == (0, number)
+            life.machine.disk.operations_left = 1
+            requests.send_append(client, requests.append_request(TOPIC, 0, [b"cut off"]))
+            await asyncio.sleep(3600)
+
+    async def look(life: Life) -> None:
+        async with await life.connect() as client:
+            records = await requests.read_all(client, TOPIC, 0)
+            values = [(record.offset, record.value) for record in records]
+            assert values[:appended_again] == [(n, b"new") for n in range(appended_again)]
+
+    assert not machine.live(again, end=End.KILL, operations=1 << 40)
+    machine.live(look)
+
+
+def test_checkpoints_that_a_crash_left_outdated_are_put_right_at_the_start(tmp_path: Any) -> None:
+    """TOP-14: the crash came between the deletion and the checkpoints."""
+
+    async def leave_traces(manager: LogManager) -> None:
+        (directory,) = manager.directories
+        for checkpoint in (directory.log_start_offsets, directory.recovery_points):
+            checkpoint.write({partition("t"): 2})
+
+    run_with(manager_over(tmp_path), leave_traces, is_clean_stop=False)
+
+    async def make_again(manager: LogManager) -> PartitionLog:
+        log = manager.create(partition("t"), NEW_ID, topic_config())
+        for _ in range(4):
+            append(log, (b"k", b"v"))
+        return log
+
+    run_with(manager_over(tmp_path), make_again, is_clean_stop=False)
+
+    async def look(manager: LogManager) -> list[int]:
+        return [offset for offset, _, _ in await records_of(manager.logs[partition("t")])]
+
+    assert run_with(manager_over(tmp_path), look) == [0, 1, 2, 3]
+
+
+def test_a_checkpoint_under_way_during_a_deletion_does_not_bring_its_offset_back(
+    tmp_path: Any,
+) -> None:
+    """SEG-9: what is written last is what was known last."""
+
+    async def work(manager: LogManager) -> dict[object, int]:
+        log = manager.create(partition("t"), TOPIC_ID, topic_config())
+        for _ in range(4):
+            append(log, (b"k", b"v"))
+        log.advance_log_start_offset(3)
+        (directory,) = manager.directories
+        writing = asyncio.create_task(manager.checkpointing.write_log_start_offsets(directory))
+        await asyncio.sleep(0)
+        await manager.delete(partition("t"))
+        await manager.note_deletions()
+        await writing
+        return dict(directory.log_start_offsets.read())
+
+    assert run_with(manager_over(tmp_path), work) == {}
