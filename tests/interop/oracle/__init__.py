@@ -1,0 +1,1 @@
+"""The parts of the differential test: the same requests to Apache Kafka and to Barnabas."""

@@ -1,0 +1,442 @@
+"""Scripts about classic groups: membership, offsets, administration."""
+
+from typing import Any
+
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.consumer_protocol import Subscription, encode_subscription
+from tests.interop.oracle.side import Side
+
+_SUBSCRIPTION = encode_subscription(Subscription(topics=("some",)))
+_OTHER_SUBSCRIPTION = encode_subscription(Subscription(topics=("some", "other")))
+_PROTOCOLS = [{"name": "range", "metadata": _SUBSCRIPTION}]
+
+
+def _join(group: str, member: str = "", **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "member_id": member,
+        "protocol_type": "consumer",
+        "protocols": _PROTOCOLS,
+        **more,
+    }
+
+
+async def _member(side: Side, group: str, symbol: str, *, on: str = "main", **more: Any) -> str:
+    """A member id and a join sent; `finish` on the connection takes the answer."""
+    answer = await side.call(ApiKey.JOIN_GROUP, 9, silent=True, on=on, **_join(group, **more))
+    member: str = answer.member_id
+    side.symbols.learn(member, symbol)
+    return member
+
+
+async def _sole(side: Side, group: str, **more: Any) -> str:
+    """A stable group with one member; nothing of it is compared."""
+    member = await _member(side, group, "sole")
+    await side.call(ApiKey.JOIN_GROUP, 9, silent=True, **_join(group, member, **more))
+    await side.call(
+        ApiKey.SYNC_GROUP, 5, silent=True, group_id=group, generation_id=1, member_id=member,
+        protocol_type="consumer", protocol_name="range",
+        assignments=[{"member_id": member, "assignment": b"all"}],
+    )  # fmt: skip
+    return member
+
+
+async def join_errors(side: Side) -> None:
+    """GRP-1 to GRP-4: what a join may not be."""
+    await side.coordinator_ready()
+    for version in side.versions(ApiKey.JOIN_GROUP):
+        group = side.named(f"errors-{version}")
+        for label, fields in (
+            ("empty group", _join("")),
+            ("session too short", _join(group, session_timeout_ms=5)),
+            ("session too long", _join(group, session_timeout_ms=10**9)),
+            ("unknown member", _join(group, "nobody")),
+            ("no protocols", _join(group, protocols=[])),
+            ("no protocol type", _join(group, protocol_type="")),
+            ("unknown static member", _join(group, "nobody", group_instance_id="one")),
+        ):
+            await side.call(ApiKey.JOIN_GROUP, version, label, **fields)
+
+
+async def one_member(side: Side) -> None:
+    """GRP-4, GRP-10, GRP-14, GRP-17: the life of a group of one, in every version of each call."""
+    await side.coordinator_ready()
+    for version in side.versions(ApiKey.JOIN_GROUP):
+        group = side.named(f"one-{version}")
+        answer = await side.call(ApiKey.JOIN_GROUP, version, "first", **_join(group))
+        member = answer.member_id
+        side.symbols.learn(member, f"member {version}")
+        if answer.error_code == 79:
+            await side.call(ApiKey.JOIN_GROUP, version, "with id", **_join(group, member))
+        for sync in side.versions(ApiKey.SYNC_GROUP):
+            await _sync_errors(side, sync, group, member)
+        for beat in side.versions(ApiKey.HEARTBEAT):
+            await _heartbeats(side, beat, group, member, "before sync")
+        assigned = [{"member_id": member, "assignment": b"work"}]
+        for sync in side.versions(ApiKey.SYNC_GROUP):
+            await side.call(
+                ApiKey.SYNC_GROUP, sync, "sync", group_id=group, generation_id=1,
+                member_id=member, protocol_type="consumer", protocol_name="range",
+                assignments=assigned,
+            )  # fmt: skip
+        for beat in side.versions(ApiKey.HEARTBEAT):
+            await _heartbeats(side, beat, group, member, "stable")
+        for described in side.versions(ApiKey.DESCRIBE_GROUPS):
+            await side.call(
+                ApiKey.DESCRIBE_GROUPS, described, "stable", groups=[group],
+                include_authorized_operations=True,
+            )  # fmt: skip
+        await side.call(ApiKey.JOIN_GROUP, version, "again", **_join(group, member))
+        leave = min(version, side.latest(ApiKey.LEAVE_GROUP))
+        identity = {"member_id": member}
+        for label, name in (("leave", group), ("leave again", group), ("leave none", "none")):
+            await side.call(
+                ApiKey.LEAVE_GROUP, leave, label, group_id=name, member_id=member,
+                members=[identity],
+            )  # fmt: skip
+        await side.call(ApiKey.DESCRIBE_GROUPS, None, "empty", groups=[group])
+        await _heartbeats(side, 3, group, member, "left")
+        await side.call(ApiKey.JOIN_GROUP, version, "after leaving", **_join(group, member))
+
+
+async def _sync_errors(side: Side, version: int, group: str, member: str) -> None:
+    for label, fields in (
+        ("other generation", {"generation_id": 9}),
+        ("unknown member", {"member_id": "nobody"}),
+        ("empty member", {"member_id": ""}),
+        ("unknown group", {"group_id": side.named("nothing")}),
+        ("empty group", {"group_id": ""}),
+        ("static", {"group_instance_id": "one"}),
+        ("other type", {"protocol_type": "connect", "protocol_name": "range"}),
+        ("other name", {"protocol_type": "consumer", "protocol_name": "sticky"}),
+        ("no type", {"protocol_name": "range"}),
+    ):
+        if version < 5 and label in ("other type", "other name", "no type"):
+            continue
+        if version < 3 and label == "static":
+            continue
+        request = {"group_id": group, "generation_id": 1, "member_id": member, **fields}
+        if version >= 5 and label not in ("other type", "other name", "no type"):
+            request.update(protocol_type="consumer", protocol_name="range")
+        await side.call(ApiKey.SYNC_GROUP, version, label, **request)
+
+
+async def _heartbeats(side: Side, version: int, group: str, member: str, state: str) -> None:
+    for label, fields in (
+        ("right", {}),
+        ("other generation", {"generation_id": 7}),
+        ("unknown member", {"member_id": "nobody"}),
+        ("empty member", {"member_id": ""}),
+        ("unknown group", {"group_id": side.named("nothing")}),
+        ("empty group", {"group_id": ""}),
+        ("static", {"group_instance_id": "one"}),
+    ):
+        if label == "static" and version < 3:
+            continue
+        request = {"group_id": group, "generation_id": 1, "member_id": member, **fields}
+        await side.call(ApiKey.HEARTBEAT, version, f"{state}: {label}", **request)
+
+
+async def two_members(side: Side) -> None:
+    """GRP-5, GRP-7, GRP-8, GRP-11, GRP-13: a second member joins, and rebalances follow."""
+    await side.coordinator_ready()
+    group = side.named("two")
+    many = [{"name": name, "metadata": _SUBSCRIPTION} for name in ("sticky", "range")]
+    one = await _member(side, group, "one")
+    await side.call(ApiKey.JOIN_GROUP, 9, "one", **_join(group, one, protocols=many))
+    two = await _member(side, group, "two", on="two")
+    sticky = many  # a tie between two votes is decided by the order of a Java hash map
+    await side.start(ApiKey.JOIN_GROUP, 9, on="two", **_join(group, two, protocols=sticky))
+    await _rebalancing(side, group, one)
+    await side.call(ApiKey.DESCRIBE_GROUPS, None, "preparing", groups=[group])
+    sync: dict[str, Any] = {"group_id": group, "protocol_type": "consumer"}
+    sync["protocol_name"] = "sticky"
+    await side.call(ApiKey.SYNC_GROUP, 5, "during", generation_id=1, member_id=one, **sync)
+    await side.call(ApiKey.JOIN_GROUP, 9, "one again", **_join(group, one, protocols=many))
+    await side.finish("two", on="two")
+    await side.call(ApiKey.DESCRIBE_GROUPS, None, "completing", groups=[group])
+    await side.start(ApiKey.SYNC_GROUP, 5, on="two", generation_id=2, member_id=two, **sync)
+    assigned = [{"member_id": one, "assignment": b"1"}, {"member_id": "x", "assignment": b"2"}]
+    await side.call(
+        ApiKey.SYNC_GROUP, 5, "leader", generation_id=2, member_id=one, assignments=assigned, **sync
+    )
+    await side.finish("follower", on="two")
+    await side.call(ApiKey.DESCRIBE_GROUPS, None, "stable", groups=[group])
+    await side.call(
+        ApiKey.JOIN_GROUP, 9, "follower, same", on="two", **_join(group, two, protocols=sticky)
+    )
+    for label, fields in (
+        ("other type", {"protocol_type": "connect"}),
+        ("no common protocol", {"protocols": [{"name": "other", "metadata": b""}]}),
+        ("other type, known", {"member_id": two, "protocol_type": "connect"}),
+    ):
+        for version in (3, 9):
+            request = {**_join(group, protocols=many), **fields}
+            await side.call(ApiKey.JOIN_GROUP, version, label, on="third", **request)
+    await side.call(
+        ApiKey.LEAVE_GROUP, None, "leader and unknown", group_id=group,
+        members=[{"member_id": one, "reason": "done"}, {"member_id": "nobody"}],
+    )  # fmt: skip
+    await _rebalancing(side, group, two, 2)
+    await side.call(ApiKey.JOIN_GROUP, 9, "alone", on="two", **_join(group, two, protocols=sticky))
+    await side.call(ApiKey.DESCRIBE_GROUPS, None, "alone", groups=[group])
+
+
+async def _rebalancing(side: Side, group: str, member: str, generation: int = 1) -> None:
+    await side.until(
+        lambda answer: answer.error_code == 27, ApiKey.HEARTBEAT, 3, group_id=group,
+        generation_id=generation, member_id=member,
+    )  # fmt: skip
+
+
+async def static_members(side: Side) -> None:
+    """GRP-18: static members come back, are fenced, and are removed by instance id."""
+    await side.coordinator_ready()
+    for version in side.versions(ApiKey.JOIN_GROUP, 5):
+        group = side.named(f"static-{version}")
+        static = {"group_instance_id": "one"}
+        answer = await side.call(ApiKey.JOIN_GROUP, version, "first", **_join(group, **static))
+        old = answer.member_id
+        side.symbols.learn(old, f"old {version}")
+        sync: dict[str, Any] = {
+            "group_id": group, "generation_id": 1, "protocol_type": "consumer",
+            "protocol_name": "range", **static,
+        }  # fmt: skip
+        assigned = [{"member_id": old, "assignment": b"work"}]
+        await side.call(
+            ApiKey.SYNC_GROUP, None, "first", member_id=old, assignments=assigned, **sync
+        )
+        answer = await side.call(ApiKey.JOIN_GROUP, version, "back", **_join(group, **static))
+        new = answer.member_id
+        side.symbols.learn(new, f"new {version}")
+        await side.call(ApiKey.SYNC_GROUP, None, "back", member_id=new, **sync)
+        for label, member in (("old", old), ("new", new), ("unknown", "nobody")):
+            await side.call(
+                ApiKey.HEARTBEAT, None, label, group_id=group, generation_id=1, member_id=member,
+                **static,
+            )  # fmt: skip
+            await side.call(
+                ApiKey.OFFSET_COMMIT, 7, label, group_id=group, generation_id_or_member_epoch=1,
+                member_id=member, topics=[], **static,
+            )  # fmt: skip
+        await side.call(ApiKey.SYNC_GROUP, None, "old", member_id=old, **sync)
+        await side.call(ApiKey.JOIN_GROUP, version, "old", **_join(group, old, **static))
+        changed = _join(
+            group, **static, protocols=[{"name": "range", "metadata": _OTHER_SUBSCRIPTION}]
+        )
+        answer = await side.call(ApiKey.JOIN_GROUP, version, "changed", **changed)
+        side.symbols.learn(answer.member_id, f"newest {version}")
+        await side.call(ApiKey.DESCRIBE_GROUPS, None, "described", groups=[group])
+        for label, identity in (
+            ("fenced", {"member_id": old, "group_instance_id": "one"}),
+            ("other instance", {"member_id": "", "group_instance_id": "two"}),
+            ("by instance", {"member_id": "", "group_instance_id": "one"}),
+            ("by instance again", {"member_id": "", "group_instance_id": "one"}),
+            ("neither", {"member_id": ""}),
+        ):
+            await side.call(ApiKey.LEAVE_GROUP, None, label, group_id=group, members=[identity])
+        await side.call(
+            ApiKey.HEARTBEAT, None, "gone", group_id=group, generation_id=2, member_id=new, **static
+        )
+
+
+def _commit(group: str, topic: str, offset: int = 5, index: int = 0, **more: Any) -> dict[str, Any]:
+    committed = {
+        "partition_index": index, "committed_offset": offset, "committed_metadata": "note",
+        "committed_leader_epoch": 0,
+    }  # fmt: skip
+    return {"group_id": group, "topics": [{"name": topic, "partitions": [committed]}], **more}
+
+
+async def commit_and_fetch(side: Side) -> None:
+    """OFS-7, OFS-11, GRP-19: offsets of a simple consumer, in every version."""
+    await side.coordinator_ready()
+    topic = await side.topic("committed", 2)
+    missing = side.named("nothing")
+    for version in side.versions(ApiKey.OFFSET_COMMIT):
+        group = side.named(f"simple-{version}")
+        for label, fields in (
+            ("plain", _commit(group, topic)),
+            ("unknown topic", _commit(group, missing)),
+            ("unknown partition", _commit(group, topic, 1, 9)),
+            ("negative offset", _commit(group, topic, -1, 1)),
+            ("empty group", _commit("", topic)),
+            ("generation", _commit(group, topic, generation_id_or_member_epoch=3)),
+            ("member", _commit(group, topic, member_id="nobody")),
+            ("both", _commit(group, topic, generation_id_or_member_epoch=3, member_id="nobody")),
+            ("other group", _commit(side.named("new"), topic, generation_id_or_member_epoch=1)),
+            ("nothing", {"group_id": group, "topics": []}),
+        ):
+            await side.call(ApiKey.OFFSET_COMMIT, version, label, **fields)
+        for size in (4096, 4097):
+            fields = _commit(group, topic, 7)
+            fields["topics"][0]["partitions"][0]["committed_metadata"] = "x" * size
+            await side.call(ApiKey.OFFSET_COMMIT, version, f"note of {size}", **fields)
+        fields = _commit(group, topic, 8)
+        fields["topics"][0]["partitions"][0]["committed_metadata"] = None
+        await side.call(ApiKey.OFFSET_COMMIT, version, "no note", **fields)
+        for fetched in side.versions(ApiKey.OFFSET_FETCH):
+            await _fetch_offsets(side, fetched, group, topic, missing)
+
+
+async def _fetch_offsets(side: Side, version: int, group: str, topic: str, missing: str) -> None:
+    for label, name, topics in (
+        ("known", group, [{"name": topic, "partition_indexes": [0, 1, 9]}]),
+        ("unknown topic", group, [{"name": missing, "partition_indexes": [0]}]),
+        ("unknown group", missing, [{"name": topic, "partition_indexes": [0]}]),
+        ("empty group", "", [{"name": topic, "partition_indexes": [0]}]),
+        ("all", group, None),
+        ("all of unknown", missing, None),
+        ("none", group, []),
+        ("no partitions", group, [{"name": topic, "partition_indexes": []}]),
+    ):
+        if topics is None and version < 2:
+            continue
+        for stable in (False, True) if version >= 7 else (False,):
+            await side.call(
+                ApiKey.OFFSET_FETCH, version, f"{label} {stable}", group_id=name, topics=topics,
+                groups=[{"group_id": name, "topics": topics}], require_stable=stable,
+            )  # fmt: skip
+    if version >= 8:
+        groups = [{"group_id": each, "topics": None} for each in (group, missing, "")]
+        await side.call(ApiKey.OFFSET_FETCH, version, "many", groups=groups)
+        await side.call(ApiKey.OFFSET_FETCH, version, "no groups", groups=[])
+        twice = [{"group_id": group, "topics": None}] * 2
+        await side.call(ApiKey.OFFSET_FETCH, version, "twice", groups=twice)
+    if version >= 9:
+        for label, more in (
+            ("member", {"member_id": "nobody", "member_epoch": 1}),
+            ("epoch", {"member_epoch": 1}),
+            ("member only", {"member_id": "nobody"}),
+        ):
+            groups = [{"group_id": group, "topics": None, **more}]
+            await side.call(ApiKey.OFFSET_FETCH, version, label, groups=groups)
+
+
+async def commits_of_members(side: Side) -> None:
+    """GRP-19: who may commit while a group has members."""
+    await side.coordinator_ready()
+    topic = await side.topic("theirs")
+    group = side.named("members")
+    member = await _member(side, group, "sole")
+    for version in side.versions(ApiKey.OFFSET_COMMIT):
+        pending = _commit(group, topic, member_id=member, generation_id_or_member_epoch=1)
+        await side.call(ApiKey.OFFSET_COMMIT, version, "pending", **pending)
+    await side.call(ApiKey.JOIN_GROUP, 9, "joined", **_join(group, member))
+    cases = {
+        "member": {"member_id": member, "generation_id_or_member_epoch": 1},
+        "old generation": {"member_id": member, "generation_id_or_member_epoch": 0},
+        "new generation": {"member_id": member, "generation_id_or_member_epoch": 2},
+        "no generation": {"member_id": member},
+        "unknown": {"member_id": "nobody", "generation_id_or_member_epoch": 1},
+        "nobody": {},
+        "nobody with generation": {"generation_id_or_member_epoch": 1},
+    }
+    for state in ("completing", "stable"):
+        for version in side.versions(ApiKey.OFFSET_COMMIT):
+            for label, fields in cases.items():
+                request = _commit(group, topic, **fields)
+                await side.call(ApiKey.OFFSET_COMMIT, version, f"{state}: {label}", **request)
+        for label, fields in (
+            ("member", {"member_id": member, "member_epoch": 1}),
+            ("other", {"member_id": "nobody", "member_epoch": 1}),
+            ("other epoch", {"member_id": member, "member_epoch": 5}),
+        ):
+            groups = [{"group_id": group, "topics": None, **fields}]
+            await side.call(ApiKey.OFFSET_FETCH, 9, f"{state}: {label}", groups=groups)
+        await side.call(
+            ApiKey.SYNC_GROUP, 5, state, group_id=group, generation_id=1, member_id=member,
+            protocol_type="consumer", protocol_name="range",
+        )  # fmt: skip
+
+
+async def administration(side: Side) -> None:
+    """GRP-21, OFS-10: describe, list, delete groups and offsets."""
+    await side.coordinator_ready()
+    topic, other = await side.topic("used"), await side.topic("unused")
+    subscription = encode_subscription(Subscription(topics=(topic,)))
+    protocols = [{"name": "range", "metadata": subscription}]
+    live, idle, nothing = side.named("live"), side.named("idle"), side.named("nothing")
+    member = await _sole(side, live, protocols=protocols)
+    for name in (topic, other):
+        await side.call(ApiKey.OFFSET_COMMIT, 7, silent=True, **_commit(idle, name))
+        request = _commit(live, name, member_id=member, generation_id_or_member_epoch=1)
+        await side.call(ApiKey.OFFSET_COMMIT, 7, silent=True, **request)
+    for version in side.versions(ApiKey.DESCRIBE_GROUPS):
+        for operations in (False, True):
+            await side.call(
+                ApiKey.DESCRIBE_GROUPS, version, f"all {operations}",
+                groups=[live, idle, nothing, ""], include_authorized_operations=operations,
+            )  # fmt: skip
+        await side.call(ApiKey.DESCRIBE_GROUPS, version, "none", groups=[])
+        await side.call(ApiKey.DESCRIBE_GROUPS, version, "twice", groups=[idle, idle])
+    for version in side.versions(ApiKey.LIST_GROUPS):
+        for states, types in (
+            ([], []), (["Stable"], []), (["stable"], []), (["Empty", "Stable"], []),
+            (["Nonsense"], []), ([""], []), ([], ["classic"]), ([], ["Classic"]),
+            ([], ["consumer"]), ([], ["nonsense"]), (["Stable"], ["share"]), (["Dead"], []),
+        ):  # fmt: skip
+            await side.call(
+                ApiKey.LIST_GROUPS, version, f"{states} {types}", own=True,
+                states_filter=states, types_filter=types,
+            )  # fmt: skip
+    asked = [
+        {"name": name, "partitions": [{"partition_index": 0}, {"partition_index": 4}]}
+        for name in (topic, other, side.named("missing"))
+    ]
+    for label, group in (("live", live), ("nothing", nothing), ("empty", ""), ("idle", idle)):
+        await side.call(ApiKey.OFFSET_DELETE, 0, label, group_id=group, topics=asked)
+        await side.call(ApiKey.OFFSET_FETCH, 7, f"after {label}", group_id=group, topics=None)
+    for version in side.versions(ApiKey.DELETE_GROUPS):
+        for label, groups in (
+            ("several", [live, nothing, ""]),
+            ("none", []),
+            ("idle", [idle]),
+            ("twice", [nothing, nothing]),
+        ):
+            await side.call(ApiKey.DELETE_GROUPS, version, label, groups_names=groups)
+    await side.call(
+        ApiKey.LEAVE_GROUP, None, "leave", group_id=live, members=[{"member_id": member}]
+    )
+    await side.call(ApiKey.DELETE_GROUPS, None, "left", groups_names=[live])
+    await side.call(ApiKey.DESCRIBE_GROUPS, None, "deleted", groups=[live])
+
+
+async def other_protocol_types(side: Side) -> None:
+    """Groups of Connect and others: their metadata is opaque and they own offsets as well."""
+    await side.coordinator_ready()
+    topic = await side.topic("sink")
+    group = side.named("connect")
+    connect = {"protocol_type": "connect", "protocols": [{"name": "v2", "metadata": b"\xff\0"}]}
+    member = (
+        await side.call(ApiKey.JOIN_GROUP, 3, silent=True, **_join(group, **connect))
+    ).member_id
+    side.symbols.learn(member, "worker")
+    await side.call(
+        ApiKey.SYNC_GROUP, 3, "sync", group_id=group, generation_id=1, member_id=member,
+        assignments=[{"member_id": member, "assignment": b"task"}],
+    )  # fmt: skip
+    await side.call(
+        ApiKey.OFFSET_COMMIT, 7, "commit",
+        **_commit(group, topic, member_id=member, generation_id_or_member_epoch=1),
+    )  # fmt: skip
+    await side.call(ApiKey.DESCRIBE_GROUPS, None, "described", groups=[group])
+    asked = [{"name": topic, "partitions": [{"partition_index": 0}]}]
+    await side.call(ApiKey.OFFSET_DELETE, 0, "not for consumers", group_id=group, topics=asked)
+    await side.call(ApiKey.JOIN_GROUP, 9, "a consumer", on="x", **_join(group))
+    await side.call(ApiKey.LEAVE_GROUP, 2, "leave", group_id=group, member_id=member)
+    await side.call(ApiKey.JOIN_GROUP, 3, "a consumer now", on="x", **_join(group))
+
+
+SCRIPTS = (
+    join_errors,
+    one_member,
+    two_members,
+    static_members,
+    commit_and_fetch,
+    commits_of_members,
+    administration,
+    other_protocol_types,
+)

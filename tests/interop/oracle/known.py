@@ -1,0 +1,74 @@
+"""Where Barnabas answers otherwise than Apache Kafka 4.1.1, and why.
+
+Requests that Apache Kafka answers with UNKNOWN_SERVER_ERROR or not at all, because it trips over
+them, are not in the scripts: nobody can want the same.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class KnownDifference(NamedTuple):
+    """Matches by the script's name, the step's title and the path of the field."""
+
+    script: str
+    step: str
+    path: str
+    reason: str
+
+    def covers(self, script: str, step: str, path: str) -> bool:
+        """Whether the difference at this place is this one."""
+        return all(
+            re.fullmatch(pattern, value)
+            for pattern, value in ((self.script, script), (self.step, step), (self.path, path))
+        )
+
+
+KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
+    KnownDifference(
+        ".*",
+        ".*",
+        r".*\.\[barnabas\..*\]",
+        "settings of our own, which Apache Kafka does not have",
+    ),
+    KnownDifference(
+        "produce_.*",
+        ".*",
+        r".*\.(error_message|batch_index_error_message)",
+        "why a batch was refused is said in our own words, also where Apache Kafka says nothing",
+    ),
+    KnownDifference(
+        "produce_unread",
+        ".*",
+        ".*",
+        "records are not unpacked without need (protocol.md 7), and a client's batch with "
+        "LogAppendTime is refused (LOG-6)",
+    ),
+    KnownDifference(
+        "broken_requests",
+        "(array of -2|bad utf-8)",
+        "",
+        "malformed bytes are refused; Java reads other negative lengths as null and repairs text",
+    ),
+    KnownDifference(
+        "fetch_limits",
+        ".*",
+        r".*\.records\[\d+\]",
+        "whole batches only; Apache Kafka fills the rest of the limit with a part of the next",
+    ),
+    KnownDifference(
+        "fetch_limits",
+        "at most .* isolation 1 .*",
+        r".*\.aborted_transactions",
+        "under read_committed the list is never null (protocol.md 8)",
+    ),
+    KnownDifference(
+        "(incremental_)?alter_configs",
+        "logger .*",
+        ".*",
+        "there are no Java loggers whose level could be set",
+    ),
+    KnownDifference(
+        "describe_configs", "metrics .*", ".*", "client metrics subscriptions are not served"
+    ),
+)

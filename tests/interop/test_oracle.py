@@ -1,0 +1,103 @@
+"""The same requests to a real Apache Kafka and to Barnabas get the same answers, field by field.
+
+Each script is a coroutine that talks to one broker and records what it answered; it runs against
+both. Kafka is right unless `oracle/known.py` gives a reason. What the brokers draw themselves (ids,
+ports, times) is replaced by symbols before it is compared; see `oracle/plain.py`.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+
+from tests.interop.oracle.known import KNOWN_DIFFERENCES
+from tests.interop.oracle.plain import differences
+from tests.interop.oracle.scripts import SCRIPTS
+from tests.interop.oracle.side import Ranges, Script, Side, served_ranges
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_process import BarnabasProcess
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+_PROPERTIES = {
+    "num.partitions": "2",
+    "auto.create.topics.enable": "true",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class Pair(NamedTuple):
+    """Both brokers, and the versions that both serve."""
+
+    kafka_port: int
+    barnabas_port: int
+    common: Ranges
+
+
+def common_ranges(left: Ranges, right: Ranges) -> Ranges:
+    """The versions that both serve."""
+    shared = {}
+    for key in left.keys() & right.keys():
+        low, high = max(left[key][0], right[key][0]), min(left[key][1], right[key][1])
+        if low <= high:
+            shared[key] = (low, high)
+    return shared
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    root = tmp_path_factory.mktemp("oracle")
+    kafka = ApacheKafka(root / "apache", properties=_PROPERTIES, heap="512m", log_level="ERROR")
+    barnabas = BarnabasProcess(root / "barnabas", properties=_PROPERTIES)
+    with ThreadPoolExecutor() as pool:
+        for started in [pool.submit(broker.start) for broker in (kafka, barnabas)]:
+            started.result()
+    try:
+        left = asyncio.run(served_ranges(kafka.port))
+        right = asyncio.run(served_ranges(barnabas.port))
+        yield Pair(kafka.port, barnabas.port, common_ranges(left, right))
+    finally:
+        barnabas.stop()
+        kafka.kill()
+
+
+async def run_script(script: Script, sides: tuple[Side, Side]) -> None:
+    """The script against both at the same time."""
+    try:
+        await asyncio.gather(*(script(side) for side in sides))
+    finally:
+        for side in sides:
+            await side.close()
+
+
+def compare(name: str, kafka: Side, barnabas: Side) -> list[str]:
+    """One line for each difference that has no reason; the same in other versions is one line."""
+    titles = [[step.title for step in side.transcript] for side in (kafka, barnabas)]
+    found: dict[str, list[str]] = {}
+    for expected, actual in zip(kafka.transcript, barnabas.transcript, strict=False):
+        if expected.title != actual.title:
+            found["the steps differ"] = [expected.title, actual.title]
+            break
+        for path, left, right in differences(expected.answer, actual.answer):
+            if not any(each.covers(name, expected.title, path) for each in KNOWN_DIFFERENCES):
+                title, _, version = expected.title.rpartition(" v")
+                line = f"{title}: {path}: kafka {left!r}, barnabas {right!r}"
+                found.setdefault(line, []).append(version)
+    if len(titles[0]) != len(titles[1]):
+        found["the number of steps differs"] = [str(len(each)) for each in titles]
+    return [f"{line} (v {' '.join(versions)})" for line, versions in found.items()]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_answers_are_those_of_apache_kafka(script: Script, pair: Pair) -> None:
+    """behaviour.md 8, 13, 18, 19: errors, edges and texts as a real broker has them."""
+    prefix = f"{script.__name__}."
+    kafka = Side(pair.kafka_port, prefix, pair.common)
+    barnabas = Side(pair.barnabas_port, prefix, pair.common)
+    asyncio.run(run_script(script, (kafka, barnabas)))
+    found = compare(script.__name__, kafka, barnabas)
+    assert kafka.request_count > 0
+    assert not found, f"{len(found)} differences:\n" + "\n".join(found)
