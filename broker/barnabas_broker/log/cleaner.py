@@ -174,9 +174,12 @@ class LogCleaner:
 
     async def _guarded(self, log: PartitionLog, work: Awaitable[object]) -> None:
         """Wait for work on a log; a failing disk takes its directory offline."""
+        segments = log.segments.values()
         try:
             await work
         except (OSError, LogDirectoryError, KafkaError) as error:
+            if isinstance(error, FileNotFoundError) and log.segments.values() != segments:
+                return  # retention has taken segments meanwhile
             if self._may_clean(log):
                 self._manager.take_offline(log.directory, error)
 

@@ -64,6 +64,7 @@ class Compaction:
 
     __slots__ = (
         "_aborted",
+        "_closed",
         "_disk",
         "_generation",
         "_is_current",
@@ -103,6 +104,8 @@ class Compaction:
         self.bytes_written = 0
         by_base = {fact.base_offset: fact for fact in facts}
         segments = log.segments.values()
+        # As the round left them: what else is missing, others have taken.
+        self._closed = segments[:-1]
         self._sources = [
             _Source(segment, by_base[segment.base_offset])
             for segment in segments[:-1]
@@ -132,9 +135,11 @@ class Compaction:
         try:
             return await self._run(throttle)
         except FileNotFoundError:
-            if self._is_untouched():
+            if self._is_untouched() and self._log.segments.values()[: len(self._closed)] == (
+                self._closed
+            ):
                 raise
-            # The log's directory was renamed, because the partition was deleted.
+            # The partition was deleted, or retention has taken segments: their files were renamed.
             raise LogChangedError(self._log.directory) from None
         except ParseError as error:
             raise CorruptionError(self._log.directory, error.position, error.reason) from error
@@ -177,6 +182,7 @@ class Compaction:
             raise
         self.bytes_written += output.segment.size_bytes
         swap_in(self._log, output, [source.segment for source in sources])
+        self._closed = self._log.segments.values()[:-1]
 
     def _check_current(self, sources: Sequence[_Source]) -> None:
         """Raise if a source is no longer in the log as it was."""

@@ -356,6 +356,36 @@ def test_a_log_that_changes_under_the_cleaner_is_given_up(change):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("lag_ms", [0, 1])
+@pytest.mark.parametrize("turns", range(12))
+def test_retention_may_take_segments_under_the_cleaner(turns, lag_ms):
+    """REC-11, REC-12: with `compact,delete` both work on a log; that is no fault of the disk."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open(compacted(file_delete_delay_ms=0, min_compaction_lag_ms=lag_ms))
+        for number in range(3):
+            put(log, (b"a", b"%d" % number), (b"b", b"x"))
+            await seal(log)
+        put(log, (b"b", b"2"))
+        for segment in log.segments.values()[:-1]:
+            segment.largest_timestamp_offset = -1
+        task = asyncio.create_task(bench.manager.cleaner.clean_once())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        gone = log.segments.values()[:-1]
+        log.advance_log_start_offset(log.segments.active.base_offset)
+        log.segments.remove(gone)
+        log.removal.remove(gone)
+        await task
+        assert not bench.manager.directories[0].is_offline
+        assert bench.manager.cleaner.uncleanable == {}
+        log = await bench.restart()
+        assert log.log_end_offset == 7
+
+    asyncio.run(main())
+
+
 def test_reading_keeps_to_the_configured_rate():
     """REC-7: log.cleaner.io.max.bytes.per.second."""
 
