@@ -11,6 +11,7 @@ that name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.log import layout
@@ -63,17 +64,24 @@ class RemovalQueue:
         """Remove `path` once the clock has reached `due_ms`; `log` is closed just before."""
         self._pending.append(PendingRemoval(due_ms, path, log))
 
-    async def remove_due(self, now_ms: int) -> list[tuple[str, OSError]]:
+    async def remove_due(
+        self, now_ms: int, is_stopping: Callable[[], bool] = lambda: False
+    ) -> list[tuple[str, OSError]]:
         """Remove what is due and return the directories that could not be, which are given up.
 
-        They keep their marked names, so the next start tries again.
+        They keep their marked names, so the next start tries again, as it does with what is left
+        when `is_stopping` turns true.
         """
-        due = [removal for removal in self._pending if removal.due_ms <= now_ms]
-        self._pending = [removal for removal in self._pending if removal.due_ms > now_ms]
         failed: list[tuple[str, OSError]] = []
-        for removal in due:
+        for removal in [removal for removal in self._pending if removal.due_ms <= now_ms]:
+            if is_stopping():
+                break
+            self._pending.remove(removal)
+            if removal.log is not None:
+                # On the loop: the log's timers and the shared index cache are the loop's.
+                removal.log.release_files()
             try:
-                await self._disk.run(self._remove, removal)
+                await self._disk.run(self._disk.remove_tree, removal.path)
             except OSError as error:
                 failed.append((removal.path, error))
         return failed
@@ -86,8 +94,3 @@ class RemovalQueue:
             if removal.log is not None:
                 removal.log.release_files()
         self._pending.clear()
-
-    def _remove(self, removal: PendingRemoval) -> None:
-        if removal.log is not None:
-            removal.log.release_files()
-        self._disk.remove_tree(removal.path)

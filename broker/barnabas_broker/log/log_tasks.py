@@ -11,6 +11,7 @@ recovery would have to scan stay bounded per log and altogether.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -41,12 +42,13 @@ LOGS_PER_TURN = 200
 class LogTasks:
     """The periodic tasks of one LogManager."""
 
-    __slots__ = ("_cleaner_task", "_dirty_since_ms", "_manager", "_tasks")
+    __slots__ = ("_cleaner_task", "_dirty_since_ms", "_manager", "_stopping", "_tasks")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._tasks: list[asyncio.Task[None]] = []
         self._cleaner_task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         # When a log with flush.ms was first seen with unflushed records.
         self._dirty_since_ms: dict[TopicPartition, int] = {}
 
@@ -92,15 +94,17 @@ class LogTasks:
             self._cleaner_task = asyncio.create_task(self._manager.cleaner.run(), name="cleaner")
 
     async def stop(self) -> None:
-        """End all tasks; returns when they have ended."""
+        """End all tasks; returns when they have ended.
+
+        None is cancelled: what runs in a thread for it would go on, and write the same checkpoint
+        as the close that follows, into the same temporary file.
+        """
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
+        self._stopping.set()
+        self._manager.cleaner.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
         cleaner_task, self._cleaner_task = self._cleaner_task, None
         if cleaner_task is not None:
-            # Not cancelled: a step of a compaction that runs in a thread has to be waited for.
-            self._manager.cleaner.stop()
             await cleaner_task
 
     def forget(self, topic_partition: TopicPartition) -> None:
@@ -145,6 +149,8 @@ class LogTasks:
                 if excess <= 0:
                     break
         for log in due:
+            if self._stopping.is_set():
+                return
             self._dirty_since_ms.pop(log.topic_partition, None)
             await self._guarded(log, log.flush())
         for path in sorted({manager.directory_of(log).path for log in due}):
@@ -170,7 +176,7 @@ class LogTasks:
     async def remove(self) -> None:
         """Remove the directories of deleted partitions whose delay is over."""
         for path, error in await self._manager.removals.remove_due(
-            self._manager.clock.monotonic_ms()
+            self._manager.clock.monotonic_ms(), self._stopping.is_set
         ):
             _logger.error("%s could not be removed: %s", path, error)
 
@@ -185,20 +191,29 @@ class LogTasks:
     async def _every(
         self, name: str, first_ms: int, interval_ms: int, work: Callable[[], Awaitable[None]]
     ) -> None:
-        await asyncio.sleep(first_ms / 1000)
+        wait_ms = first_ms
         while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)
+            if self._stopping.is_set():
+                return
             try:
                 await work()
             except Exception:
                 # A bug in one round must not end retention or flushing for the rest of the run.
                 _logger.exception("a round of the %s task failed", name)
-            await asyncio.sleep(interval_ms / 1000)
+            wait_ms = interval_ms
 
     async def _each_log(self) -> AsyncIterator[PartitionLog]:
-        """Yield every log that is still in service, giving way to the loop now and then."""
+        """Yield every log that is still in service, giving way to the loop now and then.
+
+        Ends early when the broker stops.
+        """
         for index, log in enumerate(list(self._manager.logs.values())):
             if index % LOGS_PER_TURN == 0:
                 await asyncio.sleep(0)
+            if self._stopping.is_set():
+                return
             if self._manager.logs.get(log.topic_partition) is log:
                 yield log
 

@@ -5,6 +5,7 @@ import asyncio
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, Bench, compacted, contents, put, seal
+from tests.support.simulated_disk import SimulatedDisk
 from tests.support.virtual_loop import run_virtual
 
 MIB = 1024 * 1024
@@ -181,3 +182,67 @@ def test_all_tasks_run_on_their_schedule_and_stop():
         assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
     run_virtual(main())
+
+
+class ThreadedDisk(SimulatedDisk):
+    """What was begun goes on when its caller is cancelled, as in a thread."""
+
+    def __init__(self):
+        super().__init__()
+        self.running = []
+
+    async def run(self, function, *args, **kwargs):
+        async def work():
+            self.running.append(function)
+            await asyncio.sleep(1)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.running.remove(function)
+
+        return await asyncio.shield(asyncio.ensure_future(work()))
+
+
+def test_the_stop_waits_for_the_checkpoint_that_is_being_written():
+    """STOP-8, REC-4: or both would write the same temporary file, and the marker might be lost."""
+
+    async def main():
+        bench = Bench(ThreadedDisk())
+        log = await bench.open()
+        bench.manager.start_tasks()
+        put(log, (b"a", b"0"))
+        log.advance_high_watermark(1)
+        async with asyncio.timeout(20):
+            while not bench.disk.running:
+                await asyncio.sleep(0.1)
+        await bench.manager._tasks.stop()
+        assert bench.disk.running == []
+        await bench.manager.close()
+        assert bench.disk.exists("/data/.kafka_cleanshutdown")
+
+    run_virtual(main())
+
+
+def test_a_deleted_log_lets_go_of_its_files_on_the_loop():
+    """TOP-14: timers and caches are the loop's; a thread that touches them corrupts them."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open()
+        put(log, (b"a", b"0"))
+        await bench.manager.delete(NAME)
+        in_thread = []
+
+        async def run(function, *args):
+            in_thread.append(function)
+            log.release_files = lambda: in_thread.append("release")
+            return function(*args)
+
+        released = []
+        log.release_files = lambda: released.append(log)
+        bench.disk.run = run
+        await bench.manager.removals.remove_due(2**62)
+        assert released == [log]
+        assert in_thread == [bench.disk.remove_tree]
+
+    asyncio.run(main())
