@@ -67,7 +67,7 @@ class OffsetCheckpoint:
         return offsets
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the file. Blocks for two fsyncs: call it through `Disk.run` in a running broker."""
+        """Replace the file. Blocks for two fsyncs: call it through `Disk.run`."""
         rows = ((key.topic, key.partition, offset) for key, offset in sorted(offsets.items()))
         self._disk.write_atomically(self.path, encode(rows))
 

@@ -122,7 +122,7 @@ class LeaderEpochs:
         return entries[next_index - 1].leader_epoch, entries[next_index].start_offset
 
     def epoch_for(self, offset: int) -> int:
-        """Return the leader epoch under which the record at `offset` was written, -1 if not known."""
+        """Return the leader epoch of the record at `offset`, -1 if not known."""
         index = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[index - 1].leader_epoch if index else UNDEFINED_EPOCH
 

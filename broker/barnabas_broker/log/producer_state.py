@@ -261,7 +261,7 @@ class ProducerState:
         return iter(self.producers.values())
 
     def clear(self, end_offset: int) -> None:
-        """Forget everything and start at `end_offset`: the log was truncated, the caller replays."""
+        """Forget everything and start at `end_offset`: the caller replays."""
         self.producers.clear()
         self._open.clear()
         self._undecided.clear()
