@@ -98,5 +98,5 @@ def test_the_newest_record_of_each_key_survives_compaction_and_crashes() -> None
         table.run()
         compacted += table.appended - table.found
 
-    run_seeds(8, run)
+    run_seeds(5, run)
     assert compacted > 0

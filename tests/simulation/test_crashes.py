@@ -6,8 +6,8 @@ from tests.simulation.crashes import Faults, Story
 from tests.simulation.seeds import run_seeds
 
 SEEDS = {
-    Faults.POWER_AND_FSYNC: 50,
-    Faults.KILL_AND_PAGE_CACHE: 20,
+    Faults.POWER_AND_FSYNC: 30,
+    Faults.KILL_AND_PAGE_CACHE: 15,
     Faults.POWER_AND_PAGE_CACHE: 10,
 }
 

@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 import barnabas_broker
 
 HOME = Path(barnabas_broker.__file__).parent
@@ -28,15 +26,16 @@ def calls(tree: ast.AST) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(HOME)))
-def test_nothing_goes_past_the_seam(path: Path) -> None:
+def test_nothing_goes_past_the_seam() -> None:
     """style.md section 9: no clock, file, thread or randomness but the given ones."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imported = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            imported.add(node.module.split(".")[0])
-    assert not imported & BANNED_MODULES
-    assert not calls(tree) & BANNED_CALLS
+    assert len(MODULES) > 100
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported.update(alias.name.split(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                imported.add(node.module.split(".")[0])
+        found = (imported & BANNED_MODULES) | (calls(tree) & BANNED_CALLS)
+        assert not found, path.relative_to(HOME)

@@ -7,7 +7,7 @@ import pytest
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import fetch
 from tests.simulation import requests
-from tests.simulation.test_time import HOUR_MS, PATIENT, TOPIC, produced, run
+from tests.simulation.test_time import HOUR_MS, PATIENT, SPAN_MS, SPAN_SECONDS, TOPIC, produced, run
 from tests.simulation.workload import until_coordinated
 from tests.support.simulated_broker import Life, Machine
 
@@ -54,16 +54,16 @@ def test_a_jump_of_the_wall_disturbs_no_request(jump_ms: int) -> None:
 
 def test_a_wall_that_went_back_keeps_young_records_longer_and_still_ends() -> None:
     """SEG-10: retention counts by the wall; nothing is deleted early, and all of it in the end."""
-    machine = Machine(2, PATIENT | {"log.retention.check.interval.ms": "60000"})
+    machine = Machine(2, PATIENT | {"log.retention.check.interval.ms": "10000"})
 
     async def work(life: Life) -> None:
         async with await life.connect() as client:
-            await requests.create_topic(client, TOPIC, retention_ms=str(HOUR_MS))
+            await requests.create_topic(client, TOPIC, retention_ms=str(SPAN_MS))
             await produced(life, client, b"x")
-            life.machine.clock.jump_wall(-HOUR_MS)
-            await asyncio.sleep(1.5 * 3_600)
+            life.machine.clock.jump_wall(-SPAN_MS)
+            await asyncio.sleep(1.5 * SPAN_SECONDS)
             assert len(await requests.read_all(client, TOPIC, 0)) == 1
-            await asyncio.sleep(3_600)
+            await asyncio.sleep(SPAN_SECONDS)
             assert await requests.read_all(client, TOPIC, 0) == []
 
     run(machine, work)
