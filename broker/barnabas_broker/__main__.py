@@ -17,6 +17,7 @@ from barnabas_broker.arbiter.arbiter import ArbiterError
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import parse_properties
 from barnabas_broker.env.allocator import forget_start_up, keep_freed_memory
+from barnabas_broker.env.open_files import allow_many_open_files
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.log_identity import IdentityError, NoLogDirectoryError
@@ -43,6 +44,7 @@ START_ERRORS = (
 
 def run_broker(properties: Mapping[str, str], on_ready: Callable[[], None] | None = None) -> int:
     """Run a broker until it is told to stop; returns the exit code."""
+    allow_many_open_files()
     try:
         return uvloop.run(_run(properties, on_ready))
     except START_ERRORS as error:

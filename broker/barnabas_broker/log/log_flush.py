@@ -196,6 +196,7 @@ class LogFlush:
                 for index, position, data in step.indexes:
                     index.mark_written(position + len(data))
                 if step.segment is not log.segments.active:
+                    step.segment.release_file()
                     log.index_cache.note(step.segment)
             log.recovery_point = max(log.recovery_point, end_offset)
             self._flushed_active, self._flushed_bytes = active, active_bytes

@@ -72,6 +72,7 @@ class IndexCache:
             oldest, size = self._sizes.popitem(last=False)
             self.size_bytes -= size
             oldest.drop_indexes()
+            oldest.release_file()
 
     def forget(self, segment: Segment) -> None:
         """Stop counting a segment that went away or became active again."""

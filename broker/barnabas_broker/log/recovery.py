@@ -104,6 +104,7 @@ class LogLoading:
         snapshots.remove_outside(segments[0].base_offset, end_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
+        segments[-1].release_file()
         return LoadedLog(
             segments=Segments(segments),
             log_start_offset=log_start_offset,

@@ -214,6 +214,10 @@ class Segment:
         if self.file.size() > self.size_bytes:
             self.file.truncate(self.size_bytes)
 
+    def release_file(self) -> None:
+        """Let go of the `.log` file until the next use: few of many segments are in use at once."""
+        self._file = None
+
     def close(self) -> None:
         """Let go of the files; nothing is written. The next use opens them again.
 

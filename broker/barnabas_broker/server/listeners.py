@@ -7,6 +7,7 @@ from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import Network
+from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.connection_limits import ConnectionLimits
 from barnabas_broker.network.frame_receiver import SharedBuffer
@@ -32,7 +33,8 @@ class Listeners:
         self._config = config
         self.metrics = NetworkMetrics()
         self.limits = ConnectionLimits(
-            config.max_connections,
+            # The other descriptors are for the logs, which fail without.
+            min(config.max_connections, open_files_limit() // 2),
             config.max_connections_per_ip,
             config.max_connections_per_ip_overrides,
         )
