@@ -89,7 +89,13 @@ class LogLoader:
                 )
 
     def create_log(
-        self, path: str, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+        self,
+        path: str,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        *,
+        is_empty_directory: bool,
     ) -> PartitionLog:
         """Return a new, empty log in a directory that exists. Raises: LogDirectoryError."""
         manager = self._manager
@@ -103,6 +109,7 @@ class LogLoader:
             path,
             config,
             manager.index_cache,
+            is_empty_directory=is_empty_directory,
         )
 
     async def load_one(

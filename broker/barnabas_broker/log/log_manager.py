@@ -190,10 +190,17 @@ class LogManager:
         for candidate in self._placement(directory):
             try:
                 path = candidate.partition_path(topic_partition)
+                is_empty_directory = not self.disk.exists(path)
                 self.disk.make_directories(path)
                 metadata_path = f"{path}/{PARTITION_METADATA_FILE}"
                 write_topic_id(self.disk, metadata_path, topic_id, is_durable=False)
-                log = self._loader.create_log(path, topic_partition, topic_id, config)
+                log = self._loader.create_log(
+                    path,
+                    topic_partition,
+                    topic_id,
+                    config,
+                    is_empty_directory=is_empty_directory,
+                )
             except (OSError, LogDirectoryError) as error:
                 self.take_offline(candidate.path, error)
                 continue

@@ -78,12 +78,16 @@ class PartitionLog(LogWriter):
         directory: str,
         config: LogConfig,
         index_cache: IndexCache | None = None,
+        *,
+        is_empty_directory: bool = False,
     ) -> PartitionLog:
         """A new log in a directory that exists. Blocks shortly. Raises: LogDirectoryError."""
+        loading = LogLoading(disk, directory, config, clock.wall_ms())
         try:
-            loaded = LogLoading(disk, directory, config, clock.wall_ms()).load(
-                recovery_point=0, log_start_offset=0, was_clean=True
-            )
+            if is_empty_directory:
+                loaded = loading.begin()
+            else:
+                loaded = loading.load(recovery_point=0, log_start_offset=0, was_clean=True)
         except OSError as error:
             raise LogDirectoryError(directory, error) from error
         return cls(

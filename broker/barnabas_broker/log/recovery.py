@@ -25,7 +25,7 @@ from barnabas_broker.log.layout import (
     parse_offset,
     segment_file_name,
 )
-from barnabas_broker.log.leader_epochs import LeaderEpochs
+from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.producer_replay import SnapshotFiles, replay
 from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.log.segment import Segment
@@ -69,6 +69,21 @@ class LogLoading:
         self._is_clean = True
         self._state = ProducerState()
         self._epochs = LeaderEpochs(disk, "")
+
+    def begin(self) -> LoadedLog:
+        """Return a new, empty log in a directory in which there is nothing. Raises: OSError."""
+        segment = self._new_segment(0)
+        segment.create()
+        return LoadedLog(
+            segments=Segments([segment]),
+            log_start_offset=0,
+            log_end_offset=0,
+            recovery_point=0,
+            producer_state=self._state,
+            leader_epochs=LeaderEpochs(self._disk, f"{self._directory}/{LEADER_EPOCH_FILE}"),
+            snapshots=SnapshotFiles(self._disk, self._directory, []),
+            is_clean=True,
+        )
 
     def load(self, *, recovery_point: int, log_start_offset: int, was_clean: bool) -> LoadedLog:
         """Return the log, with at least one segment, whose last is ready for appends.
