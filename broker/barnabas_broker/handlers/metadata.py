@@ -5,6 +5,7 @@ may be created. v7: leader epochs. v8 to v10: authorized operations. v10: topic 
 id. v13: an error of the whole response. Source: KIP-516, TOP-6.
 """
 
+from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
@@ -43,7 +44,9 @@ def handle(services: Services, exchange: Exchange, request: MetadataRequest) -> 
             for topic in image.topics.by_name.values()
         ]
     else:
-        topics = [_topic(services, exchange, request, topic) for topic in asked]
+        found = [_topic(services, exchange, request, topic) for topic in asked]
+        # A topic that is asked for twice, or by its id and its name, is described once.
+        topics = list({topic.name or topic.topic_id: topic for topic in found}.values())
     return MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,
@@ -88,8 +91,12 @@ def _topic(
     if topic is not None:
         return describe_topic(topic, request.include_topic_authorized_operations)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        code = services.topic_creation.ensure(name)
+    try:
+        validate_topic_name(name)
+        if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+            services.topic_creation.ensure(name)
+    except KafkaError as error:
+        code = error.code
     # Kafka tells the operations of topics that do not exist as well, and kafka-python relies on it.
     return MetadataResponseTopic(
         error_code=code,

@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
-from barnabas_broker.controller.topics import NewTopic, validate_topic_name
+from barnabas_broker.controller.topics import NewTopic
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -32,20 +32,12 @@ class TopicCreation:
         self._spawn = spawn
         self._in_flight: set[str] = set()
 
-    def ensure(self, name: str) -> ErrorCode:
-        """Start to create a topic that a client asked for.
-
-        Returns what to tell the client meanwhile.
-        """
-        try:
-            validate_topic_name(name)
-        except KafkaError as error:
-            return error.code
+    def ensure(self, name: str) -> None:
+        """Start to create a topic that a client asked for, by a name that is valid."""
         if name == OFFSETS_TOPIC:
             self.ensure_offsets_topic()
         else:
             self._start(NewTopic(name=name, partition_count=-1, replication_factor=-1))
-        return ErrorCode.LEADER_NOT_AVAILABLE
 
     def ensure_offsets_topic(self) -> None:
         """Start to create the topic of the group coordinators."""
