@@ -14,15 +14,23 @@ from barnabas_protocol.messages.describe_cluster import (
 )
 
 BROKERS = 1
+CONTROLLERS = 2
 
 
 def handle(
     services: Services, exchange: Exchange, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Describe the brokers on the client's listener."""
+    if request.endpoint_type == CONTROLLERS:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+            "CONTROLLER",
+        )
     if request.endpoint_type != BROKERS:
         raise KafkaError(
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this listener serves brokers, not controllers"
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"Unsupported endpoint type {request.endpoint_type}",
         )
     image = services.image
     name = exchange.session.listener_name

@@ -4,6 +4,7 @@ Topics come in the order of their names, partitions by their number; the cursor 
 partition of the next page.
 """
 
+from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import PartitionImage, TopicImage
@@ -27,12 +28,14 @@ def handle(
     names = sorted({topic.name for topic in request.topics} or by_name)
     first_partition = 0
     if request.cursor is not None:
-        if request.cursor.partition_index < 0:
+        is_asked = not request.topics or request.cursor.topic_name in names
+        if request.cursor.partition_index < 0 or not is_asked:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
             first_partition = request.cursor.partition_index
-    left = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
+    limit = services.config.max_request_partition_size_limit
+    left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if left <= 0:
@@ -42,7 +45,9 @@ def handle(
         if topic is None:
             response.topics.append(
                 DescribeTopicPartitionsResponseTopic(
-                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name
+                    error_code=_why_absent(name),
+                    name=name,
+                    topic_authorized_operations=TOPIC_OPERATIONS,
                 )
             )
             continue
@@ -54,6 +59,14 @@ def handle(
             return response
         first_partition = 0
     return response
+
+
+def _why_absent(name: str) -> ErrorCode:
+    try:
+        validate_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _cursor(topic: str, partition: int) -> Cursor:

@@ -18,7 +18,12 @@ from barnabas_protocol.messages.find_coordinator import (
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
 BATCH_SINCE = 4
+INVALID = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
 NOT_AVAILABLE = "The coordinator is not available."
 
 
@@ -27,6 +32,8 @@ def handle(
 ) -> FindCoordinatorResponse:
     """Look up one key, or each of several."""
     if exchange.api_version < BATCH_SINCE:
+        if request.key_type == SHARE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, INVALID)
         found = _find(services, exchange, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=found.error_code,
@@ -45,7 +52,8 @@ def handle(
 
 def _find(services: Services, exchange: Exchange, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
-        return _absent(key, ErrorCode.INVALID_REQUEST, "unknown type of coordinator")
+        message = "" if key_type == SHARE else INVALID
+        return _absent(key, ErrorCode.INVALID_REQUEST, message)
     if key_type == TRANSACTION:
         return _absent(
             key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served by this broker"
