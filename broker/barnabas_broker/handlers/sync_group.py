@@ -5,14 +5,22 @@ v3: static members. v5: protocol type and name are checked. Source: GRP-10 to GR
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+PROTOCOL_SINCE = 5
 
 
 async def handle(
     services: Services, exchange: Exchange, request: SyncGroupRequest
 ) -> SyncGroupResponse:
-    """Ask the coordinator of the group."""
+    """Ask the coordinator of the group.
+
+    From version 5 on a member must say which protocol it means.
+    """
+    is_silent = request.protocol_type is None or request.protocol_name is None
+    if exchange.api_version >= PROTOCOL_SINCE and is_silent:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return await services.groups.sync_group(request, group_context(exchange))
 
 

@@ -53,6 +53,7 @@ from barnabas_protocol.messages.offset_fetch import (
 
 # Says whether a partition exists; a commit for one that does not is refused (OFS-7).
 PartitionExists = Callable[[str, int], bool]
+MEMBER_EPOCHS_SINCE = 9
 
 
 class OffsetCommands:
@@ -70,13 +71,17 @@ class OffsetCommands:
     # ---- commit --------------------------------------------------------------------------------
 
     def commit(
-        self, request: OffsetCommitRequest, exists: PartitionExists, now: Instant
+        self,
+        request: OffsetCommitRequest,
+        exists: PartitionExists,
+        now: Instant,
+        api_version: int = 0,
     ) -> Result[OffsetCommitResponse]:
         """Store the offsets of a commit.
 
         Raises: KafkaError if the group refuses the whole request.
         """
-        self._admit(request, now)
+        self._admit(request, now, api_version)
         retention_ms = request.retention_time_ms
         expire_ms = -1 if retention_ms < 0 else now.wall_ms + retention_ms
         bytes_max = self._settings.offset_metadata_bytes_max
@@ -110,13 +115,16 @@ class OffsetCommands:
         self._metrics.commit_count += len(records)
         return Result(reply=OffsetCommitResponse(topics=topics), records=records)
 
-    def _admit(self, request: OffsetCommitRequest, now: Instant) -> None:
+    def _admit(self, request: OffsetCommitRequest, now: Instant, api_version: int) -> None:
         """Decide whether the group takes the commit (GRP-19); count it as a heartbeat."""
         generation_id = request.generation_id_or_member_epoch
         group = self._groups.get(request.group_id)
         if group is None:
             if generation_id >= 0:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+                # KIP-848: new clients tell a lost group from a lost generation.
+                is_new = api_version >= MEMBER_EPOCHS_SINCE
+                code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+                raise KafkaError(code)
             group = ClassicGroup(request.group_id)
             group.state_changed_ms = now.wall_ms
             self._groups[request.group_id] = group
@@ -187,8 +195,12 @@ class OffsetCommands:
 
     # ---- removal of offsets ----------------------------------------------------------------------
 
-    def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, exists: PartitionExists
+    ) -> Result[OffsetDeleteResponse]:
         """Remove the offsets that an admin names, except of topics that are being consumed.
+
+        A partition that does not exist is refused.
 
         Raises: KafkaError if the group is unknown, or has members of another protocol type.
         """
@@ -200,16 +212,19 @@ class OffsetCommands:
         records: list[CoordinatorRecord] = []
         topics: list[OffsetDeleteResponseTopic] = []
         for topic in request.topics:
-            indexes = [partition.partition_index for partition in topic.partitions]
-            code = ErrorCode.NONE
-            if group.is_subscribed_to(topic.name):
-                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            else:
-                records += self._remove(group.group_id, ((topic.name, index) for index in indexes))
-            answers = [
-                OffsetDeleteResponsePartition(partition_index=index, error_code=code)
-                for index in indexes
-            ]
+            is_consumed = group.is_subscribed_to(topic.name)
+            answers = []
+            for index in (partition.partition_index for partition in topic.partitions):
+                code = ErrorCode.NONE
+                if not exists(topic.name, index):
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif is_consumed:
+                    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                else:
+                    records += self._remove(group.group_id, [(topic.name, index)])
+                answers.append(
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                )
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
         self._metrics.deleted_offset_count += len(records)
         return Result(reply=OffsetDeleteResponse(topics=topics), records=records, is_atomic=False)

@@ -190,10 +190,11 @@ class GroupCoordinator:
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse:
         """Store offsets; returns when they are committed."""
-        exists = self._partition_exists
+        exists, version = self._partition_exists, context.api_version
         try:
             return await self._execute(
-                request.group_id, lambda shard, now: shard.commits.commit(request, exists, now)
+                request.group_id,
+                lambda shard, now: shard.commits.commit(request, exists, now, version),
             )
         except KafkaError as error:
             return replies.commit_error(request, append_error(error.code))
@@ -215,9 +216,12 @@ class GroupCoordinator:
         self, request: OffsetDeleteRequest, context: RequestContext
     ) -> OffsetDeleteResponse:
         """Remove committed offsets of a group."""
+        exists = self._partition_exists
         try:
+            if not request.group_id:
+                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             return await self._execute(
-                request.group_id, lambda shard, _: shard.commits.delete_offsets(request)
+                request.group_id, lambda shard, _: shard.commits.delete_offsets(request, exists)
             )
         except KafkaError as error:
             return OffsetDeleteResponse(error_code=append_error(error.code))

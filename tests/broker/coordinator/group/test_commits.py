@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas_broker.coordinator.group.commits import PartitionExists
 from barnabas_broker.coordinator.group.records import OffsetKey, read_key
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.offset_delete import (
@@ -19,7 +20,9 @@ HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS
 
 
-def delete_offsets(model: GroupModel, topic: str, *partitions: int) -> list[ErrorCode]:
+def delete_offsets(
+    model: GroupModel, topic: str, *partitions: int, exists: PartitionExists = lambda *_: True
+) -> list[ErrorCode]:
     request = OffsetDeleteRequest(
         group_id=GROUP,
         topics=[
@@ -31,7 +34,7 @@ def delete_offsets(model: GroupModel, topic: str, *partitions: int) -> list[Erro
             )
         ],
     )
-    reply = model.run(lambda shard, _: shard.commits.delete_offsets(request))
+    reply = model.run(lambda shard, _: shard.commits.delete_offsets(request, exists))
     return [ErrorCode(each.error_code) for each in reply.topics[0].partitions]
 
 
@@ -359,6 +362,15 @@ def test_a_group_that_never_formed_goes_at_the_next_expiry() -> None:
     model.advance(600_000)
     assert model.shard.groups == {}
     assert model.log == []
+
+
+def test_offsets_of_partitions_that_do_not_exist_are_not_deleted() -> None:
+    """OFS-10: as Apache Kafka answers, which looks for the partition first."""
+    model = GroupModel()
+    model.commit({0: 10, 1: 20})
+    codes = delete_offsets(model, "t", 0, 1, exists=lambda _, index: index == 0)
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert model.offsets() == {("t", 1): 20}
 
 
 def test_subscribed_topics_of_an_empty_group_can_be_deleted() -> None:
