@@ -44,14 +44,21 @@ async def handle(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            if key in twice:  # refused, and answered once
+                if key in seen:
+                    seen.remove(key)
+                    partitions.append(
+                        _unknown(partition.partition_index, ErrorCode.INVALID_REQUEST)
+                    )
+                continue
             try:
-                if (topic.name, partition.partition_index) in twice:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST)
                 found = await _find(services, exchange, request, topic.name, partition)
             except KafkaError as error:
                 found = _unknown(partition.partition_index, error.code)
             partitions.append(found)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        if partitions or not topic.partitions:
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
