@@ -10,6 +10,9 @@ written in the order in which they got their offsets; after an error nothing is 
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from typing import cast
+
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.log_deletion import SegmentRemoval
@@ -25,6 +28,9 @@ from barnabas_protocol.records.batch import BatchHeader, check_crc, iterate_head
 from barnabas_protocol.records.control import ControlType
 
 _NEVER = 2**63 - 1
+# A batch that is so much smaller than the request it came in is copied: the tail cache counts its
+# bytes, but would keep the request's, of which all else may have been refused.
+PINNED_FACTOR_MAX = 8
 
 
 class AppendInfo:
@@ -105,9 +111,12 @@ class LogWriter(LogState):
                     0,
                     repeated.timestamp,
                 )
-        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
-            records = writable(records)
         size, max_timestamp = len(records), header[8]
+        if isinstance(records, memoryview):
+            if records.readonly or size * PINNED_FACTOR_MAX < len(cast("Sized", records.obj)):
+                records = memoryview(bytearray(records))
+        elif isinstance(records, bytes):
+            records = bytearray(records)
         first_offset = self.staged_end_offset
         last_offset = first_offset + header[6]
         self._make_room(size, last_offset, max_timestamp, now_ms)

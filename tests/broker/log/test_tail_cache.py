@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.log.tail_cache import ENTRY_OVERHEAD_BYTES, TailCache
-from tests.broker.log.log_fixtures import concatenated
+from tests.broker.log.log_fixtures import NOW_MS, LogFixture, client_batch, concatenated
 
 
 def test_oldest_batches_over_all_logs_go_first() -> None:
@@ -94,3 +94,17 @@ def test_reads_equal_those_of_a_list(
         expected.append(data)
     assert concatenated(found.buffers) == b"".join(expected)
     assert found.size_bytes == sum(map(len, expected))
+
+
+def test_a_small_batch_does_not_keep_the_large_request_it_came_in() -> None:
+    """architecture.md 4: what the cache counts is what it holds, though all else was refused."""
+    fixture = LogFixture()
+    batch = bytes(client_batch(b"x"))
+    request = bytearray(batch + bytes(1_000_000))
+    fixture.log.append_as_leader(memoryview(request)[: len(batch)], 0, now_ms=NOW_MS)
+    fixture.log.write_staged()
+    found = fixture.log.read_nowait(0, 1 << 20, 1)
+    assert found is not None
+    (kept,) = found.buffers
+    assert isinstance(kept, memoryview)
+    assert kept.nbytes == len(batch) == len(kept.obj)  # type: ignore[arg-type]
