@@ -5,21 +5,27 @@ errors and a message. v10: the current leader (KIP-951). v12: transactions v2. v
 acks=0 has no response; an error closes the connection then (REQ-2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.handlers.produce_response import encode_produce_response
+from barnabas_broker.handlers.produce_response import IDS_SINCE, encode_produce_response
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.producing import ProduceResult, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, COMPRESSION_MASK, HEADER_BYTES
+from barnabas_protocol.records.compression import Compression
+
+ZSTD_SINCE = 7
+# Stands for every id that is not known, also for none at all; no topic has it.
+_UNKNOWN_ID = b"\xff" * 16
 
 
 def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> None:
@@ -38,8 +44,11 @@ def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> N
         else:
             _answer(exchange, request, results)
 
+    version = exchange.api_version
+    if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce 7")
     services.replicas.produce(
-        _entries(services, request),
+        _entries(services, request, version),
         acks=acks,
         timeout_ms=request.timeout_ms,
         now_ms=services.clock.wall_ms(),
@@ -47,13 +56,28 @@ def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> N
     )
 
 
-def _entries(services: Services, request: ProduceRequest) -> TopicRecords:
+def _batches(request: ProduceRequest) -> Iterator[Buffer | None]:
+    return (part.records for topic in request.topic_data for part in topic.partition_data)
+
+
+def _is_zstd(records: Buffer | None) -> bool:
+    return (
+        records is not None
+        and len(records) > HEADER_BYTES
+        and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == Compression.ZSTD
+    )
+
+
+def _entries(services: Services, request: ProduceRequest, version: int) -> TopicRecords:
     entries: list[tuple[TopicPartition, bytes, Buffer | None]] = []
     for topic in request.topic_data:
         name, topic_id = topic.name, topic.topic_id
-        if topic_id != ZERO_UUID:
+        if version >= IDS_SINCE:
             image = services.image.topics.by_id.get(topic_id)
-            name = "" if image is None else image.name
+            if image is None:
+                name, topic_id = "", _UNKNOWN_ID
+            else:
+                name = image.name
         entries += [
             (TopicPartition(name, partition.index), topic_id, partition.records)
             for partition in topic.partition_data

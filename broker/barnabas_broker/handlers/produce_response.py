@@ -58,8 +58,9 @@ def _append_partition(out: bytearray, result: ProduceResult, version: int) -> No
     index = result.topic_partition[1]
     if info is None or error is not None:
         code = 0 if error is None else error.code
+        start = _NONE if result.partition is None else result.partition.log.log_start_offset
         out += (
-            _V5(index, code, _NONE, _NONE, _NONE)
+            _V5(index, code, _NONE, _NONE, start)
             if version >= 5
             else _V3(index, code, _NONE, _NONE)
         )

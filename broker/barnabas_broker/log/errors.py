@@ -31,6 +31,16 @@ class CorruptionError(Exception):
         self.reason = reason
 
 
+class NotOneBatchError(KafkaError):
+    """What a client sent for a partition is not just one batch of the format that is written.
+
+    Refused before the log is asked, so the answer has no log start offset.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
 class InvalidRecordsError(KafkaError):
     """A batch refused for some of its records (LOG-5), which `record_errors` lists.
 

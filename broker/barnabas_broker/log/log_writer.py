@@ -104,7 +104,7 @@ class LogWriter(LogState):
                 return AppendInfo(
                     repeated.first_offset,
                     repeated.last_offset,
-                    repeated.timestamp if self._is_log_append_time else -1,
+                    repeated.timestamp,  # Kafka's answer, whatever the topic's timestamps are
                     self.log_start_offset,
                     True,
                     0,

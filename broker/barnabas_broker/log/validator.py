@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.errors import InvalidRecordsError
+from barnabas_broker.log.errors import InvalidRecordsError, NotOneBatchError
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.records.batch import (
     COMPRESSION_MASK,
@@ -88,7 +88,7 @@ class BatchValidator:
         attributes = header[5]
         if attributes & _FORBIDDEN_BITS or header[12] <= 0 or header[6] + 1 != header[12]:
             raise _refused_header(header)
-        if header[9] >= 0 and (header[11] < 0 or header[10] < 0):
+        if header[9] >= 0 and header[11] < 0:
             raise _invalid(f"sequence {header[11]} with producer id {header[9]}")
         codec = attributes & COMPRESSION_MASK
         if codec > Compression.ZSTD:
@@ -173,12 +173,12 @@ def writable(buffer: Buffer) -> bytearray | memoryview:
 def _only_batch(records: Buffer, size: int) -> Buffer:
     """The first batch of a buffer that has another size; what follows may only be a part."""
     if size > len(records):
-        raise _invalid(f"the only batch is cut off: {len(records)} of {size} bytes")
+        raise NotOneBatchError(f"the only batch is cut off: {len(records)} of {size} bytes")
     rest = memoryview(records)[size:]
     if len(rest) >= LOG_OVERHEAD_BYTES:
         following = int.from_bytes(rest[8:12], "big", signed=True) + LOG_OVERHEAD_BYTES
         if following <= len(rest):
-            raise _invalid("more than one record batch for a partition")
+            raise NotOneBatchError("more than one record batch for a partition")
     return memoryview(records)[:size]
 
 
@@ -190,10 +190,13 @@ def _decode(records: Buffer) -> list[Record]:
 
 
 def _unreadable(records: Buffer, error: ParseError) -> KafkaError:
-    if len(records) > MAGIC_POSITION and 0 <= records[MAGIC_POSITION] < MAGIC:
-        return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error.reason)
     if len(records) <= LOG_OVERHEAD_BYTES:
-        return _invalid("no record batch for a partition")
+        return NotOneBatchError("no record batch for a partition")
+    size = int.from_bytes(records[8:12], "big", signed=True) + LOG_OVERHEAD_BYTES
+    if size > len(records):
+        return NotOneBatchError(f"the only batch is cut off: {len(records)} of {size} bytes")
+    if len(records) > MAGIC_POSITION and 0 <= records[MAGIC_POSITION] < MAGIC:
+        return NotOneBatchError(error.reason)
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, error.reason)
 
 

@@ -22,7 +22,10 @@ TopicRecords = Iterable[tuple[TopicPartition, bytes, Buffer | None]]
 
 
 class ProduceResult:
-    """What became of one partition of the request."""
+    """What became of one partition of the request.
+
+    With an error, `partition` is the one whose log refused the batch, if it came that far.
+    """
 
     __slots__ = ("error", "info", "partition", "topic_partition")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.errors import LogDirectoryError, NotOneBatchError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.partition_log import AppendInfo
@@ -24,15 +24,31 @@ from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
-from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.partition import NO_EPOCH, Partition
 from barnabas_broker.replication.producing import ProduceResult, Production, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 
 logger = logging.getLogger(__name__)
 
 # Making this many takes some tens of milliseconds.
 PARTITIONS_PER_TURN = 20
+
+# Errors of Produce that come without a log start offset, as in Apache Kafka.
+_REFUSED_WITHOUT_LOG = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
 
 TopicConfig = Callable[[str], LogConfig]
 
@@ -233,12 +249,12 @@ class ReplicaManager:
         Raises: KafkaError also for an unknown id (100), another id than ours (103) and leader
         epochs (74, 75).
         """
-        if request.topic_id != ZERO_UUID and not request.topic_partition.topic:
+        if not request.topic_partition.topic:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self.find(request.topic_partition)
         if request.topic_id != ZERO_UUID and partition.topic_id != request.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        partition.check_leader(request.current_leader_epoch)
+        partition.check_leader(max(NO_EPOCH, request.current_leader_epoch))
         return partition
 
     # Produce and fetch.
@@ -262,7 +278,8 @@ class ReplicaManager:
             try:
                 partition, info = self._append(topic_partition, topic_id, records, acks, now_ms)
             except KafkaError as error:
-                results.append(ProduceResult(topic_partition, None, None, error))
+                refusing = self._refusing(topic_partition, error)
+                results.append(ProduceResult(topic_partition, refusing, None, error))
             else:
                 results.append(ProduceResult(topic_partition, partition, info, None))
                 wait = True
@@ -290,8 +307,20 @@ class ReplicaManager:
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to it directly"
             )
         if not records:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no record batch")
+            raise NotOneBatchError("the partition has no record batch")
+        if len(records) > HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:
+            # Whoever writes in a transaction must name its id, or nobody could ever end it.
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "a transactional batch without a transactional id",
+            )
         return partition, partition.append(records, acks, now_ms)
+
+    def _refusing(self, topic_partition: TopicPartition, error: KafkaError) -> Partition | None:
+        """The partition whose log refused a batch; None if it was refused before, or by no log."""
+        if error.code in _REFUSED_WITHOUT_LOG or isinstance(error, NotOneBatchError):
+            return None
+        return self.partitions.get(topic_partition)
 
     def fetch(
         self,

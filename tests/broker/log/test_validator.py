@@ -97,12 +97,12 @@ def test_half_a_batch_and_nothing_are_refused() -> None:
     batch = client_batch()
     assert refusal(batch[:-1]) == ErrorCode.INVALID_RECORD
     assert refusal(b"") == ErrorCode.INVALID_RECORD
-    assert refusal(batch[:40]) == ErrorCode.CORRUPT_MESSAGE
+    assert refusal(batch[:40]) == ErrorCode.INVALID_RECORD
 
 
-def test_older_formats_are_named_as_such() -> None:
+def test_older_formats_are_refused_like_any_other_content_that_is_no_batch() -> None:
     old = bytes(client_batch()[:16]) + b"\1" + bytes(60)
-    assert refusal(old) == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert refusal(old) == ErrorCode.INVALID_RECORD
 
 
 def test_null_key_in_a_compacted_topic_fails_the_whole_batch_and_names_the_record() -> None:
