@@ -122,6 +122,7 @@ def _to_tell(context: FetchContext, results: list[PartitionData]) -> list[Partit
         is_news = (
             data.size_bytes > 0
             or data.error != ErrorCode.NONE
+            or data.diverging is not None
             or data.high_watermark != partition.sent_high_watermark
             or data.log_start_offset != partition.sent_log_start_offset
         )

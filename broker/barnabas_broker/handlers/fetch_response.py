@@ -29,6 +29,8 @@ _OFFSETS_V4 = Struct(">ihqq")  # index, error, high watermark, last stable offse
 _OFFSETS_V5 = Struct(">ihqqq")  # and log start offset
 _INT = Struct(">i")
 _ABORTED = Struct(">qq")
+_DIVERGING = Struct(">BBBiqB")  # one tag: number 0, size, epoch, end offset, no tags in it
+_DIVERGING_BYTES = 13
 
 
 def encode_fetch_response(
@@ -92,7 +94,10 @@ def _partition(
         parts.extend(data.buffers)
         out = bytearray()
     if flexible:
-        out.append(0)
+        if data.diverging is None:
+            out.append(0)
+        else:
+            out += _DIVERGING.pack(1, 0, _DIVERGING_BYTES, *data.diverging, 0)
     return out
 
 

@@ -195,8 +195,6 @@ class FetchSessionCache:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        if not asked:
-            return None
         if len(self._sessions) >= self._slots and not self._evict(len(asked), is_follower, now_ms):
             return None
         session = FetchSession(self._new_id(), is_follower, uses_topic_ids, now_ms)

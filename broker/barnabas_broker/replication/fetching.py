@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.purgatory.purgatory import DelayedOperation
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.partition import Partition
@@ -18,6 +19,7 @@ from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 FindPartition = Callable[[FetchPartition], Partition]
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -49,6 +51,7 @@ class PartitionData:
     __slots__ = (
         "aborted",
         "buffers",
+        "diverging",
         "error",
         "high_watermark",
         "last_stable_offset",
@@ -65,6 +68,8 @@ class PartitionData:
         self.log_start_offset = -1
         self.aborted: list[tuple[int, int]] | None = None
         self.buffers: list[Buffer] = []
+        # Epoch and end offset of our log where the reader's last epoch ends otherwise (REP-16).
+        self.diverging: tuple[int, int] | None = None
         self.size_bytes = 0
 
 
@@ -107,6 +112,8 @@ class Fetching(DelayedOperation):
                     is_follower=parameters.is_follower, read_committed=parameters.read_committed
                 )
                 offset = request.fetch_offset
+                if request.last_fetched_epoch >= 0 and _diverging(request, log) is not None:
+                    return True
                 if offset < limit:
                     if offset < log.log_start_offset:
                         return True
@@ -161,6 +168,10 @@ class Fetching(DelayedOperation):
             is_follower=parameters.is_follower, read_committed=parameters.read_committed
         )
         offset = request.fetch_offset
+        if request.last_fetched_epoch >= 0:
+            data.diverging = _diverging(request, log)
+            if data.diverging is not None:
+                return data, partition, 0
         if offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return data, partition, limit
@@ -171,7 +182,7 @@ class Fetching(DelayedOperation):
         """Read one partition from memory; None where the device would have to be waited for."""
         try:
             data, partition, limit = self._start(request)
-            if request.fetch_offset >= limit or left <= 0:
+            if request.fetch_offset >= limit or (left <= 0 and not is_first):
                 return self._finish(data, partition, limit)
             read = partition.log.read_nowait(
                 request.fetch_offset, min(left, request.max_bytes), limit, at_least_one=is_first
@@ -206,6 +217,21 @@ class Fetching(DelayedOperation):
     def _failed(request: FetchPartition, error: Exception) -> PartitionData:
         """The answer for a partition that cannot be read: whatever the fault, there is one."""
         if isinstance(error, KafkaError):
-            return PartitionData(request, error.code)
+            data = PartitionData(request, error.code)
+            if error.code in _UNKNOWN:
+                data.aborted = []  # as Kafka writes it where it never came to a log
+            return data
         logger.error("a fetch from %s-%d failed", *request.topic_partition, exc_info=error)
         return PartitionData(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _diverging(request: FetchPartition, log: PartitionLog) -> tuple[int, int] | None:
+    """Where the reader's last epoch ends in our log, if it does not lead up to its offset.
+
+    Raises: KafkaError 1 if we do not know that epoch.
+    """
+    asked = request.last_fetched_epoch
+    epoch, end_offset = log.leader_epochs.end_offset_for(asked, log.log_end_offset)
+    if epoch < 0 or end_offset < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return (epoch, end_offset) if epoch < asked or end_offset < request.fetch_offset else None

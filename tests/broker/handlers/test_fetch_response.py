@@ -28,6 +28,8 @@ def some_results(rng: random.Random) -> list[PartitionData]:
             data.log_start_offset = rng.randrange(-1, 2**40)
             if rng.random() < 0.5:
                 data.aborted = [(rng.randrange(2**40), 7) for _ in range(rng.randrange(200))]
+            if rng.random() < 0.2:
+                data.diverging = (rng.randrange(2**31), rng.randrange(2**40))
             if rng.random() < 0.7:
                 data.buffers = [rng.randbytes(rng.randrange(1, 20_000)) for _ in range(3)]
                 data.size_bytes = sum(map(len, data.buffers))
@@ -58,6 +60,9 @@ def as_message(
                     for producer, first in data.aborted
                 ],
                 records=b"".join(data.buffers),
+                diverging_epoch=fetch.EpochEndOffset()
+                if data.diverging is None
+                else fetch.EpochEndOffset(epoch=data.diverging[0], end_offset=data.diverging[1]),
             )
         )
     return fetch.FetchResponse(
