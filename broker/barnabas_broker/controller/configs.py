@@ -15,6 +15,7 @@ from barnabas_broker.config import group_settings, parse, topic_settings
 from barnabas_broker.config.definitions import ConfigError, ConfigType, Setting, split_list
 from barnabas_broker.config.dynamic import validate_broker_config
 from barnabas_broker.config.topic import validate_topic_config
+from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_GROUP,
@@ -207,6 +208,7 @@ def _check_topic(
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if name not in image.topics.by_name:
+        validate_topic_name(name)
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
         )

@@ -75,9 +75,7 @@ def _new_count(image: MetadataImage, asked: NewPartitions) -> int:
 def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[PartitionRecord]:
     topic = image.topics.by_name.get(asked.name)
     if topic is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-        )
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     old_count = len(topic.partitions)
     if asked.count == old_count:
         raise KafkaError(

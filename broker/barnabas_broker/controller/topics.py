@@ -23,6 +23,7 @@ from barnabas_broker.controller.partitions import (
 from barnabas_broker.controller.placement import Assignment, place
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.records import (
     ConfigRecord,
     MetadataRecord,
@@ -169,6 +170,10 @@ def _may_collide(name: str) -> bool:
 
 def _check_name(image: MetadataImage, name: str, collisions: Mapping[str, str]) -> None:
     validate_topic_name(name)
+    if name == METADATA_PARTITION.topic:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
     if name in image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = collisions.get(name.replace(".", "_"))
@@ -263,7 +268,15 @@ def delete_topics(
         error: KafkaError | None = None
         if not is_enabled:
             error = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        elif times[asked] > 1 or (topic is not None and id_times[topic.topic_id] > 1):
+        elif times[asked] == 1 and topic is not None and id_times[topic.topic_id] > 1:
+            if isinstance(asked, bytes):
+                continue  # told with its name
+            topic_id = topic.topic_id
+            error = KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "The provided topic name maps to an ID that was already supplied.",
+            )
+        elif times[asked] > 1:
             kind = "name" if isinstance(asked, str) else "id"
             error = KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")
         elif topic is None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from barnabas_broker.config.dynamic import ConfigSource, DescribedConfig
 from barnabas_broker.controller.topics import validate_topic_name
+from barnabas_broker.handlers.find_coordinator import INVALID_REQUEST_TEXT
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
@@ -75,7 +76,7 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence
         _check_named(name, "Broker id must not be empty")
         _check_broker(services, name, "")
         return _loggers(keys)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, "Unsupported resource type: UNKNOWN")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
 
 
 def _check_named(name: str, complaint: str) -> None:

@@ -20,7 +20,7 @@ GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 BATCH_SINCE = 4
-INVALID = (
+INVALID_REQUEST_TEXT = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
 )
@@ -33,7 +33,7 @@ def handle(
     """Look up one key, or each of several."""
     if exchange.api_version < BATCH_SINCE:
         if request.key_type == SHARE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, INVALID)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
         found = _find(services, exchange, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=found.error_code,
@@ -52,7 +52,7 @@ def handle(
 
 def _find(services: Services, exchange: Exchange, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
-        message = "" if key_type == SHARE else INVALID
+        message = "" if key_type == SHARE else INVALID_REQUEST_TEXT
         return _absent(key, ErrorCode.INVALID_REQUEST, message)
     if key_type == TRANSACTION:
         return _absent(

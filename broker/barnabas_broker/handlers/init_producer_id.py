@@ -13,6 +13,8 @@ from barnabas_protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 
+NONE = -1
+
 
 async def handle(
     services: Services, exchange: Exchange, request: InitProducerIdRequest
@@ -20,6 +22,8 @@ async def handle(
     """Give out a fresh id with epoch 0 (TXN-2)."""
     if request.transactional_id == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if (request.producer_id == NONE) != (request.producer_epoch == NONE):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)  # both or neither
     if request.transactional_id is not None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     producer_id = await services.producer_ids.take()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_broker.handlers.find_coordinator import INVALID_REQUEST_TEXT
 from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
@@ -132,7 +133,7 @@ def test_a_topic_is_deleted_by_its_name_or_its_id_and_not_by_both_or_neither(
         (8, "7", 42, "Unexpected broker id, expected 0 but received 7"),
         (16, "", 42, "Client metrics subscription name must not be empty"),
         (32, "", 42, "Group name must not be empty"),
-        (3, "x", 42, "Unsupported resource type: UNKNOWN"),
+        (3, "x", 42, INVALID_REQUEST_TEXT),
     ],
 )
 def test_what_cannot_be_described_is_refused_in_kafkas_words(
