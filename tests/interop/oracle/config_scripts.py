@@ -53,6 +53,7 @@ async def describe_configs(side: Side) -> None:
             ("broker that is no number", BROKER, "one"),
             ("unknown type", 99, "x"),
             ("type 0", 0, "x"),
+            ("type 3", 3, "x"),
             ("unknown group", GROUP, side.named("group")),
             ("empty group", GROUP, ""),
             ("default broker", BROKER, ""),
@@ -233,8 +234,17 @@ async def broker_configs(side: Side) -> None:
             value = {"cluster-wide": "100000000", "per broker": "200000000"}.get(label)
             value = value or ("100000000" if name else "604800000")
             await _settled(side, topic, "retention.ms", value)
+            await _describe(side, f"default after {label}", BROKER, "")
         await _describe(side, f"topic after {label}", TOPIC, topic, "retention.ms")
         await _describe(side, f"broker after {label}", BROKER, "1", "log.retention.ms")
+    last = _do(0, "log.retention.ms", "300000000")
+    await side.call(api, None, "last", resources=[_resource(BROKER, "", last)])
+    await _settled(side, topic, "retention.ms", "300000000")
+    await _describe(side, "default in the end", BROKER, "")
+    for key in ("log.retention.ms", "x.y", "retention.ms"):
+        await side.call(
+            api, None, f"drop {key}", resources=[_resource(BROKER, "", _do(1, key, None))]
+        )
 
 
 async def list_config_resources(side: Side) -> None:

@@ -85,8 +85,6 @@ async def fetch_limits(side: Side) -> None:
         await side.call(ApiKey.FETCH, version, "wants more", **{**much, "min_bytes": 1 << 20})
         huge = {**_fields(side, version, topic, _partition(9)), "max_wait_ms": 5000, "min_bytes": 9}
         await side.call(ApiKey.FETCH, version, "an error does not wait", **huge)
-        twice = _fields(side, version, topic, _partition(0), _partition(2))
-        await side.call(ApiKey.FETCH, version, "twice", **twice)
     for replica in (5, 1, -3):
         for version in (11, 14):
             fields = _fields(side, version, topic, both[0], replica_id=replica)
