@@ -45,7 +45,11 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
         is_follower=False,
     )
 
+    is_held = False
+
     def done(results: list[PartitionData]) -> None:
+        if is_held:
+            exchange.session.release()
         if not exchange.session.is_closed:
             exchange.reply(
                 encode_fetch_response(
@@ -60,6 +64,11 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
     fetching = services.replicas.fetch(context.partitions, parameters, done)
     if not fetching.is_completed:
         exchange.on_closed(fetching.cancel)
+    elif not exchange.is_done:
+        # A thread reads for it. The next requests of the connection wait: each may ask for as many
+        # bytes again, and what is read is not seen as unsent before it is answered (REQ-12).
+        is_held = True
+        exchange.session.hold()
 
 
 def _asked(
