@@ -158,7 +158,8 @@ class Segment:
 
     def position_hint(self, offset: int) -> int:
         """A batch's start at or before the batch that holds `offset`; 0 without indexes."""
-        return self.offset_index.lookup(offset)[1] if self.offset_index is not None else 0
+        index = self.offset_index  # looked at once: a thread asks, and the loop may drop it
+        return index.lookup(offset)[1] if index is not None else 0
 
     @property
     def index_bytes(self) -> int:

@@ -49,23 +49,25 @@ def test_fetches_of_one_connection_are_read_from_the_device_one_at_a_time(
 
     async def main() -> None:
         nonlocal read_count
-        async with running_broker(tmp_path, barnabas_tail_cache_bytes="0") as server:
-            async with await RawClient.connect(server.port) as client:
-                await requests.create_topic(client, "t")
-                for _ in range(20):
-                    append = requests.append_request("t", 0, [b"v" * VALUE_BYTES])
-                    assert (await requests.append(client, append)).error_code == 0
-                read_count = 0
-                for _ in range(PIPELINED):
-                    client.send(ApiKey.FETCH, 11, request)
-                # Nobody takes the answers: what was read by the time of the first is in memory.
+        async with (
+            running_broker(tmp_path, barnabas_tail_cache_bytes="0") as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            await requests.create_topic(client, "t")
+            for _ in range(20):
+                append = requests.append_request("t", 0, [b"v" * VALUE_BYTES])
+                assert (await requests.append(client, append)).error_code == 0
+            read_count = 0
+            for _ in range(PIPELINED):
+                client.send(ApiKey.FETCH, 11, request)
+            # Nobody takes the answers: what was read by the time of the first is in memory.
+            response = await client.receive(ApiKey.FETCH, 11)
+            read_by_then = read_count
+            for _ in range(PIPELINED - 1):
                 response = await client.receive(ApiKey.FETCH, 11)
-                read_by_then = read_count
-                for _ in range(PIPELINED - 1):
-                    response = await client.receive(ApiKey.FETCH, 11)
-                    (answer,) = response.responses[0].partitions
-                    assert len(answer.records) > 20 * VALUE_BYTES
-                assert read_count == PIPELINED
-                assert read_by_then <= PIPELINED // 4
+                (answer,) = response.responses[0].partitions
+                assert len(answer.records) > 20 * VALUE_BYTES
+            assert read_count == PIPELINED
+            assert read_by_then <= PIPELINED // 4
 
     asyncio.run(main())
