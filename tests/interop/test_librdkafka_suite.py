@@ -21,6 +21,8 @@ from tests.support.source_suites import librdkafka_tests
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1500)]
 
+# Some start two members at once and expect them to be assigned partitions together.
+BROKER_PROPERTIES = {"group.initial.rebalance.delay.ms": "500"}
 # The release that our served APIs are nearest to; it decides which tests apply.
 KAFKA_VERSION = "4.1.1"
 # In quick mode these return at once.
