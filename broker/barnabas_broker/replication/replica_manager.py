@@ -353,4 +353,6 @@ class ReplicaManager:
         """Make no more partitions, and wait for the reads and flushes that are under way."""
         self.is_closing = True
         while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            # Unlike `gather`, this gives way to the loop also where all have ended, so that their
+            # callbacks take them out of the set.
+            await asyncio.wait(self._tasks)

@@ -1,0 +1,41 @@
+"""The end of a replica manager."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from barnabas_broker.replication.replica_manager import ReplicaManager
+
+
+class Stub:
+    """Stands for what closing does not use."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} is not used")
+
+
+async def nothing() -> None:
+    """A read that has nothing to wait for."""
+
+
+@pytest.mark.timeout(20)
+def test_closing_ends_when_a_task_has_ended_but_was_not_taken_out_yet() -> None:
+    """STOP-8: since Python 3.12 waiting for ended tasks need not give way to the loop."""
+
+    async def test() -> None:
+        stub: Any = Stub()
+        manager = ReplicaManager(
+            node_id=0,
+            logs=stub,
+            topic_config=stub,
+            turn=stub,
+            produce_purgatory=stub,
+            fetch_purgatory=stub,
+        )
+        manager._spawn(nothing())
+        await asyncio.sleep(0)  # the task has ended, its callbacks are still to run
+        await manager.close()
+        assert not manager._tasks
+
+    asyncio.run(test())
