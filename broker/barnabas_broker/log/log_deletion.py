@@ -88,7 +88,7 @@ async def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
     segments = log.segments.values()
     try:
         facts = await log.disk.run(_facts, segments, log.log_end_offset)
-        if log.is_offline or log.segments.values() != segments:
+        if log.is_offline or log.segments.values()[: len(segments)] != segments:
             return 0
         config = log.config
         limits = RetentionLimits(
@@ -120,7 +120,10 @@ async def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
             return 0
         _remove(log, gone)
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and log.segments.values() != segments:
+        if (
+            isinstance(error, FileNotFoundError)
+            and log.segments.values()[: len(segments)] != segments
+        ):
             return 0  # compaction has replaced what was looked at: the next round sees that
         raise log.fail(log.directory, error) from error
     return len(gone)

@@ -142,3 +142,22 @@ def test_interrupted_swaps_end_with_the_new_segments() -> None:
     assert not fixture.files(".swap", ".cleaned")
     assert asyncio.run(fixture.offsets()) == list(range(20))
     assert log.log_end_offset == 20
+
+
+def test_a_segment_that_was_begun_meanwhile_does_not_keep_the_old_ones() -> None:
+    """SEG-10: a log that rolls faster than retention looks at it would otherwise never shrink."""
+    fixture = filled(retention_ms=1000)
+    log = fixture.log
+    count = len(log.segments)
+
+    async def main() -> int:
+        retaining = asyncio.create_task(log.delete_old_segments(NOW_MS + DAY_MS))
+        await asyncio.sleep(0)
+        for _ in range(6):
+            fixture.append(bytes(1000), timestamp=NOW_MS + DAY_MS)
+        assert len(log.segments) > count
+        return await retaining
+
+    assert asyncio.run(main()) == count - 1
+    assert log.log_start_offset == log.segments.first.base_offset
+    assert asyncio.run(fixture.offsets()) == list(range(log.log_start_offset, 26))
