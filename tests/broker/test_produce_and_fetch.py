@@ -221,8 +221,12 @@ def test_first_batch_comes_whole_even_above_the_limits(tmp_path: Path) -> None:
         (batch(b"x") + batch(b"y"), ErrorCode.INVALID_RECORD),
         (b"", ErrorCode.INVALID_RECORD),
         (batch(b"x" * 2_000_000), ErrorCode.MESSAGE_TOO_LARGE),
+        (
+            batch(b"x", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
     ],
-    ids=["crc", "two batches", "nothing", "too large"],
+    ids=["crc", "two batches", "nothing", "too large", "transaction of nobody"],
 )
 def test_bad_batches_are_refused_and_nothing_is_appended(
     tmp_path: Path, records: bytes, code: ErrorCode

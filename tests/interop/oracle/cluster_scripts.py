@@ -27,6 +27,9 @@ async def api_versions(side: Side) -> None:
             answer = await side.call(ApiKey.API_VERSIONS, v, silent=True, **names)
             shown = answer and (answer.error_code, bool(answer.api_keys))
             side.note(f"{name!r} {version!r} v{v}", shown)
+    # No version that both serve: the answer is one of version 0 that names the range.
+    await side.start(ApiKey.API_VERSIONS, 5, client_software_name="c", client_software_version="1")
+    await side.finish("too new", answered_as=0)
 
 
 async def metadata_of_brokers(side: Side) -> None:

@@ -92,6 +92,38 @@ async def describe_configs(side: Side) -> None:
         )
 
 
+async def describe_whole_broker(side: Side) -> None:
+    """CFG-1: every static setting with its value, type, source and synonyms."""
+    await _describe(side, "whole", BROKER, "1")
+
+
+async def group_configs(side: Side) -> None:
+    """CFG-3: settings of groups, which need not exist."""
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    topic = await side.topic("marker")
+    group = side.named("group")
+    key = "consumer.session.timeout.ms"
+    for turn, (label, changes) in enumerate(
+        {
+            "set": [_do(0, key, "50000")],
+            "too low": [_do(0, key, "1000")],
+            "too high": [_do(0, key, "100000")],
+            "two": [_do(0, key, "46000"), _do(0, "consumer.heartbeat.interval.ms", "6000")],
+            "heartbeat above session": [_do(0, "consumer.heartbeat.interval.ms", "47000")],
+            "append": [_do(2, key, "1")],
+            "delete one": [_do(1, key, None)],
+            "delete unknown": [_do(1, "nope", None)],
+        }.items()
+    ):
+        await side.call(api, None, label, resources=[_resource(GROUP, group, *changes)])
+        marker = str(80000 + turn)
+        await side.call(
+            api, silent=True, resources=[_resource(TOPIC, topic, _do(0, "segment.ms", marker))]
+        )
+        await _settled(side, topic, "segment.ms", marker)
+        await _describe(side, f"after {label}", GROUP, group)
+
+
 async def alter_configs(side: Side) -> None:
     """CFG-8: AlterConfigs replaces the whole set."""
     api = ApiKey.ALTER_CONFIGS
@@ -259,6 +291,8 @@ async def list_config_resources(side: Side) -> None:
 
 SCRIPTS = (
     describe_configs,
+    describe_whole_broker,
+    group_configs,
     alter_configs,
     incremental_alter_configs,
     broker_configs,

@@ -85,6 +85,14 @@ async def fetch_limits(side: Side) -> None:
         await side.call(ApiKey.FETCH, version, "wants more", **{**much, "min_bytes": 1 << 20})
         huge = {**_fields(side, version, topic, _partition(9)), "max_wait_ms": 5000, "min_bytes": 9}
         await side.call(ApiKey.FETCH, version, "an error does not wait", **huge)
+    for turn, version in enumerate((4, 12, 17)):
+        end = _partition(6 + 2 * turn)
+        waiting = _fields(side, version, topic, end, max_wait_ms=5000, min_bytes=1)
+        await side.start(ApiKey.FETCH, version, on="waiting", **waiting)
+        await fill(side, topic, batches=1)
+        await side.finish(f"woken in version {version}", on="waiting")
+        asked = [{"name": topic, "partitions": [{"partition_index": 0, "offset": 6}]}]
+        await side.call(ApiKey.DELETE_RECORDS, 1, topics=asked, timeout_ms=3000)
     for replica in (5, 1, -3):
         for version in (11, 14):
             fields = _fields(side, version, topic, both[0], replica_id=replica)

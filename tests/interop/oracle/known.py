@@ -87,6 +87,21 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         "a value is shown as it is read, without the blanks around it",
     ),
     KnownDifference(
+        "describe_whole_broker",
+        ".*",
+        r".*\.\[((advertised\.)?listeners|listener\.security\.protocol\.map|log\.dirs?"
+        r"|controller\.(listener\.names|quorum\.voters)|process\.roles|node\.id"
+        r"|(share\.coordinator|transaction)\.state\..*)\].*",
+        "what is set in the files of the two brokers differs",
+    ),
+    KnownDifference(
+        "describe_whole_broker",
+        ".*",
+        r".*\.\[(admin\.http\..*|arbiter\..*|cluster\.id|queued\.max\.request\.bytes"
+        r"|broker\.(heartbeat\.interval|session\.timeout)\.ms)\].*",
+        "settings and defaults of our own (REG-5, operator.md)",
+    ),
+    KnownDifference(
         "broker_configs",
         "default in the end .*",
         r".*\.\[(x\.y|retention\.ms)\]",

@@ -153,11 +153,11 @@ def differences(left: Plain, right: Plain, path: str = "") -> list[tuple[str, Pl
         return found
     if isinstance(left, list) and isinstance(right, list):
         found = []
-        if bool(left) != bool(right) or abs(len(left) - len(right)) > _ENTRIES_SHOWN:
-            return [(path, _short(left), _short(right))]
         named = _by_name(left), _by_name(right)
         if named[0] is not None and named[1] is not None:
             return differences(named[0], named[1], path)
+        if bool(left) != bool(right) or abs(len(left) - len(right)) > _ENTRIES_SHOWN:
+            return [(path, _short(left), _short(right))]
         for index in range(max(len(left), len(right))):
             sides = [each[index] if index < len(each) else "<absent>" for each in (left, right)]
             found += differences(sides[0], sides[1], f"{path}[{index}]")

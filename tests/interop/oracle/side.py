@@ -108,13 +108,16 @@ class Side:
         own: bool = False,
         ordered: bool = False,
         silent: bool = False,
+        answered_as: int | None = None,
     ) -> Any:
-        """The answer to the request started on the connection."""
+        """The answer to the request started on the connection, maybe in another version."""
         api, version = self._pending.pop(on)
         title = f"{label} {api.name} v{version}".strip()
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                answer = await self._clients[on].receive(api, version)
+                answer = await self._clients[on].receive(
+                    api, version if answered_as is None else answered_as
+                )
         except TimeoutError:
             await self.disconnect(on)
             self.note(title, SILENCE)
