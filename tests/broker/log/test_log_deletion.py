@@ -154,7 +154,7 @@ def test_a_segment_that_was_begun_meanwhile_does_not_keep_the_old_ones() -> None
         retaining = asyncio.create_task(log.delete_old_segments(NOW_MS + DAY_MS))
         await asyncio.sleep(0)
         for _ in range(6):
-            fixture.append(bytes(1000), timestamp=NOW_MS + DAY_MS)
+            fixture.append(bytes(1000), timestamp=NOW_MS + 1000)
         assert len(log.segments) > count
         return await retaining
 
