@@ -6,26 +6,27 @@ from barnabas_protocol.api import ApiKey
 from barnabas_protocol.consumer_protocol import Subscription, encode_subscription
 from tests.interop.oracle.side import Side
 
-_SUBSCRIPTION = encode_subscription(Subscription(topics=("some",)))
-_OTHER_SUBSCRIPTION = encode_subscription(Subscription(topics=("some", "other")))
-_PROTOCOLS = [{"name": "range", "metadata": _SUBSCRIPTION}]
+SUBSCRIPTION = encode_subscription(Subscription(topics=("some",)))
+OTHER_SUBSCRIPTION = encode_subscription(Subscription(topics=("some", "other")))
+PROTOCOLS = [{"name": "range", "metadata": SUBSCRIPTION}]
 
 
-def _join(group: str, member: str = "", **more: Any) -> dict[str, Any]:
+def join_fields(group: str, member: str = "", **more: Any) -> dict[str, Any]:
+    """A JoinGroup request of a consumer."""
     return {
         "group_id": group,
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 10_000,
         "member_id": member,
         "protocol_type": "consumer",
-        "protocols": _PROTOCOLS,
+        "protocols": PROTOCOLS,
         **more,
     }
 
 
 async def _member(side: Side, group: str, symbol: str, *, on: str = "main", **more: Any) -> str:
     """A member id and a join sent; `finish` on the connection takes the answer."""
-    answer = await side.call(ApiKey.JOIN_GROUP, 9, silent=True, on=on, **_join(group, **more))
+    answer = await side.call(ApiKey.JOIN_GROUP, 9, silent=True, on=on, **join_fields(group, **more))
     member: str = answer.member_id
     side.symbols.learn(member, symbol)
     return member
@@ -34,7 +35,7 @@ async def _member(side: Side, group: str, symbol: str, *, on: str = "main", **mo
 async def _sole(side: Side, group: str, **more: Any) -> str:
     """A stable group with one member; nothing of it is compared."""
     member = await _member(side, group, "sole")
-    await side.call(ApiKey.JOIN_GROUP, 9, silent=True, **_join(group, member, **more))
+    await side.call(ApiKey.JOIN_GROUP, 9, silent=True, **join_fields(group, member, **more))
     await side.call(
         ApiKey.SYNC_GROUP, 5, silent=True, group_id=group, generation_id=1, member_id=member,
         protocol_type="consumer", protocol_name="range",
@@ -49,13 +50,13 @@ async def join_errors(side: Side) -> None:
     for version in side.versions(ApiKey.JOIN_GROUP):
         group = side.named(f"errors-{version}")
         for label, fields in (
-            ("empty group", _join("")),
-            ("session too short", _join(group, session_timeout_ms=5)),
-            ("session too long", _join(group, session_timeout_ms=10**9)),
-            ("unknown member", _join(group, "nobody")),
-            ("no protocols", _join(group, protocols=[])),
-            ("no protocol type", _join(group, protocol_type="")),
-            ("unknown static member", _join(group, "nobody", group_instance_id="one")),
+            ("empty group", join_fields("")),
+            ("session too short", join_fields(group, session_timeout_ms=5)),
+            ("session too long", join_fields(group, session_timeout_ms=10**9)),
+            ("unknown member", join_fields(group, "nobody")),
+            ("no protocols", join_fields(group, protocols=[])),
+            ("no protocol type", join_fields(group, protocol_type="")),
+            ("unknown static member", join_fields(group, "nobody", group_instance_id="one")),
         ):
             await side.call(ApiKey.JOIN_GROUP, version, label, **fields)
 
@@ -65,11 +66,11 @@ async def one_member(side: Side) -> None:
     await side.coordinator_ready()
     for version in side.versions(ApiKey.JOIN_GROUP):
         group = side.named(f"one-{version}")
-        answer = await side.call(ApiKey.JOIN_GROUP, version, "first", **_join(group))
+        answer = await side.call(ApiKey.JOIN_GROUP, version, "first", **join_fields(group))
         member = answer.member_id
         side.symbols.learn(member, f"member {version}")
         if answer.error_code == 79:
-            await side.call(ApiKey.JOIN_GROUP, version, "with id", **_join(group, member))
+            await side.call(ApiKey.JOIN_GROUP, version, "with id", **join_fields(group, member))
         for sync in side.versions(ApiKey.SYNC_GROUP):
             await _sync_errors(side, sync, group, member)
         for beat in side.versions(ApiKey.HEARTBEAT):
@@ -88,7 +89,7 @@ async def one_member(side: Side) -> None:
                 ApiKey.DESCRIBE_GROUPS, described, "stable", groups=[group],
                 include_authorized_operations=True,
             )  # fmt: skip
-        await side.call(ApiKey.JOIN_GROUP, version, "again", **_join(group, member))
+        await side.call(ApiKey.JOIN_GROUP, version, "again", **join_fields(group, member))
         leave = min(version, side.latest(ApiKey.LEAVE_GROUP))
         identity = {"member_id": member}
         for label, name in (("leave", group), ("leave again", group), ("leave none", "none")):
@@ -98,7 +99,7 @@ async def one_member(side: Side) -> None:
             )  # fmt: skip
         await side.call(ApiKey.DESCRIBE_GROUPS, None, "empty", groups=[group])
         await _heartbeats(side, 3, group, member, "left")
-        await side.call(ApiKey.JOIN_GROUP, version, "after leaving", **_join(group, member))
+        await side.call(ApiKey.JOIN_GROUP, version, "after leaving", **join_fields(group, member))
 
 
 async def _sync_errors(side: Side, version: int, group: str, member: str) -> None:
@@ -143,18 +144,18 @@ async def two_members(side: Side) -> None:
     """GRP-5, GRP-7, GRP-8, GRP-11, GRP-13: a second member joins, and rebalances follow."""
     await side.coordinator_ready()
     group = side.named("two")
-    many = [{"name": name, "metadata": _SUBSCRIPTION} for name in ("sticky", "range")]
+    many = [{"name": name, "metadata": SUBSCRIPTION} for name in ("sticky", "range")]
     one = await _member(side, group, "one")
-    await side.call(ApiKey.JOIN_GROUP, 9, "one", **_join(group, one, protocols=many))
+    await side.call(ApiKey.JOIN_GROUP, 9, "one", **join_fields(group, one, protocols=many))
     two = await _member(side, group, "two", on="two")
     sticky = many  # a tie between two votes is decided by the order of a Java hash map
-    await side.start(ApiKey.JOIN_GROUP, 9, on="two", **_join(group, two, protocols=sticky))
-    await _rebalancing(side, group, one)
+    await side.start(ApiKey.JOIN_GROUP, 9, on="two", **join_fields(group, two, protocols=sticky))
+    await rebalancing(side, group, one)
     await side.call(ApiKey.DESCRIBE_GROUPS, None, "preparing", groups=[group])
     sync: dict[str, Any] = {"group_id": group, "protocol_type": "consumer"}
     sync["protocol_name"] = "sticky"
     await side.call(ApiKey.SYNC_GROUP, 5, "during", generation_id=1, member_id=one, **sync)
-    await side.call(ApiKey.JOIN_GROUP, 9, "one again", **_join(group, one, protocols=many))
+    await side.call(ApiKey.JOIN_GROUP, 9, "one again", **join_fields(group, one, protocols=many))
     await side.finish("two", on="two")
     await side.call(ApiKey.DESCRIBE_GROUPS, None, "completing", groups=[group])
     await side.start(ApiKey.SYNC_GROUP, 5, on="two", generation_id=2, member_id=two, **sync)
@@ -165,7 +166,11 @@ async def two_members(side: Side) -> None:
     await side.finish("follower", on="two")
     await side.call(ApiKey.DESCRIBE_GROUPS, None, "stable", groups=[group])
     await side.call(
-        ApiKey.JOIN_GROUP, 9, "follower, same", on="two", **_join(group, two, protocols=sticky)
+        ApiKey.JOIN_GROUP,
+        9,
+        "follower, same",
+        on="two",
+        **join_fields(group, two, protocols=sticky),
     )
     for label, fields in (
         ("other type", {"protocol_type": "connect"}),
@@ -173,21 +178,26 @@ async def two_members(side: Side) -> None:
         ("other type, known", {"member_id": two, "protocol_type": "connect"}),
     ):
         for version in (3, 9):
-            request = {**_join(group, protocols=many), **fields}
+            request = {**join_fields(group, protocols=many), **fields}
             await side.call(ApiKey.JOIN_GROUP, version, label, on="third", **request)
     await side.call(
         ApiKey.LEAVE_GROUP, None, "leader and unknown", group_id=group,
         members=[{"member_id": one, "reason": "done"}, {"member_id": "nobody"}],
     )  # fmt: skip
-    await _rebalancing(side, group, two, 2)
-    await side.call(ApiKey.JOIN_GROUP, 9, "alone", on="two", **_join(group, two, protocols=sticky))
+    await rebalancing(side, group, two, 2)
+    await side.call(
+        ApiKey.JOIN_GROUP, 9, "alone", on="two", **join_fields(group, two, protocols=sticky)
+    )
     await side.call(ApiKey.DESCRIBE_GROUPS, None, "alone", groups=[group])
 
 
-async def _rebalancing(side: Side, group: str, member: str, generation: int = 1) -> None:
+async def rebalancing(
+    side: Side, group: str, member: str, generation: int = 1, **more: Any
+) -> None:
+    """Wait until the member is told to join again."""
     await side.until(
         lambda answer: answer.error_code == 27, ApiKey.HEARTBEAT, 3, group_id=group,
-        generation_id=generation, member_id=member,
+        generation_id=generation, member_id=member, **more,
     )  # fmt: skip
 
 
@@ -197,7 +207,9 @@ async def static_members(side: Side) -> None:
     for version in side.versions(ApiKey.JOIN_GROUP, 5):
         group = side.named(f"static-{version}")
         static = {"group_instance_id": "one"}
-        answer = await side.call(ApiKey.JOIN_GROUP, version, "first", **_join(group, **static))
+        answer = await side.call(
+            ApiKey.JOIN_GROUP, version, "first", **join_fields(group, **static)
+        )
         old = answer.member_id
         side.symbols.learn(old, f"old {version}")
         sync: dict[str, Any] = {
@@ -208,7 +220,7 @@ async def static_members(side: Side) -> None:
         await side.call(
             ApiKey.SYNC_GROUP, None, "first", member_id=old, assignments=assigned, **sync
         )
-        answer = await side.call(ApiKey.JOIN_GROUP, version, "back", **_join(group, **static))
+        answer = await side.call(ApiKey.JOIN_GROUP, version, "back", **join_fields(group, **static))
         new = answer.member_id
         side.symbols.learn(new, f"new {version}")
         await side.call(ApiKey.SYNC_GROUP, None, "back", member_id=new, **sync)
@@ -222,9 +234,9 @@ async def static_members(side: Side) -> None:
                 member_id=member, topics=[], **static,
             )  # fmt: skip
         await side.call(ApiKey.SYNC_GROUP, None, "old", member_id=old, **sync)
-        await side.call(ApiKey.JOIN_GROUP, version, "old", **_join(group, old, **static))
-        changed = _join(
-            group, **static, protocols=[{"name": "range", "metadata": _OTHER_SUBSCRIPTION}]
+        await side.call(ApiKey.JOIN_GROUP, version, "old", **join_fields(group, old, **static))
+        changed = join_fields(
+            group, **static, protocols=[{"name": "range", "metadata": OTHER_SUBSCRIPTION}]
         )
         answer = await side.call(ApiKey.JOIN_GROUP, version, "changed", **changed)
         side.symbols.learn(answer.member_id, f"newest {version}")
@@ -242,7 +254,10 @@ async def static_members(side: Side) -> None:
         )
 
 
-def _commit(group: str, topic: str, offset: int = 5, index: int = 0, **more: Any) -> dict[str, Any]:
+def commit_fields(
+    group: str, topic: str, offset: int = 5, index: int = 0, **more: Any
+) -> dict[str, Any]:
+    """An OffsetCommit request for one partition."""
     committed = {
         "partition_index": index, "committed_offset": offset, "committed_metadata": "note",
         "committed_leader_epoch": 0,
@@ -258,23 +273,29 @@ async def commit_and_fetch(side: Side) -> None:
     for version in side.versions(ApiKey.OFFSET_COMMIT):
         group = side.named(f"simple-{version}")
         for label, fields in (
-            ("plain", _commit(group, topic)),
-            ("unknown topic", _commit(group, missing)),
-            ("unknown partition", _commit(group, topic, 1, 9)),
-            ("negative offset", _commit(group, topic, -1, 1)),
-            ("empty group", _commit("", topic)),
-            ("generation", _commit(group, topic, generation_id_or_member_epoch=3)),
-            ("member", _commit(group, topic, member_id="nobody")),
-            ("both", _commit(group, topic, generation_id_or_member_epoch=3, member_id="nobody")),
-            ("other group", _commit(side.named("new"), topic, generation_id_or_member_epoch=1)),
+            ("plain", commit_fields(group, topic)),
+            ("unknown topic", commit_fields(group, missing)),
+            ("unknown partition", commit_fields(group, topic, 1, 9)),
+            ("negative offset", commit_fields(group, topic, -1, 1)),
+            ("empty group", commit_fields("", topic)),
+            ("generation", commit_fields(group, topic, generation_id_or_member_epoch=3)),
+            ("member", commit_fields(group, topic, member_id="nobody")),
+            (
+                "both",
+                commit_fields(group, topic, generation_id_or_member_epoch=3, member_id="nobody"),
+            ),
+            (
+                "other group",
+                commit_fields(side.named("new"), topic, generation_id_or_member_epoch=1),
+            ),
             ("nothing", {"group_id": group, "topics": []}),
         ):
             await side.call(ApiKey.OFFSET_COMMIT, version, label, **fields)
         for size in (4096, 4097):
-            fields = _commit(group, topic, 7)
+            fields = commit_fields(group, topic, 7)
             fields["topics"][0]["partitions"][0]["committed_metadata"] = "x" * size
             await side.call(ApiKey.OFFSET_COMMIT, version, f"note of {size}", **fields)
-        fields = _commit(group, topic, 8)
+        fields = commit_fields(group, topic, 8)
         fields["topics"][0]["partitions"][0]["committed_metadata"] = None
         await side.call(ApiKey.OFFSET_COMMIT, version, "no note", **fields)
         for fetched in side.versions(ApiKey.OFFSET_FETCH):
@@ -322,9 +343,9 @@ async def commits_of_members(side: Side) -> None:
     group = side.named("members")
     member = await _member(side, group, "sole")
     for version in side.versions(ApiKey.OFFSET_COMMIT):
-        pending = _commit(group, topic, member_id=member, generation_id_or_member_epoch=1)
+        pending = commit_fields(group, topic, member_id=member, generation_id_or_member_epoch=1)
         await side.call(ApiKey.OFFSET_COMMIT, version, "pending", **pending)
-    await side.call(ApiKey.JOIN_GROUP, 9, "joined", **_join(group, member))
+    await side.call(ApiKey.JOIN_GROUP, 9, "joined", **join_fields(group, member))
     cases = {
         "member": {"member_id": member, "generation_id_or_member_epoch": 1},
         "old generation": {"member_id": member, "generation_id_or_member_epoch": 0},
@@ -337,7 +358,7 @@ async def commits_of_members(side: Side) -> None:
     for state in ("completing", "stable"):
         for version in side.versions(ApiKey.OFFSET_COMMIT):
             for label, fields in cases.items():
-                request = _commit(group, topic, **fields)
+                request = commit_fields(group, topic, **fields)
                 await side.call(ApiKey.OFFSET_COMMIT, version, f"{state}: {label}", **request)
         for label, fields in (
             ("member", {"member_id": member, "member_epoch": 1}),
@@ -361,8 +382,8 @@ async def administration(side: Side) -> None:
     live, idle, nothing = side.named("live"), side.named("idle"), side.named("nothing")
     member = await _sole(side, live, protocols=protocols)
     for name in (topic, other):
-        await side.call(ApiKey.OFFSET_COMMIT, 7, silent=True, **_commit(idle, name))
-        request = _commit(live, name, member_id=member, generation_id_or_member_epoch=1)
+        await side.call(ApiKey.OFFSET_COMMIT, 7, silent=True, **commit_fields(idle, name))
+        request = commit_fields(live, name, member_id=member, generation_id_or_member_epoch=1)
         await side.call(ApiKey.OFFSET_COMMIT, 7, silent=True, **request)
     for version in side.versions(ApiKey.DESCRIBE_GROUPS):
         for operations in (False, True):
@@ -411,7 +432,7 @@ async def other_protocol_types(side: Side) -> None:
     group = side.named("connect")
     connect = {"protocol_type": "connect", "protocols": [{"name": "v2", "metadata": b"\xff\0"}]}
     member = (
-        await side.call(ApiKey.JOIN_GROUP, 3, silent=True, **_join(group, **connect))
+        await side.call(ApiKey.JOIN_GROUP, 3, silent=True, **join_fields(group, **connect))
     ).member_id
     side.symbols.learn(member, "worker")
     await side.call(
@@ -420,14 +441,14 @@ async def other_protocol_types(side: Side) -> None:
     )  # fmt: skip
     await side.call(
         ApiKey.OFFSET_COMMIT, 7, "commit",
-        **_commit(group, topic, member_id=member, generation_id_or_member_epoch=1),
+        **commit_fields(group, topic, member_id=member, generation_id_or_member_epoch=1),
     )  # fmt: skip
     await side.call(ApiKey.DESCRIBE_GROUPS, None, "described", groups=[group])
     asked = [{"name": topic, "partitions": [{"partition_index": 0}]}]
     await side.call(ApiKey.OFFSET_DELETE, 0, "not for consumers", group_id=group, topics=asked)
-    await side.call(ApiKey.JOIN_GROUP, 9, "a consumer", on="x", **_join(group))
+    await side.call(ApiKey.JOIN_GROUP, 9, "a consumer", on="x", **join_fields(group))
     await side.call(ApiKey.LEAVE_GROUP, 2, "leave", group_id=group, member_id=member)
-    await side.call(ApiKey.JOIN_GROUP, 3, "a consumer now", on="x", **_join(group))
+    await side.call(ApiKey.JOIN_GROUP, 3, "a consumer now", on="x", **join_fields(group))
 
 
 SCRIPTS = (

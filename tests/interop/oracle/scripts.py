@@ -7,6 +7,7 @@ from tests.interop.oracle import (
     group_scripts,
     offset_scripts,
     produce_scripts,
+    rebalance_scripts,
     topic_scripts,
 )
 from tests.interop.oracle.side import Script
@@ -19,4 +20,5 @@ SCRIPTS: tuple[Script, ...] = (
     *fetch_scripts.SCRIPTS,
     *offset_scripts.SCRIPTS,
     *group_scripts.SCRIPTS,
+    *rebalance_scripts.SCRIPTS,
 )

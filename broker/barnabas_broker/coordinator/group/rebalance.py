@@ -105,7 +105,7 @@ class Rebalancer:
     def detach(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Take one member out and answer what it has parked; the group's state stays."""
         code = ErrorCode.UNKNOWN_MEMBER_ID
-        group.answer_join(member, join_error(code, member.member_id))
+        group.answer_join(member, join_error(code, ""))
         member.answer_sync(sync_error(code))
         self.stop_session(group, member.member_id)
         group.remove(member)

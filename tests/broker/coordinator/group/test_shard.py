@@ -189,7 +189,9 @@ def test_a_group_is_described_with_what_is_in_force() -> None:
     preparing = model.shard.describe(GROUP)
     assert preparing is not None
     assert (preparing.group_state, preparing.protocol_data) == ("PreparingRebalance", "")
-    assert {bytes(each.member_assignment) for each in preparing.members} == {b""}
+    # What was assigned last stays in sight until the next assignment, as in Apache Kafka.
+    shares = {bytes(each.member_assignment) for each in preparing.members}
+    assert shares == {b"assigned to " + each.encode() for each in ids}
     assert model.shard.describe("x") is None
 
 
