@@ -171,7 +171,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
 
 
 def test_a_group_is_described_with_what_is_in_force() -> None:
-    """GRP-21: no metadata or assignment of members while rebalancing."""
+    """GRP-21: no metadata of members while rebalancing."""
     model = GroupModel()
     ids = model.stable(2)
     stable = model.shard.describe(GROUP)
