@@ -10,6 +10,7 @@ written in the order in which they got their offsets; after an error nothing is 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sized
 from typing import cast
 
@@ -238,17 +239,27 @@ class LogWriter(LogState):
             return
         segment = self.segments.active
         try:
-            buffers = [entry[0] for entry in staged]
-            if self._is_preallocated:
-                segment.file.write_at(b"".join(buffers), segment.size_bytes)
-            else:
-                segment.file.append(buffers)
-            if self._staged_aborted:
-                for aborted in self._staged_aborted:
-                    segment.open_transaction_index().append(aborted)
-                self._staged_aborted = []
+            self._write(staged, segment)
         except OSError as error:
             raise self.fail(segment.log_path, error) from error
+        except Exception as error:
+            # The file may hold what is not known of, or the other way round: whatever is appended
+            # after that would be lost at the next start.
+            fault = OSError(errno.EIO, f"the write was left half done: {error!r}")
+            raise self.fail(segment.log_path, fault) from error
+        if self.log_end_offset - self.recovery_point >= self._flush_messages:
+            self.flushing.start_in_background()
+
+    def _write(self, staged: list[tuple[Buffer, int, int, int, int]], segment: Segment) -> None:
+        buffers = [entry[0] for entry in staged]
+        if self._is_preallocated:
+            segment.file.write_at(b"".join(buffers), segment.size_bytes)
+        else:
+            segment.file.append(buffers)
+        if self._staged_aborted:
+            for aborted in self._staged_aborted:
+                segment.open_transaction_index().append(aborted)
+            self._staged_aborted = []
         interval_bytes, tail = self._interval_bytes, self.tail
         if segment.first_timestamp is None:
             segment.first_timestamp = staged[0][4]
@@ -260,8 +271,6 @@ class LogWriter(LogState):
         self.log_end_offset = self.staged_end_offset
         if segment.offset_index is not None and len(segment.offset_index.entries) != before:
             self._check_index_room(segment)
-        if self.log_end_offset - self.recovery_point >= self._flush_messages:
-            self.flushing.start_in_background()
 
     # ------------------------------------------------------------------ roll
 

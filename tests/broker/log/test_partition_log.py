@@ -427,3 +427,21 @@ def test_empty_batches_are_returned() -> None:
         (5, 5, 1),
     ]
     assert not decode_records(empty)
+
+
+def test_a_write_that_ends_half_done_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LOG-10, LOG-11: whatever the reason; what came after it would be lost at the next start."""
+    fixture = LogFixture()
+    fixture.append(b"kept")
+    active = fixture.log.segments.active
+
+    def out_of_memory(*arguments: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(active), "note_batch", out_of_memory)
+        with pytest.raises(LogDirectoryError):
+            fixture.append(b"half")
+    refused(ErrorCode.KAFKA_STORAGE_ERROR, fixture.append, b"later")
+    log = fixture.reopen_now(was_clean=False)
+    assert log.log_end_offset == 2
