@@ -27,6 +27,7 @@ EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 CONSUMER = -1
 
+NOT_AVAILABLE_SINCE = 5
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
@@ -85,6 +86,15 @@ async def _find(
         read_committed=request.isolation_level == READ_COMMITTED,
     )
     index, log = asked.partition_index, partition.log
+    if (
+        request.replica_id == CONSUMER
+        and not partition.is_end_known
+        and timestamp not in (EARLIEST, EARLIEST_LOCAL)
+    ):
+        is_told = exchange.api_version >= NOT_AVAILABLE_SINCE
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE
+        )
     if timestamp == LATEST:
         return _answer(partition, index, -1, limit, limit)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

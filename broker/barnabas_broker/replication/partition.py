@@ -47,6 +47,7 @@ class Partition:
         "bytes_rejected",
         "image",
         "is_internal",
+        "leading_since_offset",
         "log",
         "records_in",
         "topic_id",
@@ -78,6 +79,8 @@ class Partition:
         self._on_directory_error = on_directory_error
         self._in_turn = False
         self._flushing = False
+        # The log end when the present leadership began.
+        self.leading_since_offset = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.bytes_rejected = 0
@@ -109,6 +112,7 @@ class Partition:
 
     def start_leading(self) -> None:
         """Record where the present leader epoch begins and see what is committed (LEAD-11)."""
+        self.leading_since_offset = self.log.log_end_offset
         if self.log.leader_epochs.latest != self.image.leader_epoch:
             self.log.leader_epochs.assign(self.image.leader_epoch, self.log.log_end_offset)
         if self.durable_end_offset < self.log.log_end_offset:
@@ -242,6 +246,14 @@ class Partition:
         return self.durable_end_offset >= end_offset
 
     # Read.
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether the high watermark has reached what former leaders may have acknowledged.
+
+        Until then it may lie below what consumers have seen (REQ-11).
+        """
+        return self.log.high_watermark >= self.leading_since_offset
 
     def limit_offset(self, *, is_follower: bool, read_committed: bool) -> int:
         """The first offset that a reader may not see (TXL-7)."""
