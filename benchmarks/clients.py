@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.quiet import OthersLoad, wait_until_idle
 from benchmarks.trial import Broker, process_of
 from tests.support.apache_kafka import kafka_jars, write_log4j
 from tests.support.java_tools import compile_java
@@ -25,6 +27,13 @@ _PRODUCED = re.compile(
     r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency, "
     r"([\d.]+) ms max latency, (\d+) ms 50th, (\d+) ms 95th, (\d+) ms 99th"
 )
+
+
+class Conditions:
+    """What holds for all client runs of a process, and what was found about them."""
+
+    patience_seconds = 0.0
+    others_shares: list[float] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +144,10 @@ def _run(
         *("-cp", path, main_class, *arguments),
     ]
     lines: list[str] = []
-    cpu_before = process_of(broker).cpu_seconds()
+    wait_until_idle(Conditions.patience_seconds)
+    others = OthersLoad()
+    cpu_started = cpu_before = process_of(broker).cpu_seconds()
+    client_before = _children_cpu_seconds()
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True,
@@ -150,8 +162,17 @@ def _run(
         except BaseException:
             client.kill()
             raise
-    cpu_seconds = process_of(broker).cpu_seconds() - cpu_before
+    cpu_now = process_of(broker).cpu_seconds()
+    own = cpu_now - cpu_started + _children_cpu_seconds() - client_before
+    Conditions.others_shares.append(others.share(own))
+    cpu_seconds = cpu_now - cpu_before
     output = "".join(lines)
     if client.returncode != 0:
         raise RuntimeError(f"{main_class} ended with {client.returncode}:\n{output[-3000:]}")
     return output, cpu_seconds
+
+
+def _children_cpu_seconds() -> float:
+    """Processor time of the clients that have ended; a broker counts only when it has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

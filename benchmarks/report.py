@@ -51,12 +51,20 @@ class Report:
         if self.path.exists():
             self.data = json.loads(self.path.read_text())
 
-    def add(self, scenario: Scenario, kind: str, figures: dict[str, float], date: str) -> None:
-        """Keeps the figures of one scenario and broker; written at once."""
+    def add(
+        self,
+        scenario: Scenario,
+        kind: str,
+        figures: dict[str, float],
+        date: str,
+        others_share: float | None,
+    ) -> None:
+        """Keep the figures of one scenario and broker; written at once."""
         entry = self.data["scenarios"].setdefault(scenario.name, {"question": scenario.question})
         entry["question"] = scenario.question
         entry[kind] = {name: float(f"{value:.6g}") for name, value in figures.items()}
         entry[f"{kind}_date"] = date
+        entry[f"{kind}_others_share"] = None if others_share is None else round(others_share, 3)
         self.data["machine"] = machine()
         self.path.parent.mkdir(exist_ok=True)
         self.path.write_text(json.dumps(self.data, indent=1) + "\n")
@@ -75,15 +83,18 @@ class Report:
 
     def table(self, scenarios: list[Scenario]) -> str:
         """All figures of the scenarios that have results, as a Markdown table."""
-        rows = [("Scenario", "Figure", "Apache Kafka", "Barnabas", "Ratio", "Goal", "Met")]
+        rows = [
+            ("Scenario", "Figure", "Apache Kafka", "Barnabas", "Ratio", "Goal", "Met", "Others")
+        ]
         for scenario in scenarios:
             entry = self.data["scenarios"].get(scenario.name)
             if entry is None:
                 continue
             for index, figure in enumerate(scenario.figures):
                 name = scenario.name if index == 0 else ""
-                rows.append((name, *_row(figure, entry)))
-        widths = [max(len(row[column]) for row in rows) for column in range(7)]
+                others = _others(entry) if index == 0 else ""
+                rows.append((name, *_row(figure, entry), others))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = []
         for number, row in enumerate(rows):
             cells = [
@@ -114,6 +125,12 @@ def _row(figure: Figure, entry: dict[str, Any]) -> tuple[str, str, str, str, str
     met = "" if is_met is None else ("yes" if is_met else "**no**")
     name = f"{figure.name} [{figure.unit}]"
     return name, format_value(apache), format_value(barnabas), ratio, goal, met
+
+
+def _others(entry: dict[str, Any]) -> str:
+    """How much of the machine other processes had during the two measurements."""
+    shares = [entry.get(f"{kind}_others_share") for kind in ("apache", "barnabas")]
+    return " / ".join("?" if share is None else f"{share:.0%}" for share in shares)
 
 
 def format_value(value: float | None) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 
+from benchmarks.clients import Conditions
+from benchmarks.quiet import wait_until_idle
 from benchmarks.report import Report
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import ALL
@@ -23,6 +26,9 @@ _FREE_BYTES_MIN = 8 << 30
 def main() -> int:
     """Runs the chosen scenarios; the exit code says whether all of them could be measured."""
     arguments = _parse()
+    # A stop from outside unwinds as Ctrl-C does: brokers are stopped and data is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    Conditions.patience_seconds = arguments.patience
     names = {scenario.name for scenario in ALL}
     if unknown := set(arguments.scenario) - names:
         print(f"unknown: {', '.join(sorted(unknown))}; there are: {', '.join(sorted(names))}")
@@ -53,6 +59,9 @@ def main() -> int:
 def _measure(scenario: Scenario, trial: Trial, report: Report) -> bool:
     """One scenario against one broker; a failure is told and does not end the others."""
     print(f"{scenario.name}: {trial.kind} ...", end=" ", flush=True)
+    Conditions.others_shares.clear()
+    wait_until_idle(Conditions.patience_seconds)
+    began = datetime.datetime.now(tz=datetime.UTC)
     try:
         figures = scenario.measure(trial)
     except Exception:
@@ -61,9 +70,11 @@ def _measure(scenario: Scenario, trial: Trial, report: Report) -> bool:
         return False
     finally:
         shutil.rmtree(trial.directory, ignore_errors=True)
-    now = datetime.datetime.now(tz=datetime.UTC)
-    report.add(scenario, trial.kind, figures, now.strftime("%Y-%m-%d %H:%M UTC"))
-    print(", ".join(f"{name} {value:,.4g}" for name, value in figures.items()))
+    shares = Conditions.others_shares
+    others = max(shares) if shares else None
+    report.add(scenario, trial.kind, figures, began.strftime("%Y-%m-%d %H:%M UTC"), others)
+    told = ", ".join(f"{name} {value:,.4g}" for name, value in figures.items())
+    print(told + ("" if others is None else f" (others had up to {others:.0%} of the machine)"))
     return True
 
 
@@ -75,6 +86,12 @@ def _parse() -> argparse.Namespace:
         "--only", choices=KINDS, help="measure one broker, keep the other's figures"
     )
     parser.add_argument("--repeat", type=int, default=3, help="measured runs, the median counts")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=20.0,
+        help="seconds to wait before each client run until the machine is idle",
+    )
     parser.add_argument("--directory", help="where brokers keep their data meanwhile")
     return parser.parse_args()
 
