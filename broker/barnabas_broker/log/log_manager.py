@@ -214,6 +214,7 @@ class LogManager:
         log.on_disk_failure = self._on_disk_failure
         directory.logs[log.topic_partition] = log
         self.logs[log.topic_partition] = log
+        self._tasks.look_soon()
 
     async def delete(self, topic_partition: TopicPartition) -> None:
         """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
@@ -256,6 +257,7 @@ class LogManager:
             config = configs.get(topic_partition.topic)
             if config is not None:
                 log.update_config(config)
+        self._tasks.look_soon()
 
     # ---------------------------------------------------------------- directories
 

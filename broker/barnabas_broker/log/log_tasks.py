@@ -30,6 +30,9 @@ _logger = logging.getLogger(__name__)
 FIRST_ROUND_MS = 30_000
 # Flushing looks this often for tails that have grown too long.
 FLUSH_ROUND_MS = 1_000
+# Every log is looked at this often even if hardly anything was appended.
+FLUSH_LOOK_MS = 30_000
+UNLIMITED_MS = 2**63 - 1
 # All tails together may hold this many times what one may, so that many half-full ones are bounded
 # too.
 TOTAL_TAILS_FACTOR = 4
@@ -42,7 +45,15 @@ LOGS_PER_TURN = 200
 class LogTasks:
     """The periodic tasks of one LogManager."""
 
-    __slots__ = ("_cleaner_task", "_dirty_since_ms", "_manager", "_stopping", "_tasks")
+    __slots__ = (
+        "_cleaner_task",
+        "_dirty_since_ms",
+        "_look_at_bytes",
+        "_look_at_ms",
+        "_manager",
+        "_stopping",
+        "_tasks",
+    )
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
@@ -51,6 +62,9 @@ class LogTasks:
         self._stopping = asyncio.Event()
         # When a log with flush.ms was first seen with unflushed records.
         self._dirty_since_ms: dict[TopicPartition, int] = {}
+        # No tail can be due before this much has been appended to all logs together, or this time.
+        self._look_at_bytes = 0
+        self._look_at_ms = 0
 
     def start(self) -> None:
         """Start all tasks. Does nothing if they run."""
@@ -107,6 +121,10 @@ class LogTasks:
         if cleaner_task is not None:
             await cleaner_task
 
+    def look_soon(self) -> None:
+        """Note that a log has come or has new settings: the next round looks at all."""
+        self._look_at_ms = 0
+
     def forget(self, topic_partition: TopicPartition) -> None:
         """Note that a log left the manager."""
         self._manager.cleaner.forget(topic_partition)
@@ -130,10 +148,16 @@ class LogTasks:
         manager = self._manager
         limit = manager.config.barnabas_flush_bytes
         now_ms = manager.clock.monotonic_ms()
+        appended_bytes = manager.tail_cache.appended_bytes
+        if appended_bytes < self._look_at_bytes and now_ms < self._look_at_ms:
+            return
+        self._look_at_ms = now_ms + FLUSH_LOOK_MS
         tails: list[tuple[int, PartitionLog]] = []
         due: list[PartitionLog] = []
+        has_flush_ms = False
         async for log in self._each_log():
             size = log.unflushed_bytes
+            has_flush_ms = has_flush_ms or log.config.flush_ms < UNLIMITED_MS
             if not size:
                 self._dirty_since_ms.pop(log.topic_partition, None)
             elif size > limit or self._is_too_old(log, now_ms):
@@ -141,6 +165,10 @@ class LogTasks:
             else:
                 tails.append((size, log))
         excess = sum(size for size, _ in tails) - TOTAL_TAILS_FACTOR * limit
+        room = min(limit - max((size for size, _ in tails), default=0), -excess)
+        self._look_at_bytes = appended_bytes + max(room, 1)
+        if has_flush_ms:
+            self.look_soon()
         if excess > 0:
             tails.sort(key=lambda tail: tail[0], reverse=True)
             for size, log in tails:
@@ -229,5 +257,7 @@ class LogTasks:
                 self._manager.take_offline(log.directory, error)
 
     def _is_too_old(self, log: PartitionLog, now_ms: int) -> bool:
+        if log.config.flush_ms >= UNLIMITED_MS:
+            return False
         since_ms = self._dirty_since_ms.setdefault(log.topic_partition, now_ms)
         return now_ms - since_ms >= log.config.flush_ms

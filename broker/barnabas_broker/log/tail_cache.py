@@ -34,11 +34,12 @@ class LogRead:
 class TailCache:
     """The bound over all tails. `size_bytes` includes an overhead for each batch."""
 
-    __slots__ = ("_order", "_released_count", "limit_bytes", "size_bytes")
+    __slots__ = ("_order", "_released_count", "appended_bytes", "limit_bytes", "size_bytes")
 
     def __init__(self, limit_bytes: int = TAIL_CACHE_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
+        self.appended_bytes = 0  # to all logs since the start; only ever rises
         # Which tail each batch is in, oldest first; batches of cleared tails keep their place.
         self._order: deque[Tail] = deque()
         self._released_count = 0
@@ -50,6 +51,7 @@ class TailCache:
     def add(self, tail: Tail, size: int) -> None:
         """Count a batch that `tail` took, and let go of the oldest ones over the limit."""
         self._order.append(tail)
+        self.appended_bytes += size
         self.size_bytes += size + ENTRY_OVERHEAD_BYTES
         while self.size_bytes > self.limit_bytes and self._order:
             oldest = self._order.popleft()

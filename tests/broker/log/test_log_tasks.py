@@ -2,6 +2,7 @@
 
 import asyncio
 
+from barnabas_broker.log import log_tasks
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, Bench, compacted, contents, put, seal
@@ -59,6 +60,36 @@ def test_many_tails_below_the_limit_are_bounded_together():
         assert 3 * MIB < left <= 4 * MIB
         assert logs[7].unflushed_bytes == 0
         assert logs[0].unflushed_bytes > 0
+
+    asyncio.run(main())
+
+
+def test_a_flush_round_looks_at_no_log_before_one_can_be_due(monkeypatch):
+    """Design section 4: idle costs nothing, however many partitions there are."""
+
+    async def main():
+        bench = Bench(barnabas_flush_bytes=str(MIB))
+        log = await bench.open()
+        large(log, 1000)
+        await tasks_of(bench).flush()
+        looked = 0
+        each_log = log_tasks.LogTasks._each_log
+
+        def counted(tasks):
+            nonlocal looked
+            looked += 1
+            return each_log(tasks)
+
+        monkeypatch.setattr(log_tasks.LogTasks, "_each_log", counted)
+        large(log, 400_000)
+        await tasks_of(bench).flush()
+        assert (looked, log.recovery_point) == (0, 0)
+        large(log, 400_000, 2)
+        await tasks_of(bench).flush()
+        assert (looked, log.recovery_point) == (1, 4)
+        bench.clock.advance(log_tasks.FLUSH_LOOK_MS)
+        await tasks_of(bench).flush()
+        assert looked == 2
 
     asyncio.run(main())
 
