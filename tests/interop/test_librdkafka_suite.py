@@ -6,6 +6,7 @@ many measure time, and the machine may be small. What is not run is listed with 
 `left_out/librdkafka*.txt`; no other test may skip itself.
 """
 
+import asyncio
 import os
 import re
 import subprocess
@@ -14,9 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas_protocol.messages.metadata import MetadataRequest
 from tests.interop.conftest import AnyBroker
 from tests.interop.left_out import left_out
 from tests.support.apache_kafka import kafka_jars
+from tests.support.raw_client import RawClient
 from tests.support.source_suites import librdkafka_tests
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1500)]
@@ -120,12 +125,24 @@ class Suite:
         failed = [name for name, (state, _) in outcomes.items() if state == "FAILED"]
         for name in failed * REPETITIONS:
             if outcomes[name][0] == "FAILED":
+                self.delete_topics_left_behind()
                 state, remark = self.run(*options, "-p1", TESTS=name[:4], TESTS_SKIP="")[name]
                 print(f"{name} failed beside others and was repeated: {state} {remark}")
                 outcomes[name] = (state, remark)
                 if state == "FAILED":
                     outcomes[name] = (state, f"{remark}\n{self.output[-3000:]}")
         return outcomes
+
+    def delete_topics_left_behind(self) -> None:
+        """What a failed run has left would match the patterns that the next run subscribes to."""
+        asyncio.run(_delete_topics(int(self.broker.bootstrap.rpartition(":")[2]), "rdkafkatest"))
+
+
+async def _delete_topics(port: int, prefix: str) -> None:
+    async with await RawClient.connect(port) as client:
+        cluster = await client.call(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+        names = [topic.name for topic in cluster.topics if topic.name.startswith(prefix)]
+        await client.call(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=names))
 
 
 def check(outcomes: Outcomes, least: int) -> None:
