@@ -25,7 +25,9 @@ async def handle(
     names = [topic.name for topic in request.topics]
     asked = [_new_topic(topic) for topic in request.topics if names.count(topic.name) == 1]
     results = await services.controller.create_topics(asked, request.validate_only)
-    topics = [_answer(services, result) for result in results]
+    # Topics made together mostly have the same settings: each set of them is described once.
+    described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+    topics = [_answer(services, result, described) for result in results]
     topics += [
         CreatableTopicResult(
             name=name,
@@ -50,30 +52,42 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _answer(services: Services, result: NewTopicResult) -> CreatableTopicResult:
+def _answer(
+    services: Services,
+    result: NewTopicResult,
+    described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]],
+) -> CreatableTopicResult:
     if result.error is not None:
         return CreatableTopicResult(
             name=result.name,
             error_code=result.error.code,
             error_message=result.error.message,
         )
+    overrides = frozenset(result.configs.items())
+    configs = described.get(overrides)
+    if configs is None:
+        configs = described[overrides] = _describe(services, result)
     return CreatableTopicResult(
         name=result.name,
         topic_id=result.topic_id,
         error_message=None,  # and not the schema's default, which is empty
         num_partitions=result.partition_count,
         replication_factor=result.replication_factor,
-        configs=[
-            CreatableTopicConfigs(
-                name=config.key,
-                value=config.value,
-                read_only=config.is_read_only,
-                config_source=config.source,
-                is_sensitive=config.is_sensitive,
-            )
-            for config in services.dynamic.describe_topic(result.configs)
-        ],
+        configs=configs,
     )
+
+
+def _describe(services: Services, result: NewTopicResult) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=config.key,
+            value=config.value,
+            read_only=config.is_read_only,
+            config_source=config.source,
+            is_sensitive=config.is_sensitive,
+        )
+        for config in services.dynamic.describe_topic(result.configs)
+    ]
 
 
 def failed(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
