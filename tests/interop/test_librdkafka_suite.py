@@ -54,7 +54,7 @@ ADMIN_PARTS = (
     "do_test_AlterConsumerGroupOffsets",
     "do_test_ListConsumerGroupOffsets",
 )
-REPETITIONS = 2
+REPETITIONS = 3
 _SUMMARY = re.compile(r"\|\s*(\d{4})_(\S*)\s*\|\s*(PASSED|FAILED|SKIPPED)\s*\|\s*(\S+)\s*\|(.*)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Tests of which some need a broker that creates no topics by itself, others no broker at all.
@@ -120,7 +120,7 @@ class Suite:
         return outcomes
 
     def run_with_repetition(self, *options: str, **environment: str) -> Outcomes:
-        """The same; what failed beside others runs again alone, twice at most."""
+        """The same; what failed beside others runs again alone, three times at most."""
         outcomes = self.run(*options, "-p4", **environment)
         failed = [name for name, (state, _) in outcomes.items() if state == "FAILED"]
         for name in failed * REPETITIONS:
