@@ -225,6 +225,10 @@ class LogLoading:
                     # A segment is begun at the log end: the end of the one before never arrived.
                     self._cut(segments, number, f"{segment.log_path} begins behind a hole")
                     break
+                if segment.base_offset < end_offset:
+                    # Begun after a truncation of the one before, which the crash has undone.
+                    self._cut(segments, number, f"{segment.log_path} begins within the one before")
+                    break
                 start = prepare_scan(segment, 0)
                 snapshots.take(self._state, segment.base_offset)
             result = recover_segment(

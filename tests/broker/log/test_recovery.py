@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.log.producer_snapshot import encode_snapshot
@@ -254,6 +254,7 @@ def test_aborted_transactions_survive_recovery() -> None:
 
 
 @settings(deadline=None, max_examples=80)
+@example(0, ["a", "a", "t", "a", "r"], True)  # a segment was begun within the one before
 @given(st.integers(0, 10_000), st.lists(st.sampled_from("aaaaaafrt"), max_size=40), st.booleans())
 def test_a_crash_loses_nothing_that_was_flushed(seed: int, steps: list[str], keep: bool) -> None:
     """REC-1, SEG-8: whatever survives of the rest is a prefix, readable, with right indexes."""
