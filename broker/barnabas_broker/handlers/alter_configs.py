@@ -1,9 +1,10 @@
 """AlterConfigs (33), versions 0 to 2: replace the whole set of overrides of topics or brokers."""
 
 from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
+from barnabas_broker.handlers.config_change import answer_resource
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -21,7 +22,8 @@ async def handle(
     )
     return AlterConfigsResponse(
         responses=[
-            _answer(result.resource_type, result.resource_name, result.error) for result in results
+            answer_resource(AlterConfigsResourceResponse, result, result.error)
+            for result in results
         ]
     )
 
@@ -36,22 +38,11 @@ def _change(resource: AlterConfigsResource) -> ResourceChange:
     )
 
 
-def _answer(
-    resource_type: int, resource_name: str, error: KafkaError | None
-) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=None if error is None else error.message,
-        resource_type=resource_type,
-        resource_name=resource_name,
-    )
-
-
 def failed(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
     """The same error for every resource."""
     return AlterConfigsResponse(
         responses=[
-            _answer(resource.resource_type, resource.resource_name, error)
+            answer_resource(AlterConfigsResourceResponse, resource, error)
             for resource in request.resources
         ]
     )
