@@ -141,6 +141,20 @@ def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
     with_broker(tmp_path, test)
 
 
+def test_requests_in_flight_on_a_connection_are_bounded_as_configured(tmp_path: Path) -> None:
+    """NET-7: with one in flight, the produce behind a parked fetch waits and cannot wake it."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        topic_id = await topic_id_of(client)
+        client.send(ApiKey.FETCH, 13, fetch_request(0, topic_id, max_wait_ms=300))
+        client.send(ApiKey.PRODUCE, 9, produce_request(batch(b"x")))
+        response = await client.receive(ApiKey.FETCH, 13)
+        assert all(len(p.records or b"") == 0 for t in response.responses for p in t.partitions)
+        await client.receive(ApiKey.PRODUCE, 9)
+
+    with_broker(tmp_path, test, barnabas_max_requests_per_connection="1")
+
+
 def test_fetch_waits_for_data_and_wakes_by_it(tmp_path: Path) -> None:
     """REQ-5, REQ-6: nothing to read parks the fetch; an append by another wakes it."""
 

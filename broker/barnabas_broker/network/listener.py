@@ -22,7 +22,7 @@ from barnabas_broker.network.exchange import Exchange
 from barnabas_broker.network.frame_receiver import SharedBuffer
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
-from barnabas_broker.network.session import Session
+from barnabas_broker.network.session import IN_FLIGHT_MAX, Session
 from barnabas_broker.network.turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class SessionSettings:
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
     idle_ms_max: int = 600_000
+    in_flight_max: int = IN_FLIGHT_MAX
 
     def apply_to(self, connected: socket.socket) -> None:
         """Set the options of an accepted socket (NET-3).

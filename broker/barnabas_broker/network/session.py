@@ -7,8 +7,8 @@ and in `flush`, which the turn calls once after all that arrived in a loop turn.
 Invariants:
 - Answers leave in the order of the requests, whatever the order in which they become ready.
 - Nothing grows without bound: no further frame is handed out while the session is held, muted or
-  closing, has IN_FLIGHT_MAX exchanges, too many unsent bytes or an unread peer, or while requests
-  hold more memory than allowed. If bytes arrive then, reading pauses.
+  closing, has too many exchanges, too many unsent bytes or an unread peer, or while requests hold
+  more memory than allowed. If bytes arrive then, reading pauses.
 - A failure ends this connection only; what it held is given back in `connection_lost`, always.
 
 Source: behaviour list NET-3, 5 to 9, 13; KIP-72 for the memory bound.
@@ -234,7 +234,7 @@ class Session(asyncio.BufferedProtocol):
             or self.is_closed
             or self._is_write_paused
             or self._is_draining
-            or len(answers.pending) >= IN_FLIGHT_MAX
+            or len(answers.pending) >= self._listener.settings.in_flight_max
             or answers.out_bytes + answers.parked_bytes > UNSENT_BYTES_MAX
             or (self.exclusive and len(answers.pending) > 0)
         )

@@ -44,6 +44,7 @@ class Listeners:
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
             idle_ms_max=config.connections_max_idle_ms,
+            in_flight_max=config.barnabas_max_requests_per_connection,
         )
         shared_buffer = SharedBuffer()
         self._listeners = [

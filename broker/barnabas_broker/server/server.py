@@ -109,7 +109,7 @@ class Server:
             await self.stop()
             raise
         self.state = move(self.state, BrokerState.RUNNING)
-        if self._has_admin_http:
+        if self._has_admin_http and self.config.admin_http_port >= 0:
             self._spawn(self._start_admin())
 
     async def _start(self) -> None:
