@@ -21,7 +21,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@# Byte code ahead of time: the first start is then as quick as the second, also where Python may not write it.
-	$(BIN)/python -m compileall -q protocol broker cli
+	$(BIN)/python -m compileall -q protocol client broker operator cli
 	@touch $@
 
 run: setup       ## one broker on 127.0.0.1:9092, data in ./data
@@ -41,7 +41,7 @@ check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 interop: setup   ## real clients, Kafka's tools and a real Apache Kafka
-	$(BIN)/python -m pytest -m interop tests/interop
+	$(BIN)/python -m pytest -m interop tests
 
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run

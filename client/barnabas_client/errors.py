@@ -1,0 +1,293 @@
+"""Every error that the client raises: what the caller should do is the type.
+
+    RetriableError         the same call may succeed later; the client tried until its timeout
+    UsageError             the call or a setting is wrong: change it
+    RejectedError          the cluster's state or policy says no: look at it, then decide
+        NotFoundError, AlreadyExistsError
+    AuthenticationError    show other credentials;   AuthorizationError: get the rights
+    UnsupportedError       the broker is too old or has this switched off: do without or upgrade
+    SeekRequiredError      there is nothing to read at the position: seek, or set a reset policy
+    MembershipLostError    the partitions belong to another member by now: poll, and process again
+    AbortableError         abort the transaction, then begin it again
+    FencedError            another instance has taken over: close this one
+    ClientBrokenError      cannot go on, nor would a retry help: close the client and report
+
+Source: the client columns of Kafka's error table (KIP-1050 groups producer errors the same way).
+Invariants: all derive from `BarnabasError`; `code` is the broker's error code where one came.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas_protocol.errors import RETRIABLE, ErrorCode
+
+
+class BarnabasError(Exception):
+    """All that the client raises by itself."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+    def __str__(self) -> str:
+        """Return one line, with the name of the broker's code where there is one."""
+        if self.code is None or self.code.name in self.message:
+            return self.message
+        return f"{self.message} ({self.code.name})"
+
+
+class RetriableError(BarnabasError):
+    """Nothing is wrong with the call: it may succeed when it is made again."""
+
+
+class BrokerUnreachableError(RetriableError):
+    """No connection to the broker, or to none of those that are known."""
+
+
+class DisconnectedError(RetriableError):
+    """The connection was lost before the answer came; the request may have been carried out."""
+
+
+class TimedOutError(RetriableError):
+    """The time that was given is over; a request on its way may still be carried out."""
+
+
+class StaleMetadataError(RetriableError):
+    """What is known of leaders or topics is out of date; the client asks for it anew."""
+
+
+class CoordinatorMovedError(RetriableError):
+    """The coordinator is somewhere else, or still loading."""
+
+
+class BufferFullError(RetriableError):
+    """The producer's `buffer_memory` stayed full for `max_block_ms`: the cluster is slower."""
+
+
+class UsageError(BarnabasError):
+    """The call cannot succeed as it is made."""
+
+
+class ConfigurationError(UsageError):
+    """A setting is unknown, malformed, out of range or contradicts another one."""
+
+
+class SerializationError(UsageError):
+    """A serializer or deserializer refused a key or value."""
+
+
+class RecordTooLargeError(UsageError):
+    """A record exceeds `max_request_size`, `buffer_memory` or the topic's limit."""
+
+
+class ClosedError(UsageError):
+    """The producer, consumer or admin client is closed."""
+
+
+class IllegalStateError(UsageError):
+    """The call does not fit the state: not subscribed, no transaction open, used concurrently."""
+
+
+class RejectedError(BarnabasError):
+    """The cluster understood the request and refused it."""
+
+
+class NotFoundError(RejectedError):
+    """What is asked for does not exist."""
+
+
+class AlreadyExistsError(RejectedError):
+    """What is to be created exists."""
+
+
+class AuthenticationError(BarnabasError):
+    """The broker did not accept the credentials, or TLS could not establish who is who."""
+
+
+class AuthorizationError(BarnabasError):
+    """The credentials are fine and do not allow this."""
+
+
+class UnsupportedError(BarnabasError):
+    """The broker does not serve this request, or not in a version that can express the call."""
+
+
+class SeekRequiredError(BarnabasError):
+    """The consumer cannot tell where to read on; `positions` names the partitions."""
+
+    def __init__(
+        self,
+        message: str,
+        code: ErrorCode | None = None,
+        positions: dict[tuple[str, int], int | None] | None = None,
+    ) -> None:
+        super().__init__(message, code)
+        self.positions = positions or {}
+
+
+class OffsetOutOfRangeError(SeekRequiredError):
+    """The position lies outside the log and `auto_offset_reset` is `none`."""
+
+
+class NoOffsetError(SeekRequiredError):
+    """No offset is committed and `auto_offset_reset` is `none`."""
+
+
+class LogTruncatedError(SeekRequiredError):
+    """Records that were already read are gone; `divergence` says where the log still agrees."""
+
+    def __init__(
+        self,
+        message: str,
+        positions: dict[tuple[str, int], int | None],
+        divergence: dict[tuple[str, int], int | None],
+    ) -> None:
+        super().__init__(message, None, positions)
+        self.divergence = divergence
+
+
+class CorruptRecordError(BarnabasError):
+    """A batch fails its checksum or cannot be read: seek behind it, and look at the broker."""
+
+
+class MembershipLostError(BarnabasError):
+    """The group has gone on without this member; what it did not commit is read by others."""
+
+
+class CommitFailedError(MembershipLostError):
+    """The commit came after the partitions were given to another member."""
+
+
+class AbortableError(BarnabasError):
+    """The transaction cannot be committed any more; after `abort` the producer goes on."""
+
+
+class FencedError(BarnabasError):
+    """Another instance with the same transactional or group instance id is at work."""
+
+
+class ClientBrokenError(BarnabasError):
+    """A peer broke the protocol, or this is a bug of ours."""
+
+
+_CODES_BY_TYPE: Final[dict[type[BarnabasError], tuple[ErrorCode, ...]]] = {
+    TimedOutError: (ErrorCode.REQUEST_TIMED_OUT,),
+    DisconnectedError: (ErrorCode.NETWORK_EXCEPTION,),
+    StaleMetadataError: (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    ),
+    CoordinatorMovedError: (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    ),
+    NotFoundError: (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.RESOURCE_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        ErrorCode.LOG_DIR_NOT_FOUND,
+        ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ErrorCode.VOTER_NOT_FOUND,
+    ),
+    AlreadyExistsError: (
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.DUPLICATE_RESOURCE,
+        ErrorCode.DUPLICATE_VOTER,
+    ),
+    AuthenticationError: (
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ErrorCode.ILLEGAL_SASL_STATE,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    ),
+    AuthorizationError: (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ),
+    UnsupportedError: (
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.SECURITY_DISABLED,
+        ErrorCode.TOPIC_DELETION_DISABLED,
+        ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,
+    ),
+    OffsetOutOfRangeError: (ErrorCode.OFFSET_OUT_OF_RANGE,),
+    RecordTooLargeError: (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE),
+    MembershipLostError: (
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    ),
+    AbortableError: (
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    ),
+    FencedError: (
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ),
+    UsageError: (
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.INVALID_PRINCIPAL_TYPE,
+        ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    ),
+    ClientBrokenError: (ErrorCode.UNKNOWN_SERVER_ERROR,),
+}
+_TYPE_BY_CODE: Final = {code: kind for kind, codes in _CODES_BY_TYPE.items() for code in codes}
+
+
+def error_for(code: int, message: str | None = None) -> BarnabasError:
+    """The exception for a broker's error code; `message` says what was tried and why it failed.
+
+    A code that is in no row is retriable where Kafka's table says so, else the request is rejected.
+    """
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return RejectedError(message or f"the broker answered with the unknown error code {code}")
+    kind = _TYPE_BY_CODE.get(known)
+    if kind is None:
+        kind = RetriableError if known in RETRIABLE else RejectedError
+    if kind is OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(message or known.name, known)
+    return kind(message or known.name, known)

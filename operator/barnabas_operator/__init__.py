@@ -1,0 +1,1 @@
+"""Reconciling of declared topics and, later, brokers and consumer groups."""
