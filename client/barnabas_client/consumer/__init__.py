@@ -1,0 +1,1 @@
+"""The consumer: reading records, alone or as a member of a group."""

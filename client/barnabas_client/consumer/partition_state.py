@@ -1,0 +1,156 @@
+"""What a consumer knows of one partition that it reads: where it is and what its leader last said.
+
+Not here: which partitions those are (`subscription_state.py`), what is buffered (`fetcher.py`).
+
+Source: KIP-320 for epochs and validation, KIP-392 for the read replica. The phases:
+
+    UNKNOWN     assigned, nobody has said where to start   -> READY (committed), RESET
+    RESET       the offset of a point in time is wanted    -> READY
+    VALIDATING  the leader changed: do the logs agree?     -> READY, RESET
+    READY       records are fetched and handed out         -> VALIDATING, RESET
+
+A seek leads from everywhere to READY or RESET.
+
+Invariants: `offset` is the next record to hand out, -1 while UNKNOWN or RESET; `leader_epoch` is
+that of the record before it, -1 where not known; nothing is handed out but in READY.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+class Position(NamedTuple):
+    """The next offset to read, and the leader epoch of the record before it (-1: not known)."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class PositionPhase(Enum):
+    """How far a partition is on the way to being read."""
+
+    UNKNOWN = "unknown"
+    RESET = "reset"
+    VALIDATING = "validating"
+    READY = "ready"
+
+
+class PartitionState:
+    """One assigned partition; its owner is `SubscriptionState`."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "high_watermark",
+        "is_paused",
+        "is_pending_revocation",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_start_offset",
+        "offset",
+        "phase",
+        "preferred_replica_id",
+        "preferred_replica_until_ms",
+        "reset_timestamp_ms",
+        "retry_at_ms",
+    )
+
+    def __init__(self) -> None:
+        self.phase = PositionPhase.UNKNOWN
+        self.offset = -1
+        self.leader_epoch = -1
+        # Under which epoch of the leader the position was last found good; -1: under none yet.
+        self.current_leader_epoch = -1
+        # In RESET: EARLIEST, LATEST, a time, or None for what the policy says.
+        self.reset_timestamp_ms: int | None = None
+        # Look-ups of this partition that failed are not repeated before.
+        self.retry_at_ms = 0
+        self.is_paused = False
+        self.is_pending_revocation = False
+        # As the newest fetch answer says; -1 while none has come.
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.preferred_replica_id = -1
+        self.preferred_replica_until_ms = 0
+
+    @property
+    def position(self) -> Position | None:
+        """Where reading goes on; None while that is not known."""
+        if self.offset < 0:
+            return None
+        return Position(self.offset, self.leader_epoch)
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether records may be asked for and handed out."""
+        return (
+            self.phase is PositionPhase.READY
+            and not self.is_paused
+            and not self.is_pending_revocation
+        )
+
+    def seek(self, offset: int, leader_epoch: int = -1) -> None:
+        """Read on at `offset`; with a leader epoch it is validated before the next fetch."""
+        self.phase = PositionPhase.READY
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.current_leader_epoch = -1
+        self.reset_timestamp_ms = None
+        self.retry_at_ms = 0
+        self.preferred_replica_id = -1
+
+    def request_reset(self, timestamp_ms: int | None = None) -> None:
+        """Forget the position; the next one is looked up (None: as the policy says)."""
+        self.phase = PositionPhase.RESET
+        self.offset = -1
+        self.leader_epoch = -1
+        self.current_leader_epoch = -1
+        self.reset_timestamp_ms = timestamp_ms
+        self.retry_at_ms = 0
+        self.preferred_replica_id = -1
+
+    def see_leader_epoch(self, leader_epoch: int) -> bool:
+        """Take note of the leader that metadata names; return whether validation is now due.
+
+        Only a position whose own epoch is known can be validated; others are taken as they are.
+        """
+        if self.phase is not PositionPhase.READY or leader_epoch == self.current_leader_epoch:
+            return False
+        if leader_epoch < 0 or self.leader_epoch < 0:
+            self.current_leader_epoch = leader_epoch
+            return False
+        self.phase = PositionPhase.VALIDATING
+        self.current_leader_epoch = leader_epoch
+        self.preferred_replica_id = -1
+        return True
+
+    def complete_validation(self, validated: Position) -> bool:
+        """Fetch again if the position is still the one that was asked about."""
+        if self.phase is not PositionPhase.VALIDATING or self.position != validated:
+            return False
+        self.phase = PositionPhase.READY
+        self.retry_at_ms = 0
+        return True
+
+    def advance(self, offset: int, leader_epoch: int) -> None:
+        """Everything below `offset` was handed out."""
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+
+    def read_replica(self, now_ms: int) -> int:
+        """The follower that the leader told to read from; -1 if none or no longer."""
+        if self.preferred_replica_id >= 0 and now_ms >= self.preferred_replica_until_ms:
+            self.preferred_replica_id = -1
+        return self.preferred_replica_id
+
+    def lag(self, *, read_committed: bool) -> int | None:
+        """How many offsets are still to be read, as of the newest fetch answer; None: unknown."""
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        if end < 0 or self.offset < 0:
+            return None
+        return max(0, end - self.offset)

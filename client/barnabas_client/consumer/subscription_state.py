@@ -1,0 +1,197 @@
+"""What a consumer wants to read and what it was given: topics, partitions and their positions.
+
+Not here: how partitions are given (`group/`), how positions are found (`positions.py`), fetching.
+
+Source: Kafka's consumer (CON-2, CON-3, CON-5 of behaviour.md).
+
+Invariants: names, pattern and manual assignment exclude each other until `unsubscribe`; a partition
+that stays assigned keeps its state; `assignment_version` rises with every change of the set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.consumer.partition_state import PartitionState, PositionPhase
+from barnabas_client.errors import IllegalStateError, UsageError
+from barnabas_protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_client.consumer.rebalance_listener import RebalanceListener
+
+
+class SubscriptionKind(Enum):
+    """How the partitions come about."""
+
+    NONE = "none"
+    NAMES = "names"
+    PATTERN = "pattern"
+    MANUAL = "manual"
+
+
+class SubscriptionState:
+    """Owned by one consumer; the only place that knows its partitions."""
+
+    def __init__(self, *, exclude_internal_topics: bool = True) -> None:
+        self.kind = SubscriptionKind.NONE
+        self.pattern: re.Pattern[str] | None = None
+        self.listener: RebalanceListener | None = None
+        self.topics: frozenset[str] = frozenset()
+        # What all members of the group want, on the member that assigns; empty elsewhere.
+        self.group_topics: frozenset[str] = frozenset()
+        self.assignment_version = 0
+        self._exclude_internal_topics = exclude_internal_topics
+        self._assigned: dict[TopicPartition, PartitionState] = {}
+        self.assigned: Mapping[TopicPartition, PartitionState] = MappingProxyType(self._assigned)
+
+    @property
+    def is_group_managed(self) -> bool:
+        """Whether a group decides about the partitions."""
+        return self.kind in (SubscriptionKind.NAMES, SubscriptionKind.PATTERN)
+
+    @property
+    def metadata_topics(self) -> frozenset[str]:
+        """Every topic whose metadata is needed, besides all of them for a pattern."""
+        if self.kind is SubscriptionKind.MANUAL:
+            return frozenset(topic for topic, _ in self._assigned)
+        return self.topics | self.group_topics
+
+    def subscribe_names(
+        self, topics: Iterable[str], listener: RebalanceListener | None = None
+    ) -> bool:
+        """Replace the topics; partitions stay until the group has met. Returns whether new.
+
+        Raises: UsageError for a name that is none; IllegalStateError after another kind.
+        """
+        if isinstance(topics, str):
+            raise UsageError(f"subscribe takes several topic names: ['{topics}']")
+        names = frozenset(topics)
+        for name in names:
+            if not isinstance(name, str) or not name.strip():
+                raise UsageError(f"a topic name is text that is not blank: {name!r}")
+        self._become(SubscriptionKind.NAMES)
+        self.listener = listener
+        return self._set_topics(names)
+
+    def subscribe_pattern(
+        self, pattern: re.Pattern[str], listener: RebalanceListener | None = None
+    ) -> None:
+        """Replace the pattern; the topics follow with `update_matching`."""
+        self._become(SubscriptionKind.PATTERN)
+        self.pattern = pattern
+        self.listener = listener
+
+    def assign_manually(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replace the partitions; those kept go on where they are."""
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        for topic, partition in wanted:
+            if not isinstance(topic, str) or not topic.strip() or partition < 0:
+                raise UsageError(f"not a partition of a topic: {topic!r}, {partition!r}")
+        self._become(SubscriptionKind.MANUAL)
+        self._replace(wanted)
+
+    def unsubscribe(self) -> None:
+        """Forget everything."""
+        self.kind = SubscriptionKind.NONE
+        self.pattern = None
+        self.listener = None
+        self.topics = frozenset()
+        self.group_topics = frozenset()
+        self._replace(())
+
+    def update_matching(self, cluster: ClusterMetadata) -> bool:
+        """Take the topics whose whole name the pattern matches; return whether they changed."""
+        if self.kind is not SubscriptionKind.PATTERN or self.pattern is None:
+            return False
+        found = frozenset(
+            name
+            for name, topic in cluster.topics.items()
+            if topic.partitions
+            and not (topic.is_internal and self._exclude_internal_topics)
+            and self.pattern.fullmatch(name)
+        )
+        return self._set_topics(found)
+
+    def set_group_topics(self, topics: Iterable[str]) -> bool:
+        """What the group's assignor needs metadata of; returns whether that is more than known."""
+        wanted = frozenset(topics)
+        is_more = not wanted <= self.metadata_topics
+        self.group_topics = wanted
+        return is_more
+
+    def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replace the partitions; those kept keep position, pause and all that is known.
+
+        Raises: IllegalStateError without a subscription to topics.
+        """
+        if not self.is_group_managed:
+            raise IllegalStateError("no topics are subscribed to that a group could assign")
+        self._replace(partitions)
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these any more; their positions still count for commits."""
+        for partition in partitions:
+            state = self._assigned.get(partition)
+            if state is not None:
+                state.is_pending_revocation = True
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """The state of an assigned partition.
+
+        Raises: IllegalStateError if it is not assigned.
+        """
+        state = self._assigned.get(partition)
+        if state is None:
+            raise IllegalStateError(
+                f"{partition[0]}-{partition[1]} is not assigned to this consumer"
+            )
+        return state
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that `pause` named."""
+        return {partition for partition, state in self._assigned.items() if state.is_paused}
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit of everything that was handed out says."""
+        return {
+            partition: OffsetAndMetadata(state.offset, state.leader_epoch)
+            for partition, state in self._assigned.items()
+            if state.offset >= 0
+        }
+
+    def needs_initial_positions(self) -> set[TopicPartition]:
+        """The partitions for which nobody has said yet where to start."""
+        return self.in_phase(PositionPhase.UNKNOWN)
+
+    def in_phase(self, phase: PositionPhase) -> set[TopicPartition]:
+        """The assigned partitions in a phase."""
+        return {partition for partition, state in self._assigned.items() if state.phase is phase}
+
+    def _become(self, kind: SubscriptionKind) -> None:
+        if self.kind not in (SubscriptionKind.NONE, kind):
+            raise IllegalStateError(
+                "names, a pattern and assigned partitions exclude each other:"
+                f" call unsubscribe() before going from {self.kind.value} to {kind.value}"
+            )
+        self.kind = kind
+
+    def _set_topics(self, topics: frozenset[str]) -> bool:
+        is_new = topics != self.topics
+        self.topics = topics
+        return is_new
+
+    def _replace(self, partitions: Iterable[TopicPartition]) -> None:
+        known = dict(self._assigned)
+        self._assigned.clear()
+        for partition in partitions:
+            state = known.get(partition) or PartitionState()
+            state.is_pending_revocation = False
+            self._assigned[partition] = state
+        if self._assigned.keys() != known.keys():
+            self.assignment_version += 1
