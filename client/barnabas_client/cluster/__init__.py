@@ -6,5 +6,13 @@ from barnabas_client.cluster.metadata import (
     PartitionMetadata,
     TopicMetadata,
 )
+from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 
-__all__ = ["ClusterMetadata", "Node", "PartitionMetadata", "TopicMetadata"]
+__all__ = [
+    "ClusterMetadata",
+    "ConsumerGroupMetadata",
+    "Node",
+    "OffsetAndMetadata",
+    "PartitionMetadata",
+    "TopicMetadata",
+]

@@ -1,0 +1,23 @@
+"""Settings: one frozen dataclass per role, one row per setting."""
+
+from barnabas_client.config.admin_settings import AdminSettings
+from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.config.consumer_settings import ConsumerSettings
+from barnabas_client.config.options import (
+    AdminOptions,
+    ClientOptions,
+    ConsumerOptions,
+    ProducerOptions,
+)
+from barnabas_client.config.producer_settings import ProducerSettings
+
+__all__ = [
+    "AdminOptions",
+    "AdminSettings",
+    "ClientOptions",
+    "ClientSettings",
+    "ConsumerOptions",
+    "ConsumerSettings",
+    "ProducerOptions",
+    "ProducerSettings",
+]
