@@ -17,7 +17,7 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.coordinator.group.settings import GroupSettings
-from barnabas_broker.coordinator.runtime.pipeline import RuntimeLimits
+from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -50,6 +50,7 @@ from barnabas_broker.server.log_metrics import log_samples
 from barnabas_broker.server.loop_metrics import controller_samples, turn_samples
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.records.compression import Compression
 
 logger = logging.getLogger(__name__)
 
@@ -174,9 +175,10 @@ class Server:
             random=self._random,
             timer=self.timer,
             partition_count=config.offsets_topic_num_partitions,
-            limits=RuntimeLimits(
+            runtime_settings=RuntimeSettings(
                 commit_timeout_ms=config.offsets_commit_timeout_ms,
                 load_buffer_bytes=config.offsets_load_buffer_size,
+                compression=Compression(config.offsets_topic_compression_codec),
             ),
             partition_exists=self._partition_exists,
         )

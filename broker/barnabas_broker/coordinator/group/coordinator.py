@@ -25,7 +25,7 @@ from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
 from barnabas_broker.coordinator.group.shard import GroupShard
 from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime
-from barnabas_broker.coordinator.runtime.pipeline import PartitionWriter, RuntimeLimits, Timer
+from barnabas_broker.coordinator.runtime.pipeline import PartitionWriter, RuntimeSettings, Timer
 from barnabas_broker.coordinator.runtime.shard import Instant, Result
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
@@ -54,7 +54,7 @@ from barnabas_protocol.messages.offset_fetch import (
 )
 from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-__all__ = ["GroupCoordinator", "GroupSettings", "RequestContext", "RuntimeLimits"]
+__all__ = ["GroupCoordinator", "GroupSettings", "RequestContext", "RuntimeSettings"]
 
 Value = TypeVar("Value")
 Command = Callable[[GroupShard, Instant], Result[Value]]
@@ -76,7 +76,7 @@ class GroupCoordinator:
         random: Random,
         timer: Timer,
         partition_count: int = 50,
-        limits: RuntimeLimits | None = None,
+        runtime_settings: RuntimeSettings | None = None,
         partition_exists: PartitionExists = _any_partition,
     ) -> None:
         self.settings = settings
@@ -91,7 +91,7 @@ class GroupCoordinator:
             writer=writer,
             clock=clock,
             timer=timer,
-            limits=limits or RuntimeLimits(),
+            settings=runtime_settings or RuntimeSettings(),
         )
 
     # ---- life ----------------------------------------------------------------------------------

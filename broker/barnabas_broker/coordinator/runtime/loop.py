@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 from barnabas_broker.coordinator.runtime.loader import replay_partition
 from barnabas_broker.coordinator.runtime.pipeline import (
     PartitionWriter,
-    RuntimeLimits,
+    RuntimeSettings,
     ShardPipeline,
     Timer,
 )
@@ -67,14 +67,14 @@ class CoordinatorRuntime(Generic[S]):
         writer: PartitionWriter,
         clock: Clock,
         timer: Timer,
-        limits: RuntimeLimits,
+        settings: RuntimeSettings,
     ) -> None:
         self._topic = topic
         self._new_shard = new_shard
         self._writer = writer
         self._clock = clock
         self._timer = timer
-        self._limits = limits
+        self._settings = settings
         self._slots: dict[int, _Slot[S]] = {}
         self._load_queue: deque[tuple[int, _Slot[S]]] = deque()
         self._load_task: asyncio.Task[None] | None = None
@@ -187,7 +187,7 @@ class CoordinatorRuntime(Generic[S]):
         started_ms = self._clock.monotonic_ms()
         try:
             summary = await replay_partition(
-                self._writer, topic_partition, shard, self._limits.load_buffer_bytes
+                self._writer, topic_partition, shard, self._settings.load_buffer_bytes
             )
         except Exception:
             self.load_failure_count += 1
@@ -214,7 +214,7 @@ class CoordinatorRuntime(Generic[S]):
             writer=self._writer,
             clock=self._clock,
             timer=self._timer,
-            limits=self._limits,
+            settings=self._settings,
             on_doubt=lambda: self._reload(partition, slot),
         )
         slot.state = SlotState.ACTIVE

@@ -33,6 +33,7 @@ from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant
 from barnabas_broker.env.clock import Clock
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.compression import Compression
 from barnabas_protocol.records.record import Record, encode_batch
 
 logger = logging.getLogger(__name__)
@@ -78,10 +79,11 @@ class Timer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeLimits:
-    """The bounds of every shard of one coordinator."""
+class RuntimeSettings:
+    """What every shard of one coordinator is told: its bounds and the codec of its batches."""
 
     commit_timeout_ms: int = 5000
+    compression: Compression = Compression.NONE
     load_buffer_bytes: int = 5 * 1024 * 1024
     # Below max.message.bytes of the internal topic, batch header included.
     batch_bytes_max: int = 900_000
@@ -123,7 +125,7 @@ class ShardPipeline(Generic[S]):
         writer: PartitionWriter,
         clock: Clock,
         timer: Timer,
-        limits: RuntimeLimits,
+        settings: RuntimeSettings,
         on_doubt: Callable[[], None],
     ) -> None:
         self.shard = shard
@@ -131,7 +133,7 @@ class ShardPipeline(Generic[S]):
         self._writer = writer
         self._clock = clock
         self._timer = timer
-        self._limits = limits
+        self._settings = settings
         self._on_doubt = on_doubt
         self._queue: deque[_Write] = deque()
         self._queue_bytes = 0
@@ -151,7 +153,7 @@ class ShardPipeline(Generic[S]):
 
         Raises: KafkaError, of the command itself or of the append.
         """
-        if self._queue_bytes > self._limits.queue_bytes_max:
+        if self._queue_bytes > self._settings.queue_bytes_max:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         shard = self.shard
         result, sequence = self._run(lambda now: command(shard, now))
@@ -205,7 +207,7 @@ class ShardPipeline(Generic[S]):
 
     def _submit(self, write: _Write) -> None:
         size = sum(record.size_bytes for record in write.result.records)
-        if write.result.is_atomic and size > self._limits.batch_bytes_max:
+        if write.result.is_atomic and size > self._settings.batch_bytes_max:
             self._refuse(write, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
             return
         self._queue.append(write)
@@ -242,7 +244,7 @@ class ShardPipeline(Generic[S]):
             pending = write.result.records
             if write.result.is_atomic:
                 size += sum(record.size_bytes for record in pending)
-                if size > self._limits.batch_bytes_max and records:
+                if size > self._settings.batch_bytes_max and records:
                     break
                 records += pending
                 write.taken_count = len(pending)
@@ -250,7 +252,7 @@ class ShardPipeline(Generic[S]):
                 while write.taken_count < len(pending):
                     record = pending[write.taken_count]
                     size += record.size_bytes
-                    if size > self._limits.batch_bytes_max and records:
+                    if size > self._settings.batch_bytes_max and records:
                         return writes, records
                     records.append(record)
                     write.taken_count += 1
@@ -260,10 +262,11 @@ class ShardPipeline(Generic[S]):
     async def _append(self, records: list[CoordinatorRecord]) -> KafkaError | None:
         wall_ms = self._clock.wall_ms()
         batch = encode_batch(
-            [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(records)]
+            [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(records)],
+            compression=self._settings.compression,
         )
         try:
-            async with asyncio.timeout(self._limits.commit_timeout_ms / 1000):
+            async with asyncio.timeout(self._settings.commit_timeout_ms / 1000):
                 await self._writer.append(self._topic_partition, batch)
         except KafkaError as error:
             return error

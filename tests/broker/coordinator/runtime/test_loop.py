@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime, SlotState
-from barnabas_broker.coordinator.runtime.pipeline import RuntimeLimits
+from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.batch import read_header
+from barnabas_protocol.records.compression import Compression
 from barnabas_protocol.records.control import ControlType, encode_marker
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.coordinator.runtime.counting_shard import CountingShard
@@ -24,7 +26,7 @@ TOPIC = "__counters"
 class World:
     """A runtime with its writer, inside a virtual loop."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         loop = asyncio.get_running_loop()
         clock = VirtualClock(loop)
         self.writer = FakePartitionWriter()
@@ -35,7 +37,7 @@ class World:
             writer=self.writer,
             clock=clock,
             timer=Timer(loop, clock),
-            limits=RuntimeLimits(**limits),
+            settings=RuntimeSettings(**settings),
         )
 
     def _new_shard(self, partition: int) -> CountingShard:
@@ -105,6 +107,25 @@ def test_batches_stay_below_the_limit_and_keep_the_order() -> None:
         await asyncio.gather(*(world.add(padding=100) for _ in range(7)))
         assert world.writer.append_count == 4
         assert [int(record.value) for record in world.log().records()] == list(range(1, 8))
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_batches_are_compressed_by_the_codec_that_is_set(codec: Compression) -> None:
+    """`offsets.topic.compression.codec`: and such a log is loaded again."""
+
+    async def scenario() -> None:
+        world = World(compression=codec)
+        await world.start()
+        await asyncio.gather(*(world.add(padding=100) for _ in range(20)))
+        ((_, batch),) = world.log().batches
+        assert read_header(batch).compression == codec
+        assert (len(batch) < 1000) == (codec is not Compression.NONE)
+        world.runtime.unload(0)
+        await world.start()
+        assert await world.get() == 20
         await world.runtime.close()
 
     run_virtual(scenario())
