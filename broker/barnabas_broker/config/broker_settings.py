@@ -33,27 +33,6 @@ IDENTITY: Final = (
         None,
         "The cluster this broker belongs to; unset takes it from the log directories.",
     ),
-    _S(
-        "broker.session.timeout.ms",
-        INT,
-        "6000",
-        "A broker silent for this long is fenced (Kafka: 9000; quicker here, REG-5).",
-        1,
-    ),
-    _S(
-        "broker.heartbeat.interval.ms",
-        INT,
-        "1500",
-        "How often a broker tells the controller that it lives (Kafka: 2000; quicker here, REG-5).",
-        1,
-    ),
-    _S(
-        "initial.broker.registration.timeout.ms",
-        INT,
-        "60000",
-        "A broker that cannot register for this long after its start gives up.",
-        1,
-    ),
 )
 
 NETWORK: Final = (
@@ -77,7 +56,6 @@ NETWORK: Final = (
         "The security protocol of each listener name.",
         update=PER_BROKER,
     ),
-    _S("inter.broker.listener.name", STRING, None, "The listener that brokers use among them."),
     _S(
         "controller.listener.names",
         STRING,
@@ -88,7 +66,6 @@ NETWORK: Final = (
     _S("socket.send.buffer.bytes", INT, "102400", "Send buffer; -1 leaves it to the system."),
     _S("socket.receive.buffer.bytes", INT, "102400", "Receive buffer; -1 leaves it to the system."),
     _S("socket.request.max.bytes", INT, "104857600", "The largest request accepted.", 1),
-    _S("queued.max.requests", INT, "500", "Requests in work before reading pauses.", 1),
     _S(
         "queued.max.request.bytes",
         LONG,
@@ -127,7 +104,6 @@ NETWORK: Final = (
         0,
     ),
     _S("fetch.max.bytes", INT, "57671680", "The most bytes that one fetch may return.", 1024),
-    _S("request.timeout.ms", INT, "30000", "How long a request to another node may take."),
 )
 
 TOPICS: Final = (
@@ -190,7 +166,15 @@ GROUPS: Final = (
     _S("offsets.topic.num.partitions", INT, "50", "Partitions of __consumer_offsets.", 1),
     _S("offsets.topic.replication.factor", SHORT, "3", "Replicas of __consumer_offsets.", 1),
     _S("offsets.topic.segment.bytes", INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
-    _S("offsets.topic.compression.codec", INT, "0", "Codec of the records of offsets.", 0, 4),
+    _S(
+        "offsets.topic.compression.codec",
+        INT,
+        "0",
+        "Codec of the batches in __consumer_offsets, by its number in batches: 0 for none, 1 gzip, "
+        "2 snappy, 3 lz4, 4 zstd.",
+        0,
+        4,
+    ),
 )
 
 PRODUCERS: Final = (

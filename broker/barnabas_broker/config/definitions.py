@@ -58,6 +58,10 @@ IGNORED: Final = "ignored"  # known to Kafka's administrators, has no effect her
 DEFAULT_ONLY: Final = "default only"  # ignoring it could harm, so any other value is refused
 
 
+# A setting without an effect: key, type, default, minimum, maximum, how it may change.
+IgnoredRow = tuple[str, ConfigType, str | None, float | None, float | None, str]
+
+
 class Setting(NamedTuple):
     """One row of a settings table."""
 

@@ -19,27 +19,28 @@ from barnabas_broker.config.definitions import (
     LIST,
     LONG,
     LONG_MAX,
-    PASSWORD,
-    PER_BROKER,
     READ_ONLY,
     SHORT,
     STRING,
-    ConfigType,
+    IgnoredRow,
     Setting,
 )
+from barnabas_broker.config.ignored_security_settings import SECURITY
 
-# key, type, default, minimum, maximum, how it may change
-_Row = tuple[str, ConfigType, str | None, float | None, float | None, str]
-
-CLUSTER: Final[tuple[_Row, ...]] = (
+CLUSTER: Final[tuple[IgnoredRow, ...]] = (
     ("alter.log.dirs.replication.quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("alter.log.dirs.replication.quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
     ("auto.leader.rebalance.enable", BOOLEAN, "true", None, None, READ_ONLY),
+    ("broker.heartbeat.interval.ms", INT, "2000", None, None, READ_ONLY),
+    ("broker.session.timeout.ms", INT, "9000", None, None, READ_ONLY),
     ("controlled.shutdown.enable", BOOLEAN, "true", None, None, READ_ONLY),
     ("controller.quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("controller.quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
     ("controller.socket.timeout.ms", INT, "30000", None, None, READ_ONLY),
+    ("initial.broker.registration.timeout.ms", INT, "60000", None, None, READ_ONLY),
+    ("inter.broker.listener.name", STRING, None, None, None, READ_ONLY),
     ("leader.imbalance.check.interval.seconds", LONG, "300", 1, None, READ_ONLY),
+    ("log.dir.failure.timeout.ms", LONG, "30000", 1, None, READ_ONLY),
     ("quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
     ("replica.fetch.backoff.ms", INT, "1000", 0, None, READ_ONLY),
@@ -52,12 +53,13 @@ CLUSTER: Final[tuple[_Row, ...]] = (
     ("replica.socket.timeout.ms", INT, "30000", None, None, READ_ONLY),
     ("replication.quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("replication.quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
+    ("request.timeout.ms", INT, "30000", None, None, READ_ONLY),
     ("socket.connection.setup.timeout.max.ms", LONG, "30000", None, None, READ_ONLY),
     ("socket.connection.setup.timeout.ms", LONG, "10000", None, None, READ_ONLY),
     ("unclean.leader.election.enable", BOOLEAN, "false", None, None, CLUSTER_WIDE),
 )
 
-METRICS: Final[tuple[_Row, ...]] = (
+METRICS: Final[tuple[IgnoredRow, ...]] = (
     ("kafka.metrics.polling.interval.secs", INT, "10", 1, None, READ_ONLY),
     ("kafka.metrics.reporters", LIST, "", None, None, READ_ONLY),
     (
@@ -74,7 +76,7 @@ METRICS: Final[tuple[_Row, ...]] = (
     ("telemetry.max.bytes", INT, "1048576", 1, None, READ_ONLY),
 )
 
-NEW_GROUPS: Final[tuple[_Row, ...]] = (
+NEW_GROUPS: Final[tuple[IgnoredRow, ...]] = (
     ("group.consumer.assignors", LIST, "uniform,range", None, None, READ_ONLY),
     ("group.consumer.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
     ("group.consumer.max.heartbeat.interval.ms", INT, "15000", 1, None, READ_ONLY),
@@ -94,14 +96,14 @@ NEW_GROUPS: Final[tuple[_Row, ...]] = (
     ),
 )
 
-OTHER: Final[tuple[_Row, ...]] = (
+OTHER: Final[tuple[IgnoredRow, ...]] = (
     ("group.coordinator.append.linger.ms", INT, "5", 0, None, READ_ONLY),
     ("log.local.retention.bytes", LONG, "-2", -2, None, CLUSTER_WIDE),
     ("log.local.retention.ms", LONG, "-2", -2, None, CLUSTER_WIDE),
     ("max.connection.creation.rate", INT, "2147483647", 0, None, CLUSTER_WIDE),
 )
 
-PLUGINS: Final[tuple[_Row, ...]] = (
+PLUGINS: Final[tuple[IgnoredRow, ...]] = (
     ("alter.config.policy.class.name", CLASS, None, None, None, READ_ONLY),
     ("authorizer.class.name", STRING, "", None, None, READ_ONLY),
     ("client.quota.callback.class", CLASS, None, None, None, READ_ONLY),
@@ -110,13 +112,15 @@ PLUGINS: Final[tuple[_Row, ...]] = (
     ("replica.selector.class", STRING, None, None, None, READ_ONLY),
 )
 
-PURGATORY: Final[tuple[_Row, ...]] = (
+PURGATORY: Final[tuple[IgnoredRow, ...]] = (
     ("delete.records.purgatory.purge.interval.requests", INT, "1", None, None, READ_ONLY),
     ("fetch.purgatory.purge.interval.requests", INT, "1000", None, None, READ_ONLY),
     ("producer.purgatory.purge.interval.requests", INT, "1000", None, None, READ_ONLY),
 )
 
-QUORUM: Final[tuple[_Row, ...]] = (
+QUEUE: Final[tuple[IgnoredRow, ...]] = (("queued.max.requests", INT, "500", 1, None, READ_ONLY),)
+
+QUORUM: Final[tuple[IgnoredRow, ...]] = (
     ("controller.quorum.append.linger.ms", INT, "25", 0, None, READ_ONLY),
     ("controller.quorum.bootstrap.servers", LIST, "", None, None, READ_ONLY),
     ("controller.quorum.election.backoff.max.ms", INT, "1000", 0, None, READ_ONLY),
@@ -133,7 +137,7 @@ QUORUM: Final[tuple[_Row, ...]] = (
     ("process.roles", LIST, None, None, None, READ_ONLY),
 )
 
-REMOTE: Final[tuple[_Row, ...]] = (
+REMOTE: Final[tuple[IgnoredRow, ...]] = (
     ("remote.fetch.max.wait.ms", INT, "500", 1, None, CLUSTER_WIDE),
     ("remote.list.offsets.request.timeout.ms", LONG, "30000", 1, None, CLUSTER_WIDE),
     ("remote.log.index.file.cache.total.size.bytes", LONG, "1073741824", 1, None, CLUSTER_WIDE),
@@ -167,112 +171,7 @@ REMOTE: Final[tuple[_Row, ...]] = (
     ("remote.log.storage.system.enable", BOOLEAN, "false", None, None, READ_ONLY),
 )
 
-SECURITY: Final[tuple[_Row, ...]] = (
-    ("connection.failed.authentication.delay.ms", INT, "100", 0, None, READ_ONLY),
-    ("connections.max.reauth.ms", LONG, "0", None, None, READ_ONLY),
-    ("delegation.token.expiry.check.interval.ms", LONG, "3600000", 1, None, READ_ONLY),
-    ("delegation.token.expiry.time.ms", LONG, "86400000", 1, None, READ_ONLY),
-    ("delegation.token.max.lifetime.ms", LONG, "604800000", 1, None, READ_ONLY),
-    ("delegation.token.secret.key", PASSWORD, None, None, None, READ_ONLY),
-    (
-        "principal.builder.class",
-        CLASS,
-        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        None,
-        None,
-        PER_BROKER,
-    ),
-    ("sasl.client.callback.handler.class", CLASS, None, None, None, READ_ONLY),
-    ("sasl.enabled.mechanisms", LIST, "GSSAPI", None, None, PER_BROKER),
-    ("sasl.jaas.config", PASSWORD, None, None, None, PER_BROKER),
-    ("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, None, PER_BROKER),
-    ("sasl.kerberos.min.time.before.relogin", LONG, "60000", None, None, PER_BROKER),
-    ("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT", None, None, PER_BROKER),
-    ("sasl.kerberos.service.name", STRING, None, None, None, PER_BROKER),
-    ("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", None, None, PER_BROKER),
-    ("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", None, None, PER_BROKER),
-    ("sasl.login.callback.handler.class", CLASS, None, None, None, READ_ONLY),
-    ("sasl.login.class", CLASS, None, None, None, READ_ONLY),
-    ("sasl.login.connect.timeout.ms", INT, None, None, None, READ_ONLY),
-    ("sasl.login.read.timeout.ms", INT, None, None, None, READ_ONLY),
-    ("sasl.login.refresh.buffer.seconds", SHORT, "300", None, None, PER_BROKER),
-    ("sasl.login.refresh.min.period.seconds", SHORT, "60", None, None, PER_BROKER),
-    ("sasl.login.refresh.window.factor", DOUBLE, "0.8", None, None, PER_BROKER),
-    ("sasl.login.refresh.window.jitter", DOUBLE, "0.05", None, None, PER_BROKER),
-    ("sasl.login.retry.backoff.max.ms", LONG, "10000", None, None, READ_ONLY),
-    ("sasl.login.retry.backoff.ms", LONG, "100", None, None, READ_ONLY),
-    ("sasl.mechanism.controller.protocol", STRING, "GSSAPI", None, None, READ_ONLY),
-    ("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, None, PER_BROKER),
-    ("sasl.oauthbearer.assertion.algorithm", STRING, "RS256", None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.claim.aud", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.claim.exp.seconds", INT, "300", 0, 86400, READ_ONLY),
-    ("sasl.oauthbearer.assertion.claim.iss", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, "false", None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, "60", 0, 3600, READ_ONLY),
-    ("sasl.oauthbearer.assertion.claim.sub", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.file", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.private.key.file", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.assertion.template.file", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.client.credentials.client.id", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.clock.skew.seconds", INT, "30", None, None, READ_ONLY),
-    ("sasl.oauthbearer.expected.audience", LIST, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.expected.issuer", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, "3600000", None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000", None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, "100", None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, None, READ_ONLY),
-    (
-        "sasl.oauthbearer.jwt.retriever.class",
-        CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        None,
-        None,
-        READ_ONLY,
-    ),
-    (
-        "sasl.oauthbearer.jwt.validator.class",
-        CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        None,
-        None,
-        READ_ONLY,
-    ),
-    ("sasl.oauthbearer.scope", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, None, READ_ONLY),
-    ("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, None, READ_ONLY),
-    ("sasl.oauthbearer.token.endpoint.url", STRING, None, None, None, READ_ONLY),
-    ("sasl.server.callback.handler.class", CLASS, None, None, None, READ_ONLY),
-    ("sasl.server.max.receive.size", INT, "524288", None, None, READ_ONLY),
-    ("security.inter.broker.protocol", STRING, "PLAINTEXT", None, None, READ_ONLY),
-    ("security.providers", STRING, None, None, None, READ_ONLY),
-    ("ssl.allow.dn.changes", BOOLEAN, "false", None, None, READ_ONLY),
-    ("ssl.allow.san.changes", BOOLEAN, "false", None, None, READ_ONLY),
-    ("ssl.cipher.suites", LIST, "", None, None, PER_BROKER),
-    ("ssl.client.auth", STRING, "none", None, None, PER_BROKER),
-    ("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", None, None, PER_BROKER),
-    ("ssl.endpoint.identification.algorithm", STRING, "https", None, None, PER_BROKER),
-    ("ssl.engine.factory.class", CLASS, None, None, None, PER_BROKER),
-    ("ssl.key.password", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keymanager.algorithm", STRING, "SunX509", None, None, PER_BROKER),
-    ("ssl.keystore.certificate.chain", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keystore.key", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keystore.location", STRING, None, None, None, PER_BROKER),
-    ("ssl.keystore.password", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keystore.type", STRING, "JKS", None, None, PER_BROKER),
-    ("ssl.principal.mapping.rules", STRING, "DEFAULT", None, None, READ_ONLY),
-    ("ssl.protocol", STRING, "TLSv1.3", None, None, PER_BROKER),
-    ("ssl.provider", STRING, None, None, None, PER_BROKER),
-    ("ssl.secure.random.implementation", STRING, None, None, None, PER_BROKER),
-    ("ssl.trustmanager.algorithm", STRING, "PKIX", None, None, PER_BROKER),
-    ("ssl.truststore.certificates", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.truststore.location", STRING, None, None, None, PER_BROKER),
-    ("ssl.truststore.password", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.truststore.type", STRING, "JKS", None, None, PER_BROKER),
-)
-
-SHARE_AND_STREAMS: Final[tuple[_Row, ...]] = (
+SHARE_AND_STREAMS: Final[tuple[IgnoredRow, ...]] = (
     ("group.share.assignors", LIST, "simple", None, None, READ_ONLY),
     ("group.share.delivery.count.limit", INT, "5", 2, 10, READ_ONLY),
     ("group.share.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
@@ -309,18 +208,19 @@ SHARE_AND_STREAMS: Final[tuple[_Row, ...]] = (
     ("share.fetch.purgatory.purge.interval.requests", INT, "1000", None, None, READ_ONLY),
 )
 
-THREADS: Final[tuple[_Row, ...]] = (
+THREADS: Final[tuple[IgnoredRow, ...]] = (
     ("background.threads", INT, "10", 1, None, CLUSTER_WIDE),
     ("group.coordinator.threads", INT, "4", 1, None, READ_ONLY),
     ("log.cleaner.io.buffer.load.factor", DOUBLE, "0.9", None, None, CLUSTER_WIDE),
     ("log.cleaner.io.buffer.size", INT, "524288", 0, None, CLUSTER_WIDE),
+    ("log.cleaner.threads", INT, "1", 0, None, CLUSTER_WIDE),
     ("num.io.threads", INT, "8", 1, None, CLUSTER_WIDE),
     ("num.network.threads", INT, "3", 1, None, CLUSTER_WIDE),
     ("num.replica.alter.log.dirs.threads", INT, None, None, None, READ_ONLY),
     ("num.replica.fetchers", INT, "1", None, None, CLUSTER_WIDE),
 )
 
-TRANSACTIONS: Final[tuple[_Row, ...]] = (
+TRANSACTIONS: Final[tuple[IgnoredRow, ...]] = (
     ("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", 0, None, READ_ONLY),
     ("add.partitions.to.txn.retry.backoff.ms", INT, "20", 1, None, READ_ONLY),
     (
@@ -352,7 +252,11 @@ TRANSACTIONS: Final[tuple[_Row, ...]] = (
 
 # Each group of rows with the reason that the reference gives for all of them.
 _GROUPS: Final = (
-    (CLUSTER, "Governs replication among brokers; this broker is a cluster of one.", IGNORED),
+    (
+        CLUSTER,
+        "Governs the work of several brokers together; this broker is a cluster of one.",
+        IGNORED,
+    ),
     (METRICS, "Metrics are served at /metrics of the admin HTTP server.", IGNORED),
     (
         NEW_GROUPS,
@@ -368,6 +272,11 @@ _GROUPS: Final = (
     (
         PURGATORY,
         "Completed requests leave the purgatory at once; there is nothing to purge.",
+        IGNORED,
+    ),
+    (
+        QUEUE,
+        "What is in work is bounded for each connection and in bytes, not as a count of all.",
         IGNORED,
     ),
     (

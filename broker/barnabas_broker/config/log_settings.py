@@ -208,25 +208,10 @@ LOG: Final = (
         "How often high watermarks are written.",
         1,
     ),
-    _S(
-        "log.dir.failure.timeout.ms",
-        LONG,
-        "30000",
-        "A broker that cannot tell the controller of a failed directory for this long stops.",
-        1,
-    ),
 )
 
 CLEANER: Final = (
     _S("log.cleaner.enable", BOOLEAN, "true", "Whether logs are compacted at all."),
-    _S(
-        "log.cleaner.threads",
-        INT,
-        "1",
-        "Logs that are compacted at the same time.",
-        0,
-        update=CLUSTER_WIDE,
-    ),
     _S(
         "log.cleaner.dedupe.buffer.size",
         LONG,

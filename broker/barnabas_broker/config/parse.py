@@ -97,19 +97,14 @@ class BrokerConfig:
     broker_id: int
     broker_rack: str | None
     cluster_id: str | None
-    broker_session_timeout_ms: int
-    broker_heartbeat_interval_ms: int
-    initial_broker_registration_timeout_ms: int
     listeners: tuple[Endpoint, ...]
     advertised_listeners: tuple[Endpoint, ...]
     listener_security_protocol_map: Mapping[str, str]
-    inter_broker_listener_name: str | None
     controller_listener_names: tuple[str, ...]
     socket_listen_backlog_size: int
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
-    queued_max_requests: int
     queued_max_request_bytes: int
     connections_max_idle_ms: int
     max_connections: int
@@ -117,7 +112,6 @@ class BrokerConfig:
     max_connections_per_ip_overrides: Mapping[str, int]
     max_incremental_fetch_session_cache_slots: int
     fetch_max_bytes: int
-    request_timeout_ms: int
     num_partitions: int
     default_replication_factor: int
     auto_create_topics_enable: bool
@@ -156,9 +150,7 @@ class BrokerConfig:
     min_insync_replicas: int
     num_recovery_threads_per_data_dir: int
     replica_high_watermark_checkpoint_interval_ms: int
-    log_dir_failure_timeout_ms: int
     log_cleaner_enable: bool
-    log_cleaner_threads: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_io_max_bytes_per_second: float
     log_cleaner_backoff_ms: int

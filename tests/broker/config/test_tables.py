@@ -1,5 +1,6 @@
 """The tables of settings, compared with those of Apache Kafka 4.1 and with their documents."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,12 +14,11 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
 
 ROOT = Path(__file__).parents[3]
+BROKER = ROOT / "broker" / "barnabas_broker"
 ALL_SETTINGS = (*BROKER_SETTINGS, *IGNORED_SETTINGS, *TOPIC_SETTINGS)
 
 # Where a default is not Kafka's on purpose; the row in the table says why.
 OTHER_DEFAULTS = {
-    "broker.heartbeat.interval.ms",
-    "broker.session.timeout.ms",
     "log.dir",
     "node.id",
     "queued.max.request.bytes",
@@ -87,6 +87,24 @@ def test_configuration_objects_have_an_attribute_for_each_row_that_takes_effect(
     assert broker == {setting.attribute for setting in BROKER_SETTINGS}
     topic = {field.name for field in fields(LogConfig)}
     assert topic == {setting.attribute for setting in TOPIC_SETTINGS if setting.support == USED}
+
+
+def test_settings_that_are_said_to_take_effect_are_read_somewhere() -> None:
+    """CFG-1: one that nothing reads belongs to the ignored ones, with the reason."""
+    tables = {"broker_settings.py", "log_settings.py", "dynamic.py"}
+    sources = [path for path in BROKER.rglob("*.py") if path.name not in tables]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    read = set(re.findall(r"config\.(\w+)", text))
+    read |= set(re.findall(r"values\[\"(\w+)\"\]", text))
+    fallen_back_to = {key for setting in TOPIC_SETTINGS for key, _ in setting.broker_keys}
+    unread = {
+        setting.key
+        for setting in BROKER_SETTINGS
+        if setting.attribute not in read
+        and setting.key not in fallen_back_to
+        and f'"{setting.key}"' not in text
+    }
+    assert unread == {"arbiter.backend"}  # one value is allowed, so there is nothing to read
 
 
 def test_topic_settings_fall_back_to_broker_settings_that_exist() -> None:
