@@ -1,0 +1,303 @@
+"""Commands of one shard: committing, failing, undoing, timers; on virtual time."""
+
+import asyncio
+
+import pytest
+
+from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.records.batch import read_header
+from barnabas_protocol.records.compression import Compression
+from tests.broker.coordinator.runtime.counting_shard import CountingShard
+from tests.broker.coordinator.runtime.runtime_world import World
+from tests.support.virtual_loop import run_virtual
+
+
+def test_a_reply_waits_for_the_commit_and_the_state_does_not() -> None:
+    """OFS-5."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        world.writer.pause()
+        first = asyncio.ensure_future(world.add())
+        await asyncio.sleep(0.1)
+        assert not first.done()
+        assert world.shards[0].counts == {"n": 1}
+        second = asyncio.ensure_future(world.add())
+        reading = asyncio.ensure_future(world.get())
+        await asyncio.sleep(0.1)
+        assert not second.done()
+        assert not reading.done()
+        world.writer.resume()
+        assert await asyncio.gather(first, second, reading) == [1, 2, 2]
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_commands_of_one_turn_share_a_batch() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        assert await asyncio.gather(*(world.add() for _ in range(50))) == list(range(1, 51))
+        assert world.writer.append_count == 1
+        assert len(world.log().records()) == 50
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_batches_stay_below_the_limit_and_keep_the_order() -> None:
+    async def scenario() -> None:
+        world = World(batch_bytes_max=300)
+        await world.start()
+        await asyncio.gather(*(world.add(padding=100) for _ in range(7)))
+        assert world.writer.append_count == 4
+        assert [int(record.value) for record in world.log().records()] == list(range(1, 8))
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_batches_are_compressed_by_the_codec_that_is_set(codec: Compression) -> None:
+    """`offsets.topic.compression.codec`: and such a log is loaded again."""
+
+    async def scenario() -> None:
+        world = World(compression=codec)
+        await world.start()
+        await asyncio.gather(*(world.add(padding=100) for _ in range(20)))
+        ((_, batch),) = world.log().batches
+        assert read_header(batch).compression == codec
+        assert (len(batch) < 1000) == (codec is not Compression.NONE)
+        world.runtime.unload(0)
+        await world.start()
+        assert await world.get() == 20
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_command_that_cannot_fit_fails_alone() -> None:
+    """OFS-6: 10."""
+
+    async def scenario() -> None:
+        world = World(batch_bytes_max=300)
+        await world.start()
+        small = asyncio.ensure_future(world.add("small"))
+        large = asyncio.ensure_future(world.error(world.add("large", padding=500)))
+        assert await large is ErrorCode.MESSAGE_TOO_LARGE
+        assert await small == 1
+        assert world.shards[0].counts == {"small": 1, "large": 0}
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_tombstones_may_be_spread_over_batches() -> None:
+    async def scenario() -> None:
+        world = World(batch_bytes_max=300)
+        await world.start()
+        records = [CoordinatorRecord(b"x" * 60, b"0") for _ in range(10)]
+        calls: list[object] = []
+
+        def hook(error: KafkaError | None, _: Instant) -> Result[None]:
+            calls.append(error)
+            return Result(reply=None)
+
+        await world.runtime.execute(
+            0,
+            lambda shard, _: Result(reply=None, records=records, is_atomic=False, on_append=hook),
+        )
+        assert len(world.log().records()) == 10
+        assert world.writer.append_count == 4
+        assert calls == [None]
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_refused_append_is_undone_and_the_shard_lives_on() -> None:
+    """OFS-5: rolled back on failure, with all that was built on it."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        assert await world.add(count=5) == 5
+        world.writer.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+        seen: list[ErrorCode | None] = []
+
+        def hook(error: KafkaError | None, _: Instant) -> Result[None]:
+            seen.append(None if error is None else error.code)
+            return Result(reply=None)
+
+        errors = await asyncio.gather(
+            world.error(world.add(hook=hook)), world.error(world.add()), world.error(world.get())
+        )
+        assert set(errors) == {ErrorCode.NOT_ENOUGH_REPLICAS}
+        assert seen == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert world.shards[0].counts == {"n": 5}
+        world.writer.refuse_with = None
+        assert await world.add() == 6
+        assert len(world.shards) == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_what_was_queued_behind_a_refused_append_fails_with_it() -> None:
+    """OFS-5: a later command may rest on the one that is undone."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        world.writer.pause()
+        first = asyncio.ensure_future(world.error(world.add()))
+        await asyncio.sleep(0.1)
+        second = asyncio.ensure_future(world.error(world.add()))
+        await asyncio.sleep(0.1)
+        world.writer.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        world.writer.resume()
+        assert await first is await second is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert world.shards[0].counts == {"n": 0}
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND],
+)
+def test_after_a_doubtful_append_the_log_decides(code: ErrorCode) -> None:
+    """OFS-5: the records may be committed later, so the shard is loaded from the log."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        await world.add()
+        world.writer.doubt_with = code
+        assert await world.error(world.add()) is code
+        assert world.shards[0].closed_with is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await world.error(world.get()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await world.runtime.wait_until_loaded(0)
+        assert await world.get() == 2
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_an_append_that_takes_too_long_is_doubtful() -> None:
+    """OFS-5: `offsets.commit.timeout.ms`."""
+
+    async def scenario() -> None:
+        world = World(commit_timeout_ms=5000)
+        await world.start()
+        world.writer.pause()
+        started = asyncio.get_running_loop().time()
+        assert await world.error(world.add()) is ErrorCode.REQUEST_TIMED_OUT
+        assert asyncio.get_running_loop().time() - started == pytest.approx(5)
+        world.writer.resume()
+        await world.runtime.wait_until_loaded(0)
+        assert await world.get() == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_command_that_raises_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+
+        def command(shard: CountingShard, _: Instant) -> Result[int]:
+            shard.add("n")
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+        assert await world.error(world.runtime.execute(0, command)) is ErrorCode.INVALID_REQUEST
+        assert await world.get() == 0
+        assert world.log().records() == []
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_hook_may_write_more() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        shard = world.shards[0]
+
+        def hook(error: KafkaError | None, _: Instant) -> Result[None]:
+            assert error is None
+            return Result(reply=None, records=shard.add("more").records)
+
+        await world.add(hook=hook)
+        assert await world.get("more") == 1
+        assert len(world.log().records()) == 2
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_timers_of_a_shard_fire_and_may_write() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        shard = world.shards[0]
+        fired_ms: list[int] = []
+
+        def action(now: Instant) -> Result[None]:
+            fired_ms.append(now.monotonic_ms)
+            if len(fired_ms) == 1:
+                shard.timers.schedule("again", now.monotonic_ms + 500, action)
+            return Result(reply=None, records=shard.add("fired").records)
+
+        def command(shard: CountingShard, now: Instant) -> Result[None]:
+            shard.timers.schedule("late", now.monotonic_ms + 60_000, action)
+            shard.timers.schedule("soon", now.monotonic_ms + 1_000, action)
+            shard.timers.cancel("late")
+            return Result(reply=None)
+
+        await world.runtime.execute(0, command)
+        await asyncio.sleep(2)
+        assert 1_000 <= fired_ms[0] <= 1_010
+        assert 1_500 <= fired_ms[1] <= 1_520
+        assert await world.get("fired") == 2
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_caller_that_gives_up_disturbs_nobody() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        world.writer.pause()
+        impatient = asyncio.ensure_future(world.add())
+        patient = asyncio.ensure_future(world.add())
+        await asyncio.sleep(0.1)
+        impatient.cancel()
+        await asyncio.sleep(0.1)
+        world.writer.resume()
+        assert await patient == 2
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_commands_are_refused_while_too_much_waits() -> None:
+    async def scenario() -> None:
+        world = World(queue_bytes_max=100)
+        await world.start()
+        world.writer.pause()
+        waiting = [asyncio.ensure_future(world.add(padding=100)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        assert await world.error(world.add()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        world.writer.resume()
+        await asyncio.wait(waiting)
+        assert await world.add() == waiting[0].result() + 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
