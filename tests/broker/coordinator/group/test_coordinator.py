@@ -1,142 +1,27 @@
-"""The coordinator's coroutines over the runtime and a log in memory; on virtual time."""
+"""Members at the coordinator's coroutines, over a log in memory; on virtual time."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
-from barnabas_broker.coordinator.group.context import RequestContext
-from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
-from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
-from barnabas_broker.purgatory.timer import Timer
+from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC
 from barnabas_protocol.codec import decode, encode
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas_protocol.messages.describe_groups import DescribeGroupsRequest
-from barnabas_protocol.messages.heartbeat import HeartbeatRequest
 from barnabas_protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
 from barnabas_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas_protocol.messages.list_groups import ListGroupsRequest
-from barnabas_protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
+from tests.broker.coordinator.group.coordinator_world import (
+    GROUP,
+    PARTITION,
+    World,
+    context,
+    virtually,
 )
-from barnabas_protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from barnabas_protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
-from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.group_model import subscription
-from tests.support.partition_writer import FakePartitionWriter
-from tests.support.simulated_random import SimulatedRandom
-from tests.support.virtual_loop import VirtualClock, run_virtual
-
-GROUP = "my-group"
-PARTITION = 12
-
-
-class World:
-    def __init__(self, writer: FakePartitionWriter | None = None, **settings: int) -> None:
-        loop = asyncio.get_running_loop()
-        clock = VirtualClock(loop)
-        self.writer = writer or FakePartitionWriter()
-        self.groups = GroupCoordinator(
-            settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
-            writer=self.writer,
-            clock=clock,
-            random=SimulatedRandom(3),
-            timer=Timer(loop, clock),
-        )
-
-    async def start(self) -> "World":
-        self.groups.start()
-        self.groups.load_partition(PARTITION, 1)
-        await self.groups.runtime.wait_until_loaded(PARTITION)
-        return self
-
-    async def join(
-        self,
-        member_id: str = "",
-        *,
-        group: str = GROUP,
-        version: int = 3,
-        instance: str | None = None,
-    ) -> JoinGroupResponse:
-        request = JoinGroupRequest(
-            group_id=group,
-            member_id=member_id,
-            group_instance_id=instance,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
-        )
-        return await self.groups.join_group(request, context(version))
-
-    async def sync(self, member_id: str, generation: int, leads: bool = False) -> Any:
-        request = SyncGroupRequest(
-            group_id=GROUP,
-            member_id=member_id,
-            generation_id=generation,
-            assignments=[SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")]
-            if leads
-            else [],
-        )
-        return await self.groups.sync_group(request, context(3))
-
-    async def heartbeat(self, member_id: str, generation: int, group: str = GROUP) -> ErrorCode:
-        request = HeartbeatRequest(group_id=group, member_id=member_id, generation_id=generation)
-        return ErrorCode((await self.groups.heartbeat(request, context(3))).error_code)
-
-    async def commit(
-        self, offset: int, member_id: str = "", generation: int = -1, group: str = GROUP
-    ) -> ErrorCode:
-        request = OffsetCommitRequest(
-            group_id=group,
-            member_id=member_id,
-            generation_id_or_member_epoch=generation,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name="t",
-                    partitions=[
-                        OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-                    ],
-                )
-            ],
-        )
-        response = await self.groups.offset_commit(request, context(7))
-        assert response.topics[0].name == "t"
-        return ErrorCode(response.topics[0].partitions[0].error_code)
-
-    async def stable(self) -> str:
-        joined = await self.join()
-        assert joined.error_code == 0
-        synced = await self.sync(joined.member_id, 1, leads=True)
-        assert synced.assignment == b"all"
-        return joined.member_id
-
-
-def context(version: int) -> RequestContext:
-    return RequestContext("app", "/10.0.0.1", version)
-
-
-def virtually(work: Coroutine[Any, Any, None]) -> None:
-    run_virtual(work)
 
 
 def test_a_member_joins_syncs_commits_and_leaves() -> None:
@@ -338,145 +223,6 @@ def test_join_answers_fit_every_version() -> None:
             assert response.protocol_name == (None if version >= 7 else "")
             data = encode(response, version)
             assert decode(JoinGroupResponse, data, version)[0].member_id == "nobody"
-        await world.groups.close()
-
-    virtually(scenario())
-
-
-def test_offsets_are_fetched_for_one_group_in_old_versions() -> None:
-    """OFS-11, protocol.md 10: version 1 has no error for the group, only for partitions."""
-
-    async def scenario() -> None:
-        world = await World().start()
-        await world.commit(5)
-
-        async def fetch(version: int, group: str, topics: bool = True) -> OffsetFetchResponse:
-            request = OffsetFetchRequest(
-                group_id=group,
-                topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
-                if topics
-                else None,
-            )
-            response = await world.groups.offset_fetch(request, context(version))
-            return decode(OffsetFetchResponse, encode(response, version), version)[0]
-
-        for version in range(1, 8):
-            response = await fetch(version, GROUP)
-            assert [each.committed_offset for each in response.topics[0].partitions] == [5, -1]
-        assert [topic.name for topic in (await fetch(2, GROUP, topics=False)).topics] == ["t"]
-        foreign = await fetch(1, "test")
-        assert [each.error_code for each in foreign.topics[0].partitions] == [16, 16]
-        foreign = await fetch(2, "test")
-        assert (foreign.error_code, foreign.topics) == (16, [])
-        await world.groups.close()
-
-    virtually(scenario())
-
-
-def test_offsets_are_fetched_for_several_groups_from_version_8() -> None:
-    """OFS-11, protocol.md 10: one error per group."""
-
-    async def scenario() -> None:
-        world = await World().start()
-        await world.commit(5)
-        topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
-        request = OffsetFetchRequest(
-            groups=[
-                OffsetFetchRequestGroup(group_id=GROUP, topics=None),
-                OffsetFetchRequestGroup(group_id="test", topics=topics),
-            ]
-        )
-        response = await world.groups.offset_fetch(request, context(8))
-        ours, foreign = response.groups
-        assert (ours.group_id, ours.error_code) == (GROUP, 0)
-        assert ours.topics[0].partitions[0].committed_offset == 5
-        assert (foreign.group_id, foreign.error_code, foreign.topics) == ("test", 16, [])
-        await world.groups.close()
-
-    virtually(scenario())
-
-
-def test_unknown_groups_are_dead_or_not_found() -> None:
-    """GRP-21: 69 from version 6."""
-
-    async def scenario() -> None:
-        world = await World().start()
-        request = DescribeGroupsRequest(groups=[GROUP])
-        for version, code in ((5, 0), (6, 69)):
-            response = await world.groups.describe_groups(request, context(version))
-            (group,) = response.groups
-            assert (group.group_state, group.error_code) == ("Dead", code)
-            assert (group.error_message is not None) == (version == 6)
-        await world.groups.close()
-
-    virtually(scenario())
-
-
-def test_list_filters_do_not_mind_the_case() -> None:
-    """GRP-21."""
-
-    async def scenario() -> None:
-        world = await World().start()
-        await world.stable()
-
-        async def listed(states: list[str], types: list[str]) -> int:
-            request = ListGroupsRequest(states_filter=states, types_filter=types)
-            return len((await world.groups.list_groups(request, context(5))).groups)
-
-        assert await listed([], []) == 1
-        assert await listed(["STABLE"], ["Classic"]) == 1
-        assert await listed(["empty"], []) == 0
-        assert await listed([], ["consumer"]) == 0
-        await world.groups.close()
-
-    virtually(scenario())
-
-
-def test_groups_and_offsets_are_deleted() -> None:
-    """OFS-10."""
-
-    async def scenario() -> None:
-        world = await World().start()
-        member_id = await world.stable()
-        await world.commit(5, member_id, 1)
-        request = DeleteGroupsRequest(groups_names=[GROUP, GROUP, "test"])
-        results = (await world.groups.delete_groups(request, context(2))).results
-        assert [(each.group_id, each.error_code) for each in results] == [(GROUP, 68), ("test", 16)]
-        leave = LeaveGroupRequest(group_id=GROUP, member_id=member_id)
-        assert (await world.groups.leave_group(leave, context(1))).error_code == 0
-        delete = OffsetDeleteRequest(
-            group_id=GROUP,
-            topics=[
-                OffsetDeleteRequestTopic(
-                    name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
-                )
-            ],
-        )
-        assert (await world.groups.offset_delete(delete, context(0))).error_code == 0
-        assert world.groups.offset_count() == 0
-        await world.commit(6)
-        await world.groups.on_topics_deleted(["t"])
-        assert world.groups.offset_count() == 0
-        results = (await world.groups.delete_groups(request, context(2))).results
-        assert results[0].error_code == 0
-        gone = await world.groups.offset_delete(delete, context(0))
-        assert gone.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        await world.groups.close()
-
-    virtually(scenario())
-
-
-def test_the_expiry_of_offsets_runs_by_itself() -> None:
-    """OFS-8: every `offsets.retention.check.interval.ms`."""
-
-    async def scenario() -> None:
-        world = await World().start()
-        await world.commit(5)
-        await asyncio.sleep(7 * 24 * 3600 - 1)
-        assert world.groups.offset_count() == 1
-        await asyncio.sleep(601)
-        assert world.groups.offset_count() == 0
-        assert world.groups.metrics.expired_offset_count == 1
         await world.groups.close()
 
     virtually(scenario())
