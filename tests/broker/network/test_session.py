@@ -1,59 +1,15 @@
-"""Connections, on simulated and on real networks: order, bounds, and every way to misbehave."""
+"""Connections, on simulated and on real networks: order, ends, and every way to misbehave."""
 
 import asyncio
 import logging
 import struct
-import sys
-from collections.abc import Awaitable, Callable
 
 import pytest
-import uvloop
 
-from barnabas_broker.env.clock import SystemClock
-from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.session import IN_FLIGHT_MAX, UNSENT_BYTES_MAX
 from barnabas_protocol.errors import ParseError
+from tests.broker.network.session_networks import on_every_network, on_virtual_time
 from tests.support.session_bench import Bench, framed
-from tests.support.simulated_network import SimulatedNetwork
-from tests.support.virtual_loop import run_virtual
-
-Work = Callable[[Bench], Awaitable[None]]
-
-
-# CVE-2024-12254: their asyncio buffers what is written without ever pausing the writer. The broker
-# itself runs on uvloop.
-NEVER_PAUSES_WRITERS = (3, 12) <= sys.version_info < (3, 12, 9) or (
-    (3, 13) <= sys.version_info < (3, 13, 2)
-)
-
-
-def on_every_network(
-    work: Work, *, piece_bytes: int = 5, pauses_writers: bool = False, **options: int
-) -> None:
-    """Run the same claim in memory, in small pieces, and on sockets with both loops."""
-
-    async def simulated(piece_bytes_max: int) -> None:
-        async with Bench(SimulatedNetwork(piece_bytes_max), **options) as bench:
-            await work(bench)
-
-    async def real() -> None:
-        async with Bench(RealNetwork(), SystemClock(), **options) as bench:
-            await work(bench)
-
-    run_virtual(simulated(1 << 30))
-    run_virtual(simulated(piece_bytes))
-    if not (pauses_writers and NEVER_PAUSES_WRITERS):
-        asyncio.run(real())
-    uvloop.run(real())
-
-
-def on_virtual_time(work: Work, **options: int) -> None:
-    async def run() -> None:
-        async with Bench(**options) as bench:
-            await work(bench)
-
-    run_virtual(run())
 
 
 def test_frames_of_all_sizes_come_back_in_order() -> None:
@@ -179,152 +135,6 @@ def test_half_frames_and_resets_leave_nothing_behind() -> None:
     on_every_network(work)
 
 
-def test_a_slow_reader_is_read_no_more_and_gets_everything_in_the_end() -> None:
-    """NET-8: memory does not grow with what a peer asks for and does not take."""
-
-    async def work(bench: Bench) -> None:
-        large = bytes(100_000)
-
-        def dispatch(exchange: Exchange) -> None:
-            bench.exchanges.append(exchange)
-            exchange.reply([large])
-
-        bench.dispatch = dispatch
-        client = await bench.connect()
-        client.transport.pause_reading()
-        for _ in range(10):
-            client.send(*[b"fetch"] * 40)
-        await bench.until(lambda: bench.metrics.write_pauses > 0)
-        before = -1
-        while before != len(bench.exchanges):  # until nothing moves any more
-            before = len(bench.exchanges)
-            for _ in range(20):
-                await asyncio.sleep(0.001)
-        assert len(bench.exchanges) < 400
-        client.transport.resume_reading()
-        assert len(await client.answers(400)) == 400
-        assert len(bench.exchanges) == 400
-
-    on_every_network(work, piece_bytes=30_011, pauses_writers=True)
-
-
-def test_frames_in_flight_are_bounded() -> None:
-    """Contract: at most 64 per connection, by number and by bytes of parked answers."""
-
-    async def work(bench: Bench) -> None:
-        bench.dispatch = bench.collect
-        client = await bench.connect()
-        client.send(*[b"x"] * (3 * IN_FLIGHT_MAX))
-        await bench.until(lambda: len(bench.exchanges) == IN_FLIGHT_MAX)
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-        assert len(bench.exchanges) == IN_FLIGHT_MAX
-        bench.exchanges[1].reply([bytes(UNSENT_BYTES_MAX + 1)])
-        for exchange in bench.exchanges[2:40]:
-            exchange.reply([b"y"])
-        bench.exchanges[0].reply([b"z"])
-        await bench.until(lambda: len(bench.exchanges) > IN_FLIGHT_MAX)
-        position = 40
-        while position < 3 * IN_FLIGHT_MAX:
-            await bench.until(lambda position=position: len(bench.exchanges) > position)  # type: ignore[misc]
-            bench.exchanges[position].reply([b"y"])
-            position += 1
-        answers = await client.answers(3 * IN_FLIGHT_MAX)
-        assert [len(answer) for answer in answers[:3]] == [1, UNSENT_BYTES_MAX + 1, 1]
-
-    on_every_network(work, piece_bytes=3_001)
-
-
-def test_parked_answers_stop_intake() -> None:
-    """Answers behind a slow one are memory, too."""
-
-    async def work(bench: Bench) -> None:
-        bench.dispatch = bench.collect
-        client = await bench.connect()
-        client.send(b"a", b"b")
-        await bench.until(lambda: len(bench.exchanges) == 2)
-        bench.exchanges[1].reply([bytes(UNSENT_BYTES_MAX + 1)])
-        client.send(b"c")
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-        assert len(bench.exchanges) == 2
-        bench.exchanges[0].reply([b"A"])
-        await bench.until(lambda: len(bench.exchanges) == 3)
-        bench.exchanges[2].reply([b"C"])
-        assert [len(a) for a in await client.answers(3)] == [1, UNSENT_BYTES_MAX + 1, 1]
-
-    on_every_network(work, piece_bytes=3_001)
-
-
-def test_a_held_session_hands_out_nothing_until_it_is_released() -> None:
-    """NET-7: an asynchronous handler is at work; frames wait in order, and holds nest."""
-
-    async def work(bench: Bench) -> None:
-        frames = [b"%d" % n * 50 for n in range(200)]
-
-        def dispatch(exchange: Exchange) -> None:
-            bench.exchanges.append(exchange)
-            exchange.session.hold()
-
-        bench.dispatch = dispatch
-        client = await bench.connect()
-        client.send(*frames)
-        for n in range(200):
-            await bench.until(lambda n=n: len(bench.exchanges) > n)  # type: ignore[misc]
-            assert len(bench.exchanges) == n + 1
-            exchange = bench.exchanges[n]
-            exchange.session.hold()
-            exchange.session.release()
-            await asyncio.sleep(0)
-            assert len(bench.exchanges) == n + 1
-            exchange.reply([bytes(exchange.frame)])
-            exchange.session.release()
-        assert await client.answers(200) == frames
-
-    on_every_network(work)
-
-
-def test_an_exclusive_session_has_one_request_in_flight() -> None:
-    async def work(bench: Bench) -> None:
-        bench.dispatch = bench.collect
-        client = await bench.connect()
-        client.send(b"a")
-        await bench.until(lambda: len(bench.exchanges) == 1)
-        bench.session.exclusive = True
-        client.send(b"b", b"c")
-        for n in range(3):
-            await bench.until(lambda n=n: len(bench.exchanges) > n)  # type: ignore[misc]
-            await asyncio.sleep(0.002)
-            assert len(bench.exchanges) == n + 1
-            bench.exchanges[n].reply([b"ok"])
-        assert len(await client.answers(3)) == 3
-
-    on_every_network(work)
-
-
-def test_a_muted_session_waits_for_its_time() -> None:
-    """NET-7: throttled means muted until the delay ends; the longest mute counts."""
-
-    async def work(bench: Bench) -> None:
-        loop = asyncio.get_running_loop()
-        client = await bench.connect()
-        client.send(b"a")
-        assert await client.answer() == b"a"
-        start = loop.time()
-        bench.session.mute(500)
-        bench.session.mute(100)
-        bench.session.mute(800)
-        client.send(b"b")
-        assert await client.answer() == b"b"
-        assert 0.8 <= loop.time() - start < 0.9
-        assert bench.metrics.mutes == 2
-        bench.session.mute(1_000_000)
-        client.transport.close()
-        await bench.until(lambda: not bench.listener.sessions)
-
-    on_virtual_time(work)
-
-
 def test_callbacks_hear_of_the_closing() -> None:
     """Parked operations drop out; one that fails does not keep the others from it."""
 
@@ -373,69 +183,6 @@ def test_closing_sends_what_is_ready_and_drops_what_comes_later() -> None:
         assert bench.metrics.closed == {"handler": 1}
 
     on_every_network(work)
-
-
-def test_memory_of_requests_is_bounded_over_all_connections() -> None:
-    """KIP-72: over queued.max.request.bytes nobody is read; answers let the others go on."""
-
-    async def work(bench: Bench) -> None:
-        bench.dispatch = bench.collect
-        clients = [await bench.connect() for _ in range(6)]
-        for client in clients:
-            client.send(bytes(40_000), bytes(40_000))
-        for answered in range(12):
-            await bench.until(lambda answered=answered: len(bench.exchanges) > answered)  # type: ignore[misc]
-            assert bench.memory.used_bytes <= 100_000 + 6 * 256 * 1024
-            assert bench.memory.request_count <= 3
-            bench.exchanges[answered].reply([b"ok"])
-        for client in clients:
-            assert await client.answers(2) == [b"ok", b"ok"]
-        assert bench.memory.wait_count > 0
-
-    on_every_network(work, memory_bytes=100_000)
-
-
-def test_memory_that_comes_while_a_session_is_held_is_asked_for_again() -> None:
-    """A wake-up that a hold has swallowed must not be the last one."""
-
-    async def work(bench: Bench) -> None:
-        bench.dispatch = bench.collect
-        held, other = await bench.connect(), await bench.connect()
-        held.send(bytes(600))
-        await bench.until(lambda: len(bench.exchanges) == 1)
-        session = bench.exchanges[0].session
-        session.hold()
-        held.send(bytes(500))
-        await bench.until(lambda: bench.memory.used_bytes > 1_000)
-        bench.exchanges[0].reply([b"1"])
-        other.send(bytes(700))
-        await bench.until(lambda: len(bench.exchanges) == 2)
-        session.release()
-        await asyncio.sleep(0.01)
-        assert len(bench.exchanges) == 2
-        bench.exchanges[1].reply([b"2"])
-        await bench.until(lambda: len(bench.exchanges) == 3)
-        bench.exchanges[2].reply([b"3"])
-        assert await held.answers(2) == [b"1", b"3"]
-
-    on_every_network(work, memory_bytes=1_000, piece_bytes=1_000)
-
-
-def test_partial_frames_that_hold_all_memory_do_not_stop_everybody() -> None:
-    """A slow timer passes on who may exceed the limit; the complete ones are answered."""
-
-    async def work(bench: Bench) -> None:
-        stuck = [await bench.connect() for _ in range(3)]
-        for client in stuck:
-            client.transport.write(framed(bytes(200_000))[:60_000])
-        await bench.until(lambda: bench.memory.used_bytes > 179_000)
-        late = await bench.connect()
-        late.send(b"x" * 50_000)
-        assert await late.answer() == b"x" * 50_000
-        stuck[2].transport.write(framed(bytes(200_000))[60_000:])
-        assert len(await stuck[2].answer()) == 200_000
-
-    on_virtual_time(work, memory_bytes=100_000, idle_ms_max=10_000)
 
 
 def test_a_log_line_is_not_written_for_each_of_a_thousand_bad_peers(
