@@ -136,3 +136,8 @@ def newest(
         for offset, key, value in every
         if offset >= below or last[key] == offset
     ]
+
+
+def offsets(log):
+    """The offsets of all records, in order."""
+    return [offset for offset, _, _ in contents(log)]
