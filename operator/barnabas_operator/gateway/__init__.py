@@ -1,0 +1,1 @@
+"""The ways out of the operator, each behind a small protocol."""

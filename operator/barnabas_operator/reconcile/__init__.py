@@ -1,0 +1,1 @@
+"""Planning and carrying out: observe, plan (pure), apply."""

@@ -1,0 +1,122 @@
+"""Resources as frozen values: what a Topic manifest asks for.
+
+Not here: checking a manifest against its CRD (`crd.py`), what exists (`reconcile/topic_plan.py`).
+
+Source: the CRDs in `crds/`. Invariants: `from_manifest` takes what passed the CRD's schema and
+applies its defaults, so a manifest means the same with and without an API server; a value of `config` is
+text as the broker takes it, or None for a setting that is not managed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+API_VERSION = "barnabas.dev/v1alpha1"
+# Growing a compacted topic sends keys to other partitions than before: it must be meant.
+ACCEPT_KEY_MOVEMENT_ANNOTATION = "barnabas.dev/accept-key-movement"
+
+
+class SpecError(ValueError):
+    """A manifest that the schema lets pass and that still cannot be meant; `path` says where."""
+
+    def __init__(self, path: tuple[str, ...], message: str) -> None:
+        super().__init__(f"{'.'.join(path)}: {message}")
+        self.path = path
+        self.message = message
+
+
+class DeletionPolicy(StrEnum):
+    """What deleting the resource does to the topic."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class DriftPolicy(StrEnum):
+    """What happens to settings of the topic that the resource does not declare."""
+
+    REVERT = "Revert"
+    WARN = "Warn"
+    ADOPT = "Adopt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """One declared topic; None for partitions and replicas leaves them to the broker.
+
+    `age` orders resources that name the same topic: the smallest was first.
+    """
+
+    resource: str
+    topic: str
+    age: tuple[str, int, str] = ("", 0, "")
+    broker: str | None = None
+    broker_namespace: str | None = None
+    partitions: int | None = None
+    replicas: int | None = None
+    config: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
+    drift_policy: DriftPolicy = DriftPolicy.WARN
+    is_paused: bool = False
+    is_being_deleted: bool = False
+    accepts_key_movement: bool = False
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any], position: int = 0) -> TopicSpec:
+        """What a Topic resource asks for.
+
+        `position` orders manifests that no API server has dated: the place in their files.
+        Raises: SpecError.
+        """
+        metadata = manifest["metadata"]
+        spec = manifest["spec"] or {}
+        name = str(metadata["name"])
+        namespace = metadata.get("namespace")
+        resource = f"{namespace}/{name}" if namespace else name
+        broker = spec.get("brokerRef") or {}
+        annotations = metadata.get("annotations") or {}
+        return cls(
+            resource=resource,
+            topic=_topic_name(spec.get("topicName") or name),
+            age=(str(metadata.get("creationTimestamp") or ""), position, resource),
+            broker=broker.get("name"),
+            broker_namespace=broker.get("namespace") or namespace,
+            partitions=spec.get("partitions"),
+            replicas=spec.get("replicas"),
+            config=_config(spec.get("config") or {}),
+            deletion_policy=DeletionPolicy(spec.get("deletionPolicy") or DeletionPolicy.RETAIN),
+            drift_policy=DriftPolicy(spec.get("driftPolicy") or DriftPolicy.WARN),
+            is_paused=bool(spec.get("paused")),
+            is_being_deleted=bool(metadata.get("deletionTimestamp")),
+            accepts_key_movement=annotations.get(ACCEPT_KEY_MOVEMENT_ANNOTATION) == "true",
+        )
+
+
+def _topic_name(name: str) -> str:
+    if name in (".", ".."):
+        raise SpecError(("spec", "topicName"), "a topic cannot be named . or ..")
+    return name
+
+
+def _config(values: Mapping[str, Any]) -> Mapping[str, str | None]:
+    return MappingProxyType({str(key): _value(str(key), value) for key, value in values.items()})
+
+
+def _value(key: str, value: object) -> str | None:
+    """The text of a setting: manifests may write numbers and booleans without quotes."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return str(int(value)) if value.is_integer() else str(value)
+        case [*items] if items and all(isinstance(item, str) for item in items):
+            return ",".join(map(str, items))
+    raise SpecError(("spec", "config", key), "must be a text, a number, true, false or null")
