@@ -1,0 +1,218 @@
+"""`Admin`: looks after a cluster, one noun of it at a time.
+
+    async with Admin("broker:9092") as admin:
+        await admin.topics.create([NewTopic(name="orders", partition_count=6)])
+        for listing in await admin.groups.list():
+            print(listing.group_id, listing.state)
+
+Each noun is a class with one coroutine per administrative request of Kafka's protocol; calls about
+several items are batched per destination, asked in parallel and repeated item by item until
+`default_api_timeout_ms` or the call's own `timeout_ms`, and answer with `Outcomes`.
+
+Left out is what only nodes or group members ask of each other: keys 4-7, 52-54, 56, 58, 59, 62, 63,
+67, 70, 73, 82-87 (brokers, controllers, share coordinators), 11, 12, 14, 68, 76, 78, 79, 88, 93
+(members), 23-26, 28 (readers and transactional producers), 17, 36 (logging in), 71 and 72 (metrics
+that clients push).
+
+Not here: how requests find their node (`routing.py`), what the values mean (`values/`).
+
+Invariants: not thread-safe, one event loop; the client is closed by whoever made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from barnabas_client.admin.routing import AdminRouting
+from barnabas_client.config.admin_settings import AdminSettings
+from barnabas_client.network.client import Client
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.acls import Acls
+    from barnabas_client.admin.cluster import Cluster
+    from barnabas_client.admin.configs import Configs
+    from barnabas_client.admin.features import Features
+    from barnabas_client.admin.group_offsets import GroupOffsets
+    from barnabas_client.admin.groups import Groups
+    from barnabas_client.admin.log_dirs import LogDirs
+    from barnabas_client.admin.partitions import Partitions
+    from barnabas_client.admin.quorum import Quorum
+    from barnabas_client.admin.quotas import Quotas
+    from barnabas_client.admin.scram import Scram
+    from barnabas_client.admin.share_groups import ShareGroups
+    from barnabas_client.admin.streams_groups import StreamsGroups
+    from barnabas_client.admin.tokens import Tokens
+    from barnabas_client.admin.topics import Topics
+    from barnabas_client.admin.transactions import Transactions
+    from barnabas_client.config.options import AdminOptions
+
+
+class Admin:
+    """The administrative client; connects on `start`, or as an `async with` block."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client: Client | None = None,
+        **settings: Unpack[AdminOptions],
+    ) -> None:
+        """Take the settings; nothing is connected yet.
+
+        Raises: ConfigurationError for a setting that is unknown or out of range.
+        """
+        self._owns_client = client is None
+        if client is None:
+            values = {"bootstrap_servers": bootstrap_servers, **settings}
+            client = Client(AdminSettings.create(values))
+        self._client = client
+        self._routing = AdminRouting(client)
+
+    async def start(self) -> None:
+        """Find the cluster.
+
+        Raises: BrokerUnreachableError, AuthenticationError, UnsupportedError.
+        """
+        if self._owns_client:
+            await self._client.start()
+
+    async def close(self) -> None:
+        """Close all connections; calls that are under way fail with ClosedError. May be repeated."""
+        if self._owns_client:
+            await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    # Nouns are imported when they are first used: all of them together would cost a command line
+    # program more time than its request takes.
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Topics: list, describe, create, delete, add partitions."""
+        from barnabas_client.admin.topics import Topics
+
+        return Topics(self._routing)
+
+    @cached_property
+    def partitions(self) -> Partitions:
+        """Partitions: offsets, deleting records, leader elections, reassignments."""
+        from barnabas_client.admin.partitions import Partitions
+
+        return Partitions(self._routing)
+
+    @cached_property
+    def configs(self) -> Configs:
+        """Settings of topics, brokers, groups, loggers and client metrics."""
+        from barnabas_client.admin.configs import Configs
+
+        return Configs(self._routing)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster and its brokers."""
+        from barnabas_client.admin.cluster import Cluster
+
+        return Cluster(self._routing)
+
+    @cached_property
+    def features(self) -> Features:
+        """Features that the cluster has agreed on."""
+        from barnabas_client.admin.features import Features
+
+        return Features(self._routing)
+
+    @cached_property
+    def quorum(self) -> Quorum:
+        """The controllers' quorum: describe, add and remove voters."""
+        from barnabas_client.admin.quorum import Quorum
+
+        return Quorum(self._routing)
+
+    @cached_property
+    def log_dirs(self) -> LogDirs:
+        """Log directories: sizes, moving replicas between them."""
+        from barnabas_client.admin.log_dirs import LogDirs
+
+        return LogDirs(self._routing)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Groups: list, describe, delete, remove members."""
+        from barnabas_client.admin.groups import Groups
+
+        return Groups(self._routing)
+
+    @cached_property
+    def group_offsets(self) -> GroupOffsets:
+        """What groups have committed: list, alter, delete."""
+        from barnabas_client.admin.group_offsets import GroupOffsets
+
+        return GroupOffsets(self._routing)
+
+    @cached_property
+    def share_groups(self) -> ShareGroups:
+        """Share groups: describe, and their offsets."""
+        from barnabas_client.admin.share_groups import ShareGroups
+
+        return ShareGroups(self._routing)
+
+    @cached_property
+    def streams_groups(self) -> StreamsGroups:
+        """Streams groups: describe."""
+        from barnabas_client.admin.streams_groups import StreamsGroups
+
+        return StreamsGroups(self._routing)
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        """Transactions: list, describe, producers, abort hanging ones, fence producers."""
+        from barnabas_client.admin.transactions import Transactions
+
+        return Transactions(self._routing)
+
+    @cached_property
+    def acls(self) -> Acls:
+        """Rights: list, create, delete."""
+        from barnabas_client.admin.acls import Acls
+
+        return Acls(self._routing)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """Quotas of users, client ids and addresses."""
+        from barnabas_client.admin.quotas import Quotas
+
+        return Quotas(self._routing)
+
+    @cached_property
+    def scram(self) -> Scram:
+        """Users' credentials for SASL/SCRAM."""
+        from barnabas_client.admin.scram import Scram
+
+        return Scram(self._routing)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Delegation tokens: create, renew, expire, describe."""
+        from barnabas_client.admin.tokens import Tokens
+
+        return Tokens(self._routing)

@@ -1,0 +1,1 @@
+"""What administrative calls take and give: frozen values, one module per noun, no I/O."""
