@@ -3,13 +3,13 @@
 from typing import Any
 
 from barnabas_protocol.api import ApiKey
-from tests.interop.oracle.group_scripts import (
+from tests.interop.oracle.group_requests import (
     OTHER_SUBSCRIPTION,
     PROTOCOLS,
     commit_fields,
     join_fields,
-    rebalancing,
 )
+from tests.interop.oracle.group_scripts import rebalancing
 from tests.interop.oracle.side import Side
 
 _CHANGED = [{"name": "range", "metadata": OTHER_SUBSCRIPTION}]

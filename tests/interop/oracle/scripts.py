@@ -2,6 +2,7 @@
 
 from tests.interop.oracle import (
     cluster_scripts,
+    commit_scripts,
     config_scripts,
     fetch_scripts,
     group_scripts,
@@ -20,5 +21,6 @@ SCRIPTS: tuple[Script, ...] = (
     *fetch_scripts.SCRIPTS,
     *offset_scripts.SCRIPTS,
     *group_scripts.SCRIPTS,
+    *commit_scripts.SCRIPTS,
     *rebalance_scripts.SCRIPTS,
 )
