@@ -5,6 +5,9 @@ from typing import Any
 from barnabas_protocol.api import ApiKey
 from tests.interop.oracle.side import Side
 
+# The topics of each CreateTopics request, by a label.
+Cases = dict[str, list[dict[str, Any]]]
+
 _UNKNOWN_ID = bytes(range(16))
 
 
@@ -27,7 +30,7 @@ async def create_topics(side: Side) -> None:
         def named(name: str, version: int = version) -> str:
             return side.named(f"{name}-{version}")
 
-        cases: dict[str, list[dict[str, Any]]] = {
+        cases: Cases = {
             "plain": [_topic(named("plain"), 2)],
             "defaults": [_topic(named("defaults"), -1, -1)],
             "assigned": [_topic(named("assigned"), -1, -1, assignments=_assigned([1], [1]))],
@@ -58,7 +61,7 @@ async def create_topics_errors(side: Side) -> None:
     """TOP-1 to TOP-5: the errors and their texts."""
     bad = side.named("bad")
     there = await side.topic("there.x")
-    cases: dict[str, list[dict[str, Any]]] = {
+    cases: Cases = {
         "no topics": [],
         "duplicates": [_topic(bad), _topic(bad)],
         "duplicates and another": [_topic(bad), _topic(bad, 2), _topic(side.named("fine"))],
@@ -70,6 +73,29 @@ async def create_topics_errors(side: Side) -> None:
         "negative replicas": [_topic(bad, 1, -2)],
         "too many replicas": [_topic(bad, 1, 3)],
         "too many partitions": [_topic(bad, 2_000_000)],
+        "internal": [_topic("__cluster_metadata")],
+        **_bad_assignments(bad),
+        **_bad_configs(bad),
+        "config twice": [
+            _topic(
+                side.named("config-twice"),
+                configs=_config("retention.ms", "1") + _config("retention.ms", "2"),
+            )
+        ],
+        "spaces": [_topic(side.named("spaces"), configs=_config("retention.ms", " 5000 "))],
+    }
+    names = ("", ".", "..", "a b", "x" * 249, "x" * 250, "sl/ash", "Ünï", "a:b", "with\nline")
+    for name in names:
+        cases[f"name {name[:20]!r} {len(name)}"] = [_topic(name)]
+    for label, topics in cases.items():
+        is_checked_only = len(topics) == 1 and topics[0]["name"] == "x" * 249
+        await side.call(
+            ApiKey.CREATE_TOPICS, None, label, topics=topics, validate_only=is_checked_only
+        )
+
+
+def _bad_assignments(bad: str) -> Cases:
+    return {
         "assignment and partitions": [_topic(bad, 1, -1, assignments=_assigned([1]))],
         "assignment and factor": [_topic(bad, -1, 1, assignments=_assigned([1]))],
         "assignment and both": [_topic(bad, 1, 1, assignments=_assigned([1]))],
@@ -84,6 +110,11 @@ async def create_topics_errors(side: Side) -> None:
         "assignment repeated": [_topic(bad, -1, -1, assignments=_assigned([1]) + _assigned([1]))],
         "assignment of uneven factor": [_topic(bad, -1, -1, assignments=_assigned([1], [1, 2]))],
         "negative broker": [_topic(bad, -1, -1, assignments=_assigned([-1]))],
+    }
+
+
+def _bad_configs(bad: str) -> Cases:
+    return {
         "unknown config": [_topic(bad, configs=_config("no.such.thing", "1"))],
         "bad number": [_topic(bad, configs=_config("retention.ms", "soon"))],
         "empty number": [_topic(bad, configs=_config("retention.ms", ""))],
@@ -101,13 +132,6 @@ async def create_topics_errors(side: Side) -> None:
         "two null values": [
             _topic(bad, configs=_config("retention.ms", None) + _config("segment.bytes", None))
         ],
-        "config twice": [
-            _topic(
-                side.named("config-twice"),
-                configs=_config("retention.ms", "1") + _config("retention.ms", "2"),
-            )
-        ],
-        "spaces": [_topic(side.named("spaces"), configs=_config("retention.ms", " 5000 "))],
         "bad throttle": [
             _topic(bad, configs=_config("leader.replication.throttled.replicas", "x:y"))
         ],
@@ -125,16 +149,7 @@ async def create_topics_errors(side: Side) -> None:
                 configs=_config("retention.ms", "10") + _config("local.retention.ms", "20"),
             )
         ],
-        "internal": [_topic("__cluster_metadata")],
     }
-    names = ("", ".", "..", "a b", "x" * 249, "x" * 250, "sl/ash", "Ünï", "a:b", "with\nline")
-    for name in names:
-        cases[f"name {name[:20]!r} {len(name)}"] = [_topic(name)]
-    for label, topics in cases.items():
-        is_checked_only = len(topics) == 1 and topics[0]["name"] == "x" * 249
-        await side.call(
-            ApiKey.CREATE_TOPICS, None, label, topics=topics, validate_only=is_checked_only
-        )
 
 
 async def delete_topics(side: Side) -> None:
@@ -174,7 +189,7 @@ async def create_partitions(side: Side) -> None:
     api = ApiKey.CREATE_PARTITIONS
     topic = await side.topic("more", 2)
     missing = side.named("nothing")
-    cases: dict[str, list[dict[str, Any]]] = {
+    cases: Cases = {
         "same count": [{"name": topic, "count": 2, "assignments": None}],
         "fewer": [{"name": topic, "count": 1, "assignments": None}],
         "zero": [{"name": topic, "count": 0, "assignments": None}],
