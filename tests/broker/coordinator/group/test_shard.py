@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -217,78 +217,97 @@ def check_invariants(model: GroupModel) -> None:
             assert is_timed or member.is_parked
 
 
-def random_steps(model: GroupModel, source: random.Random, tickets: list[Ticket]) -> Iterator[None]:
+class RandomClients:
     """Clients that do as they please: joins, syncs, leaves, silence, refused appends, restarts."""
-    known: list[tuple[str, str, str | None]] = []
-    while True:
+
+    def __init__(self, model: GroupModel, source: random.Random) -> None:
+        self.model = model
+        self.source = source
+        self.tickets: list[Ticket] = []
+        # Group, member id and instance id of members that are or once were; the newest twenty.
+        self._known: list[tuple[str, str, str | None]] = []
+
+    def step(self) -> None:
+        """One thing that happens."""
+        source, model = self.source, self.model
         group = source.choice(["a", "b"])
-        member_group, member_id, instance = source.choice(known or [(group, "", None)])
+        member_group, member_id, instance = source.choice(self._known or [(group, "", None)])
         target = model.shard.groups.get(member_group)
         generation = target.generation_id if target else 0
         version = source.choice([2, 5, 9])
         rebalance_ms = source.choice([10_000, 60_000])
         match source.randrange(13):
             case 0 | 1 | 2:
-                instance = source.choice([None, None, "i", "j"])
-                topics = source.choice([("t",), ("t", "u")])
-                tickets.append(
-                    model.join(
-                        group=group,
-                        instance=instance,
-                        version=version,
-                        rebalance_ms=rebalance_ms,
-                        protocols=(("range", subscription(*topics)),),
-                    )
-                )
-                known += [
-                    (each.group_id, member.member_id, member.group_instance_id)
-                    for each in model.shard.groups.values()
-                    for member in each.members.values()
-                ]
-                known += [
-                    (group, each.response.member_id, None) for each in tickets[-1:] if each.answers
-                ]
-                known = known[-20:]
+                self._join_anew(group, version, rebalance_ms)
             case 3 | 4:
-                tickets.append(
+                self.tickets.append(
                     model.join(
                         member_id, group=member_group, instance=instance, rebalance_ms=rebalance_ms
                     )
                 )
             case 5 | 6:
                 everyone = {} if target is None else dict.fromkeys(target.members, b"x")
-                tickets.append(model.sync(member_id, generation, everyone, group=member_group))
+                self.tickets.append(model.sync(member_id, generation, everyone, group=member_group))
             case 7:
                 model.heartbeat(member_id, generation, group=member_group)
             case 8:
-                try:
-                    model.leave_many((member_id, instance), group=member_group)
-                except KafkaError:
-                    assert model.fail_with is not None
-            case 9:
-                offsets = {source.randrange(3): source.randrange(100)}
-                is_simple = source.random() < 0.3
-                model.commit_error(
-                    offsets,
-                    "" if is_simple else member_id,
-                    -1 if is_simple else generation,
-                    group=member_group,
+                self._unless_refused(
+                    lambda: model.leave_many((member_id, instance), group=member_group)
                 )
+            case 9:
+                self._commit(member_group, member_id, generation)
             case 10:
                 model.advance(source.choice([1, 1_000, 9_000, 70_000]))
             case 11:
                 refused = source.random() < 0.3
                 model.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS if refused else None
             case _:
-                if source.random() < 0.1:
-                    model.fail_with = None
-                    model.restart()
-                elif source.random() < 0.1:
-                    try:
-                        model.run(lambda shard, _, name=group: shard.commits.delete_group(name))
-                    except KafkaError:
-                        assert model.fail_with is not None
-        yield
+                self._restart_or_delete(group)
+
+    def _join_anew(self, group: str, version: int, rebalance_ms: int) -> None:
+        instance = self.source.choice([None, None, "i", "j"])
+        topics = self.source.choice([("t",), ("t", "u")])
+        ticket = self.model.join(
+            group=group,
+            instance=instance,
+            version=version,
+            rebalance_ms=rebalance_ms,
+            protocols=(("range", subscription(*topics)),),
+        )
+        self.tickets.append(ticket)
+        self._known += [
+            (each.group_id, member.member_id, member.group_instance_id)
+            for each in self.model.shard.groups.values()
+            for member in each.members.values()
+        ]
+        if ticket.answers:
+            self._known.append((group, ticket.response.member_id, None))
+        self._known = self._known[-20:]
+
+    def _commit(self, group: str, member_id: str, generation: int) -> None:
+        offsets = {self.source.randrange(3): self.source.randrange(100)}
+        is_simple = self.source.random() < 0.3
+        self.model.commit_error(
+            offsets,
+            "" if is_simple else member_id,
+            -1 if is_simple else generation,
+            group=group,
+        )
+
+    def _restart_or_delete(self, group: str) -> None:
+        if self.source.random() < 0.1:
+            self.model.fail_with = None
+            self.model.restart()
+        elif self.source.random() < 0.1:
+            self._unless_refused(
+                lambda: self.model.run(lambda shard, _: shard.commits.delete_group(group))
+            )
+
+    def _unless_refused(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except KafkaError:
+            assert self.model.fail_with is not None
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -296,10 +315,9 @@ def test_random_clients_never_break_the_shard(seed: int) -> None:
     """Every ticket gets at most one answer, all of them one in the end; state equals the log."""
     source = random.Random(seed)
     model = GroupModel(initial_rebalance_delay_ms=source.choice([0, 3000]), group_size_max=4)
-    tickets: list[Ticket] = []
-    steps = random_steps(model, source, tickets)
+    clients = RandomClients(model, source)
     for _ in range(300):
-        next(steps)
+        clients.step()
         check_invariants(model)
     offsets = sorted(model.shard.offsets.all_offsets())
     stable = {
@@ -309,7 +327,7 @@ def test_random_clients_never_break_the_shard(seed: int) -> None:
     }
     model.restart()
     assert sorted(model.shard.offsets.all_offsets()) == offsets
-    assert all(not ticket.is_parked for ticket in tickets)
+    assert all(not ticket.is_parked for ticket in clients.tickets)
     for group_id, (generation, members) in stable.items():
         group = model.shard.groups[group_id]
         assert (group.generation_id, sorted(group.members)) == (generation, members)
