@@ -1,0 +1,1 @@
+"""The producer: records in, acknowledgements out (`producer.py` is where to start reading)."""

@@ -1,0 +1,226 @@
+"""What `send` returns: the promise of one record's metadata, light enough for each record.
+
+A `Delivery` is a pair (group, position). The group is what the record shares its fate with: a batch
+(`batch.py`), or, while the record waits for room or metadata, a group of its own that later moves
+into a batch. So acknowledging a batch touches the group once and only those records that
+somebody waits for: no future is made for a record whose metadata nobody asks for.
+
+Not here: when a group ends (`sender.py`).
+
+Invariants: a group ends once; waiters are told in the order of positions; the failure of records
+that nobody asked about is logged once per group, when its last delivery is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+_log = logging.getLogger(__name__)
+
+_new_tuple = tuple.__new__
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record is.
+
+    `offset` is -1 where the broker does not tell (acks=0, or a duplicate of long ago), `timestamp`
+    is in milliseconds, the broker's clock if the topic says so. Sizes are -1 for null.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    serialized_key_bytes: int
+    serialized_value_bytes: int
+
+
+class DeliveryGroup:
+    """Records that are acknowledged, or fail, together."""
+
+    __slots__ = (
+        "base_offset",
+        "error",
+        "is_done",
+        "key_sizes",
+        "log_append_time_ms",
+        "moved_to",
+        "partition",
+        "timestamps",
+        "topic",
+        "value_sizes",
+        "waiters",
+        "was_seen",
+    )
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.is_done = False
+        self.error: BaseException | None = None
+        self.was_seen = False
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.timestamps: list[int] = []
+        # None while they are not known, or where every key is null.
+        self.key_sizes: Sequence[int] | None = None
+        self.value_sizes: Sequence[int] = ()
+        # (position, what to call), in any order.
+        self.waiters: list[tuple[int, Callable[[], None]]] | None = None
+        # First own position, group, first position there; rising, and it covers all records.
+        self.moved_to: list[tuple[int, DeliveryGroup, int]] | None = None
+
+    def metadata(self, position: int) -> RecordMetadata:
+        """The metadata of an acknowledged record."""
+        offset, timestamp = self.base_offset, self.log_append_time_ms
+        if offset >= 0:
+            offset += position
+        if timestamp < 0:
+            timestamp = self.timestamps[position]
+        key_size = -1 if self.key_sizes is None else self.key_sizes[position]
+        value_size = self.value_sizes[position]
+        fields = (self.topic, self.partition, offset, timestamp, key_size, value_size)
+        return _new_tuple(RecordMetadata, fields)
+
+    def finish(self, base_offset: int, log_append_time_ms: int) -> None:
+        """All records are in the log (or, with acks=0, on their way)."""
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.is_done = True
+        self._tell()
+
+    def fail(self, error: BaseException) -> None:
+        """None of the records is known to be in the log."""
+        self.error = error
+        self.is_done = True
+        self._tell()
+
+    def move(self, parts: list[tuple[int, DeliveryGroup, int]]) -> None:
+        """The records belong to other groups from now on, and so do those who wait for them."""
+        self.moved_to = parts
+        waiters, self.waiters = self.waiters, None
+        for position, call in waiters or ():
+            group, at = self.resolve(position)
+            group.add_waiter(at, call)
+
+    def resolve(self, position: int) -> tuple[DeliveryGroup, int]:
+        """Where a record is now."""
+        group = self
+        while (parts := group.moved_to) is not None:
+            first, target, target_first = parts[0]
+            for part in parts:
+                if part[0] > position:
+                    break
+                first, target, target_first = part
+            group, position = target, target_first + position - first
+        return group, position
+
+    def add_waiter(self, position: int, call: Callable[[], None]) -> None:
+        """Call once the group is done; it must not be done yet."""
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append((position, call))
+
+    def _tell(self) -> None:
+        waiters, self.waiters = self.waiters, None
+        if not waiters:
+            return
+        waiters.sort(key=_position)
+        for _, call in waiters:
+            try:
+                call()
+            except Exception:
+                _log.exception("a callback for %s-%d failed", self.topic, self.partition)
+
+    def __del__(self) -> None:
+        """Make a failure that nobody asked about visible, as asyncio does for its futures."""
+        if self.error is not None and not self.was_seen:
+            _log.error(
+                "%d records for %s-%d were not delivered, and nobody asked about them: %s",
+                len(self.timestamps),
+                self.topic,
+                self.partition,
+                self.error,
+            )
+
+
+def _position(waiter: tuple[int, Callable[[], None]]) -> int:
+    return waiter[0]
+
+
+class Delivery(tuple[DeliveryGroup, int]):
+    """The promise of a record's metadata: `await` it, or ask it later; it cannot be cancelled.
+
+    Cancelling a task that awaits it leaves the record on its way.
+    """
+
+    __slots__ = ()
+
+    def done(self) -> bool:
+        """Whether the record is acknowledged or has failed."""
+        return self[0].resolve(self[1])[0].is_done
+
+    def result(self) -> RecordMetadata:
+        """The metadata of the record.
+
+        Raises: what kept the record from being delivered; asyncio.InvalidStateError if not done.
+        """
+        group, position = self[0].resolve(self[1])
+        if not group.is_done:
+            raise asyncio.InvalidStateError("the record is not delivered yet")
+        if group.error is not None:
+            group.was_seen = True
+            # One error serves many: without this each raise would lengthen its traceback.
+            raise group.error.with_traceback(None)
+        return group.metadata(position)
+
+    def exception(self) -> BaseException | None:
+        """What kept the record from being delivered, or None.
+
+        Raises: asyncio.InvalidStateError if not done.
+        """
+        group = self[0].resolve(self[1])[0]
+        if not group.is_done:
+            raise asyncio.InvalidStateError("the record is not delivered yet")
+        group.was_seen = True
+        return group.error
+
+    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
+        """Call with this delivery when it is done, from the sender, in the order of offsets.
+
+        If it is done already the call is made by the loop, soon.
+        """
+        group, position = self[0].resolve(self[1])
+        if group.is_done:
+            asyncio.get_running_loop().call_soon(callback, self)
+        else:
+            group.add_waiter(position, lambda: (callback(self), None)[1])
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """Wait for the acknowledgement."""
+        group, position = self[0].resolve(self[1])
+        if not group.is_done:
+            waiter = asyncio.get_running_loop().create_future()
+
+            def wake() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            group.add_waiter(position, wake)
+            yield from waiter
+        return self.result()
+
+    def __repr__(self) -> str:
+        """Return where the record goes and how it stands."""
+        group, position = self[0].resolve(self[1])
+        state = "on its way"
+        if group.is_done:
+            state = "acknowledged" if group.error is None else f"failed: {group.error}"
+        return f"<Delivery {group.topic}-{group.partition} record {position}: {state}>"
+
+    # A promise is itself, whatever it holds.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
