@@ -28,6 +28,7 @@ from barnabas_protocol.records.batch import (
     LOG_APPEND_TIME_BIT,
     MAGIC,
     TRANSACTIONAL_BIT,
+    BatchHeader,
     Buffer,
     read_header,
     stamp_crc,
@@ -38,6 +39,9 @@ from barnabas_protocol.records.compression import Compression, compress, decompr
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 # Ten groups of seven bits hold a varlong.
 _VARINT_BYTES_MAX = 10
+
+# Length, attributes, timestamp and offset delta, key and value length, header count: a byte each.
+RECORD_BYTES_MIN = 7
 
 _new_tuple = tuple.__new__
 
@@ -193,17 +197,7 @@ def decode_records(
     The CRC is not checked here (`check_crc`).
     Raises: ParseError for anything malformed, with a position in the (decompressed) records part.
     """
-    header = read_header(buffer, position)
-    end = position + header.size_bytes
-    if end > len(buffer):
-        raise ParseError(f"record batch cut off: {len(buffer) - position} bytes", position)
-    payload = memoryview(buffer)[position + HEADER_BYTES : end]
-    codec = header.attributes & COMPRESSION_MASK
-    if codec and len(payload):
-        data = decompress(codec, payload, max_decompressed_bytes)
-    else:
-        # One copy here makes every key and value below a plain slice of bytes.
-        data = bytes(payload)
+    header, data = read_payload(buffer, position, max_decompressed_bytes)
     try:
         return _decode_all(
             data,
@@ -218,6 +212,30 @@ def decode_records(
         raise ParseError(f"record header key: {error.reason}", 0) from None
 
 
+def read_payload(
+    buffer: Buffer, position: int = 0, max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX
+) -> tuple[BatchHeader, bytes]:
+    """Header and decompressed records part of the batch at `position`; its record count can be.
+
+    Raises: ParseError for a header, size, codec or record count that cannot be.
+    """
+    header = read_header(buffer, position)
+    end = position + header.size_bytes
+    if end > len(buffer):
+        raise ParseError(f"record batch cut off: {len(buffer) - position} bytes", position)
+    payload = memoryview(buffer)[position + HEADER_BYTES : end]
+    codec = header.attributes & COMPRESSION_MASK
+    if codec and len(payload):
+        data = decompress(codec, payload, max_decompressed_bytes)
+    else:
+        # One copy here makes every key and value a plain slice of bytes.
+        data = bytes(payload)
+    # A false count cannot reserve memory or time.
+    if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(data):
+        raise ParseError(f"record count {header.record_count} in {len(data)} bytes", 0)
+    return header, data
+
+
 def _decode_all(
     data: bytes, record_count: int, base_offset: int, base_timestamp: int, fixed: int | None
 ) -> list[Record]:
@@ -226,9 +244,6 @@ def _decode_all(
     Varints of one and two bytes, nearly all there are, are read in line: a call per number would
     double the time.
     """
-    # Seven bytes are the least a record takes, so a false count cannot reserve memory or time.
-    if record_count < 0 or record_count * 7 > len(data):
-        raise ParseError(f"record count {record_count} in {len(data)} bytes", 0)
     records: list[Record] = []
     append = records.append
     position, size = 0, len(data)
@@ -263,21 +278,13 @@ def _decode_all(
         else:
             number, position = read_varint(data, position)
             offset = base_offset + number
-        if data[position] == 1:
-            key = None
-            position += 1
-        else:
-            key, position = _read_content(data, position)
-        if data[position] == 1:
-            value = None
-            position += 1
-        else:
-            value, position = _read_content(data, position)
+        key, position = read_content(data, position)
+        value, position = read_content(data, position)
         headers: tuple[Header, ...] = ()
         if data[position] == 0:
             position += 1
         else:
-            headers, position = _read_headers(data, position)
+            headers, position = read_headers(data, position)
         if position != record_end:
             raise ParseError(f"record of {record_end} ends at {position}", position)
         stamp = timestamp if fixed is None else fixed
@@ -287,9 +294,14 @@ def _decode_all(
     return records
 
 
-def _read_content(data: bytes, position: int) -> tuple[bytes, int]:
-    """A key or value that is not null; a length above the rest is found at the record's end."""
+def read_content(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """A key or value and the position behind it, which may lie behind the end of the data.
+
+    Raises: ParseError for a negative length that is not null, IndexError at the end.
+    """
     length = data[position]
+    if length == 1:
+        return None, position + 1
     if length < 0x80:
         position += 1
         length = (length >> 1) ^ -(length & 1)
@@ -304,24 +316,45 @@ def _read_content(data: bytes, position: int) -> tuple[bytes, int]:
     return data[position:end], end
 
 
-def _read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
-    count, position = read_varint(data, position)
+def read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+    """The headers whose count stands at `position`, and the position behind them.
+
+    Raises: ParseError, UnicodeDecodeError for a key that is no UTF-8, IndexError at the end.
+    """
+    count = data[position]
+    if count < 0x80 and not count & 1:
+        position += 1
+        count >>= 1
+    else:
+        count, position = read_varint(data, position)
     # Two bytes are the least a header takes.
     if count < 0 or count * 2 > len(data) - position:
         raise ParseError(f"header count {count}", position)
     headers: list[Header] = []
     for _ in range(count):
-        length, position = read_varint(data, position)
-        if length < 0 or length > len(data) - position:
+        length = data[position]
+        if length < 0x80 and not length & 1:
+            position += 1
+            length >>= 1
+        else:
+            length, position = read_varint(data, position)
+        end = position + length
+        if length < 0 or end > len(data):
             raise ParseError(f"header key length {length}", position)
-        name = data[position : position + length].decode()
-        position += length
-        length, position = read_varint(data, position)
-        if length == -1:
-            headers.append((name, None))
-            continue
-        if length < 0 or length > len(data) - position:
+        name = data[position:end].decode()
+        position = end
+        length = data[position]
+        if length < 0x80 and not length & 1:
+            position += 1
+            length >>= 1
+        else:
+            length, position = read_varint(data, position)
+            if length == -1:
+                headers.append((name, None))
+                continue
+        end = position + length
+        if length < 0 or end > len(data):
             raise ParseError(f"header value length {length}", position)
-        headers.append((name, data[position : position + length]))
-        position += length
+        headers.append((name, data[position:end]))
+        position = end
     return tuple(headers), position
