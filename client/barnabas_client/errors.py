@@ -75,7 +75,12 @@ class ConfigurationError(UsageError):
 
 
 class SerializationError(UsageError):
-    """A serializer or deserializer refused a key or value."""
+    """A serializer or deserializer refused a key or value.
+
+    `position` is the topic, partition and offset of a record that a consumer cannot hand out.
+    """
+
+    position: tuple[str, int, int] | None = None
 
 
 class RecordTooLargeError(UsageError):
@@ -149,7 +154,12 @@ class LogTruncatedError(SeekRequiredError):
 
 
 class CorruptRecordError(BarnabasError):
-    """A batch fails its checksum or cannot be read: seek behind it, and look at the broker."""
+    """A batch fails its checksum or cannot be read: seek behind it, and look at the broker.
+
+    `position` is the topic, partition and offset at which reading stopped.
+    """
+
+    position: tuple[str, int, int] | None = None
 
 
 class MembershipLostError(BarnabasError):
