@@ -1,0 +1,28 @@
+"""How the leader of a classic group shares the partitions: range, roundrobin, sticky, your own."""
+
+from barnabas_client.consumer.assignors.assignor import (
+    NO_GENERATION,
+    Assignor,
+    GroupMember,
+    GroupTopics,
+    flattened,
+    grouped,
+)
+from barnabas_client.consumer.assignors.by_name import assignors_for
+from barnabas_client.consumer.assignors.range import RangeAssignor
+from barnabas_client.consumer.assignors.round_robin import RoundRobinAssignor
+from barnabas_client.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+
+__all__ = [
+    "NO_GENERATION",
+    "Assignor",
+    "CooperativeStickyAssignor",
+    "GroupMember",
+    "GroupTopics",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "assignors_for",
+    "flattened",
+    "grouped",
+]
