@@ -4,8 +4,11 @@ from pathlib import Path
 
 import click
 
+from barnabas_cli.groups import NearestGroup
+from barnabas_cli.output import Output, with_output
 
-@click.group("log")
+
+@click.group("log", cls=NearestGroup)
 def command() -> None:
     """Look after partition directories."""
 
@@ -35,3 +38,31 @@ def import_directories(directories: tuple[Path, ...], data: Path) -> None:
         [directory.resolve() for directory in directories], data.resolve()
     ):
         click.echo(line)
+
+
+@command.command("inspect")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--batches", "with_batches", is_flag=True, help="Show every batch.")
+@click.option(
+    "--records",
+    "with_records",
+    is_flag=True,
+    help="Show every record; those of offsets and transactions decoded.",
+)
+@with_output
+@click.pass_context
+def inspect(
+    context: click.Context,
+    paths: tuple[Path, ...],
+    with_batches: bool,
+    with_records: bool,
+    output: Output,
+) -> None:
+    """Tell what is in segment files, partition directories or whole log directories.
+
+    Checks every checksum and every index entry. The first position that is damaged is named, and
+    the exit code is 1 then. Nothing is changed; the broker may be running.
+    """
+    from barnabas_cli.log_inspect import inspect_paths
+
+    context.exit(inspect_paths(paths, output, with_batches=with_batches, with_records=with_records))

@@ -3,55 +3,66 @@
 One module per noun, imported when it is used, so that the others cost nothing.
 """
 
-import importlib
-from typing import Any
-
 import click
 
+from barnabas_cli.groups import Invocation, RootGroup
+
 COMMANDS = {
+    "acl": ("barnabas_cli.acl", "Who may do what: list, create, delete."),
+    "apply": ("barnabas_cli.apply:apply", "Make topics what manifests declare."),
     "broker": ("barnabas_cli.broker", "Run one broker with a properties file."),
+    "cluster": ("barnabas_cli.cluster", "Look at the cluster: brokers, health, features."),
+    "completion": ("barnabas_cli.completion", "Complete commands and names in the shell."),
+    "config": ("barnabas_cli.config", "Settings of topics, brokers, groups and clients."),
+    "consume": ("barnabas_cli.consume", "Read records from a topic."),
     "dev": ("barnabas_cli.dev", "Run a broker on this machine, with nothing to configure."),
-    "log": ("barnabas_cli.log", "Look after partition directories."),
+    "diff": ("barnabas_cli.apply:diff", "Show what 'apply' would change."),
+    "group": ("barnabas_cli.group", "Consumer groups: lag, members, resetting offsets."),
+    "log": ("barnabas_cli.log", "Look into and import partition directories."),
+    "produce": ("barnabas_cli.produce", "Write lines as records to a topic."),
+    "topic": ("barnabas_cli.topic", "Topics: list, describe, create, alter, delete."),
+    "user": ("barnabas_cli.user", "Users' SCRAM credentials: list, set, delete."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called or asked for help."""
+@click.group(
+    cls=RootGroup,
+    lazy_commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 'diff' found differences.",
+)
+@click.option("-b", "--bootstrap-server", "bootstrap_servers", metavar="HOST:PORT,...", hidden=True)
+@click.option(
+    "--command-config", hidden=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE"
+)
+@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Colours in the output; NO_COLOR switches them off too.",
+)
+@click.version_option(package_name="barnabas", message="barnabas %(version)s")
+@click.pass_context
+def main(
+    context: click.Context,
+    bootstrap_servers: str | None,
+    command_config: str | None,
+    debug: bool,
+    color: str,
+) -> None:
+    """Barnabas: a message broker that speaks Apache Kafka's protocol.
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
-        return sorted(COMMANDS)
+    Commands that talk to a cluster find it through --bootstrap-server, by default 127.0.0.1:9092.
+    """
+    from barnabas_cli.output import is_colourful
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: Any = importlib.import_module(COMMANDS[cmd_name][0]).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command where there is none of that name."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(COMMANDS)}."
-            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
-
-
-@click.group(cls=LazyGroup)
-@click.version_option(package_name="barnabas")
-def main() -> None:
-    """Barnabas: a message broker that speaks Apache Kafka's protocol."""
+    context.color = is_colourful(color)
+    invocation = context.ensure_object(Invocation)
+    invocation.is_debugging = invocation.is_debugging or debug
+    invocation.bootstrap_servers = bootstrap_servers
+    invocation.command_config = command_config
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 Not here: checking a manifest against its CRD (`crd.py`), what exists (`reconcile/topic_plan.py`).
 
 Source: the CRDs in `crds/`. Invariants: `from_manifest` takes what passed the CRD's schema and
-applies its defaults, so a manifest means the same with and without an API server; a value of `config` is
-text as the broker takes it, or None for a setting that is not managed.
+applies its defaults, so a manifest means the same with and without an API server; a value of
+`config` is text as the broker takes it, or None for a setting that is not managed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+"""Completion in the shell: commands and options, and names of topics and groups of the cluster.
+
+Invariants: completing never waits longer than a second for a cluster and never prints an error;
+where it cannot know, it proposes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+
+SHELLS = ("bash", "zsh", "fish")
+COMPLETE_VARIABLE = "_BARNABAS_COMPLETE"
+_WAIT_SECONDS = 1.0
+_HOW_TO = {
+    "bash": '# Add to ~/.bashrc:  eval "$(barnabas completion bash)"',
+    "zsh": '# Add to ~/.zshrc:  eval "$(barnabas completion zsh)"',
+    "fish": "# Save as ~/.config/fish/completions/barnabas.fish",
+}
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print a script that makes the shell complete commands, options, topics and groups.
+
+    Use it with: eval "$(barnabas completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    complete = get_completion_class(shell)
+    assert complete is not None
+    root = context.find_root().command
+    click.echo(_HOW_TO[shell])
+    click.echo(complete(root, {}, "barnabas", COMPLETE_VARIABLE).source())
+
+
+def complete_topics(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of topics that begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        return [listing.name for listing in await admin.topics.list()]
+
+    return _names(context, incomplete, names)
+
+
+def complete_groups(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of groups that begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        return [listing.group_id for listing in await admin.groups.list()]
+
+    return _names(context, incomplete, names)
+
+
+def _names(context: click.Context, incomplete: str, ask: object) -> list[str]:
+    from barnabas_cli.connection import connect
+
+    async def answer() -> Iterable[str]:
+        connection = connect(
+            context.params.get("bootstrap_servers"),
+            context.params.get("command_config"),
+            round(_WAIT_SECONDS * 1000),
+        )
+        async with asyncio.timeout(_WAIT_SECONDS), connection.admin() as admin:
+            names: Iterable[str] = await ask(admin)  # type: ignore[operator]
+            return names
+
+    try:
+        names = asyncio.run(answer())
+    except Exception:
+        # Whatever is wrong, a message in the middle of the line being typed would not help.
+        return []
+    return sorted(name for name in names if name.startswith(incomplete))

@@ -1,0 +1,181 @@
+"""How a command reaches the cluster: options, settings, and running its coroutine.
+
+Not here: what a properties file means (`command_config.py`).
+
+Invariants: no command waits for a cluster that is not there longer than `--timeout`; where nobody
+listens at any of the addresses it says so at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barnabas_cli.failures import CommandError
+from barnabas_cli.groups import Invocation
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+    from barnabas_client.consumer.consumer import Consumer
+    from barnabas_client.producer.producer import Producer
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_TIMEOUT_SECONDS = 15.0
+_PROBE_SECONDS = 3.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Where the cluster is and how to talk to it; `settings` are the client's."""
+
+    bootstrap_servers: str
+    timeout_ms: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def admin(self) -> Admin:
+        """An administrative client; connect with `async with`."""
+        from barnabas_client.admin.admin import Admin
+
+        return Admin(self.bootstrap_servers, **self._settings(client_id="barnabas-cli"))
+
+    def producer(self, **settings: Any) -> Producer:
+        """A producer; the settings given here win over those of the file."""
+        from barnabas_client.producer.producer import Producer
+
+        return Producer(self.bootstrap_servers, **self._settings(**settings))
+
+    def consumer(self, **settings: Any) -> Consumer:
+        """A consumer; the settings given here win over those of the file."""
+        from barnabas_client.consumer.consumer import Consumer
+
+        return Consumer(self.bootstrap_servers, **self._settings(**settings))
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a command's coroutine to its end."""
+
+        async def probed() -> T:
+            await self._probe()
+            return await work()
+
+        return asyncio.run(probed())
+
+    def run_admin(self, work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine that needs nothing but an administrative client."""
+
+        async def connected() -> T:
+            async with self.admin() as admin:
+                return await work(admin)
+
+        return self.run(connected)
+
+    def _settings(self, **settings: Any) -> dict[str, Any]:
+        return {"default_api_timeout_ms": self.timeout_ms, **self.settings, **settings}
+
+    async def _probe(self) -> None:
+        """Tell at once where nobody listens: the client would go on trying until its timeout."""
+        from barnabas_client.config.client_settings import parse_address
+
+        try:
+            addresses = [parse_address(server) for server in self.bootstrap_servers.split(",")]
+        except ValueError as error:
+            raise click.UsageError(f"--bootstrap-server: {error}") from None
+        outcomes = await asyncio.gather(*(_can_connect(*address) for address in addresses))
+        if not any(outcomes):
+            raise CommandError(
+                f"no broker answers at {self.bootstrap_servers}: start one ('barnabas dev') or"
+                " name another with --bootstrap-server HOST:PORT"
+            )
+
+
+async def _can_connect(host: str, port: int) -> bool:
+    """False only where it is certain; what takes long may still come."""
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+def with_connection(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a connection, and the argument `connection`."""
+
+    @click.option(
+        "-b",
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "bootstrap_servers",
+        envvar="BARNABAS_BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT,...",
+        help=f"Brokers to find the cluster through.  [default: {DEFAULT_BOOTSTRAP};"
+        " env: BARNABAS_BOOTSTRAP_SERVERS]",
+    )
+    @click.option(
+        "--command-config",
+        envvar="BARNABAS_COMMAND_CONFIG",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A properties file with the client's settings, as Kafka's tools take it.",
+    )
+    @click.option(
+        "--timeout",
+        "timeout_seconds",
+        type=click.FloatRange(min=0.1),
+        default=DEFAULT_TIMEOUT_SECONDS,
+        show_default=True,
+        help="Seconds to try for.",
+    )
+    @click.option("--debug", is_flag=True, help="Show where an error comes from.")
+    @functools.wraps(function)
+    def wrapper(
+        *args: Any,
+        bootstrap_servers: str | None,
+        command_config: str | None,
+        timeout_seconds: float,
+        debug: bool,
+        **kwargs: Any,
+    ) -> None:
+        invocation = click.get_current_context().find_object(Invocation) or Invocation()
+        invocation.is_debugging = invocation.is_debugging or debug
+        connection = connect(
+            bootstrap_servers or invocation.bootstrap_servers,
+            command_config or invocation.command_config,
+            round(timeout_seconds * 1000),
+        )
+        function(*args, connection=connection, **kwargs)
+
+    return wrapper
+
+
+def connect(
+    bootstrap_servers: str | None, command_config: str | None, timeout_ms: int
+) -> Connection:
+    """The connection that options mean; addresses on the command line win over the file's.
+
+    Raises: CommandError for a file that cannot be used.
+    """
+    settings: dict[str, Any] = {}
+    if command_config is not None:
+        from barnabas_broker.config.parse import parse_properties
+        from barnabas_cli.command_config import parsed
+
+        settings.update(parsed(Path(command_config).read_text("utf-8"), parse_properties))
+    in_file = settings.pop("bootstrap_servers", None)
+    return Connection(
+        bootstrap_servers=bootstrap_servers or in_file or DEFAULT_BOOTSTRAP,
+        timeout_ms=timeout_ms,
+        settings=settings,
+    )

@@ -1,0 +1,73 @@
+"""What a failed command says, in one line, and its exit code.
+
+Exit codes (scripts depend on them): 0 done; 1 failed; 2 the command line is wrong; 3 `diff` found
+differences; 130 ended by Ctrl-C; 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import click
+
+FAILED = 1
+WRONG_USAGE = 2
+DIFFERENCES = 3
+INTERRUPTED = 130
+OUTPUT_CLOSED = 141
+
+
+class CommandError(click.ClickException):
+    """A failure whose message already says what to do."""
+
+    exit_code = FAILED
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """The line that the user sees and the exit code."""
+    if isinstance(error, click.UsageError):
+        return _usage(error), WRONG_USAGE
+    if isinstance(error, click.ClickException):
+        return _one_line(error.format_message()), error.exit_code
+    if isinstance(error, OSError):
+        subject = f"{error.filename}: " if error.filename else ""
+        return _one_line(f"{subject}{error.strerror or error}"), FAILED
+    from barnabas_client.errors import BarnabasError
+
+    if isinstance(error, BarnabasError):
+        return _one_line(f"{error}{_advice(error)}"), FAILED
+    name = type(error).__name__
+    return _one_line(f"{name}: {error} (unexpected: --debug shows where, please report it)"), FAILED
+
+
+def _usage(error: click.UsageError) -> str:
+    message = _one_line(error.format_message())
+    if error.ctx is None:
+        return message
+    return f"{message} (see '{error.ctx.command_path} --help')"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an error of the client, where its own words do not say it."""
+    from barnabas_client.errors import (
+        AuthenticationError,
+        AuthorizationError,
+        BrokerUnreachableError,
+        TimedOutError,
+        UnsupportedError,
+    )
+
+    match error:
+        case BrokerUnreachableError():
+            return ": start a broker ('barnabas dev') or name one with --bootstrap-server HOST:PORT"
+        case TimedOutError():
+            return ": the broker may be busy, --timeout gives it longer"
+        case AuthenticationError():
+            return ": give credentials with --command-config FILE"
+        case AuthorizationError():
+            return ": ask for the rights, or use other credentials with --command-config FILE"
+        case UnsupportedError():
+            return ": these brokers do not serve it"
+    return ""
