@@ -197,7 +197,9 @@ def decode_records(
     The CRC is not checked here (`check_crc`).
     Raises: ParseError for anything malformed, with a position in the (decompressed) records part.
     """
-    header, data = read_payload(buffer, position, max_decompressed_bytes)
+    header, payload = read_payload(buffer, position, max_decompressed_bytes)
+    # One copy here makes every key and value below a plain slice of bytes.
+    data = bytes(payload)
     try:
         return _decode_all(
             data,
@@ -214,8 +216,8 @@ def decode_records(
 
 def read_payload(
     buffer: Buffer, position: int = 0, max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX
-) -> tuple[BatchHeader, bytes]:
-    """Header and decompressed records part of the batch at `position`; its record count can be.
+) -> tuple[BatchHeader, bytes | memoryview]:
+    """Header and records part of the batch at `position`; uncompressed, a view of the buffer.
 
     Raises: ParseError for a header, size, codec or record count that cannot be.
     """
@@ -223,13 +225,10 @@ def read_payload(
     end = position + header.size_bytes
     if end > len(buffer):
         raise ParseError(f"record batch cut off: {len(buffer) - position} bytes", position)
-    payload = memoryview(buffer)[position + HEADER_BYTES : end]
+    data: bytes | memoryview = memoryview(buffer)[position + HEADER_BYTES : end]
     codec = header.attributes & COMPRESSION_MASK
-    if codec and len(payload):
-        data = decompress(codec, payload, max_decompressed_bytes)
-    else:
-        # One copy here makes every key and value a plain slice of bytes.
-        data = bytes(payload)
+    if codec and len(data):
+        data = decompress(codec, data, max_decompressed_bytes)
     # A false count cannot reserve memory or time.
     if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(data):
         raise ParseError(f"record count {header.record_count} in {len(data)} bytes", 0)

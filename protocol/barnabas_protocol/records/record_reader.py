@@ -75,19 +75,20 @@ class RecordReader(Generic[RecordTuple]):
 
         Raises: ParseError for a header, size, codec or record count that cannot be.
         """
-        header, data = read_payload(buffer, position, max_decompressed_bytes)
+        header, payload = read_payload(buffer, position, max_decompressed_bytes)
         self.header = header
         #: Records not read yet, those before `first_offset` included; 0 when the batch is done.
         self.remaining_count = header[12]
         self._record_class = record_class
         timestamp_type = 1 if header.is_log_append_time else 0
         self._constants = (topic, partition, header[2], timestamp_type)
-        self._data = data
+        # One copy makes every key and value a plain slice of bytes.
+        self._data = bytes(payload)
         self._position = 0
         self._first_offset = first_offset
         self._fixed_timestamp = header[8] if timestamp_type else None
-        if not header[12] and data:
-            raise ParseError(f"{len(data)} bytes behind the last record", 0)
+        if not header[12] and self._data:
+            raise ParseError(f"{len(self._data)} bytes behind the last record", 0)
 
     def read(self, count_max: int) -> list[RecordTuple]:
         """Up to `count_max` further records; an empty list only when there are no more.
