@@ -197,10 +197,19 @@ def encode_response_parts(
 
     Record batches are among them as they were given (a buffer, or a list of buffers), not copied.
     """
+    return encode_parts(message, version, bytearray(_response_header(key, version, correlation_id)))
+
+
+def encode_parts(message: Message, version: int, head: bytearray) -> list[Buffer]:
+    """Append a message to the bytes in `head`; return buffers to be written one after the other.
+
+    Record batches are among them as they were given (a buffer, or a list of buffers), not copied.
+    The first of the buffers is `head` itself.
+    """
     kind = type(message)
     write = kind.__writers__.get(version) or _writer(kind, version)
     parts: list[Buffer] = []
-    parts.append(write(message, bytearray(_response_header(key, version, correlation_id)), parts))
+    parts.append(write(message, head, parts))
     return parts
 
 

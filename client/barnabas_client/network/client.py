@@ -1,0 +1,368 @@
+"""The client underneath producer, consumer and admin: requests to brokers, and what all need.
+
+One per role object, in one asyncio loop; not thread-safe. Not here: what the requests mean. Error
+codes in answers are the callers' business, except those of Metadata and FindCoordinator.
+
+Invariants: `cluster.version` only rises; every task started here has ended after `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from barnabas_client.cluster.metadata import ClusterMetadata, Node, TopicMetadata
+from barnabas_client.cluster.metadata_cache import MetadataCache
+from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.env import Environment
+from barnabas_client.errors import (
+    BarnabasError,
+    BrokerUnreachableError,
+    ClosedError,
+    DisconnectedError,
+    IllegalStateError,
+    NotFoundError,
+    RetriableError,
+    StaleMetadataError,
+    error_for,
+)
+from barnabas_client.network.backoff import Backoff
+from barnabas_client.network.brokers import newest_version
+from barnabas_client.network.coordinators import CoordinatorType
+from barnabas_client.network.node_connections import broker_id
+from barnabas_client.network.retrying import retrying
+from barnabas_client.network.running_client import RunningClient
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import RETRIABLE, ErrorCode
+from barnabas_protocol.schema import Message
+
+__all__ = ["Client", "CoordinatorType"]
+
+_log = logging.getLogger(__name__)
+_numbers_by_role: Final[dict[str, itertools.count[int]]] = {}
+
+T = TypeVar("T")
+
+
+class Client:
+    """Connections to a cluster and the newest picture of it."""
+
+    def __init__(self, settings: ClientSettings, *, environment: Environment | None = None) -> None:
+        self.settings = settings
+        self.environment = environment or Environment()
+        self.client_id = settings.client_id or _next_client_id(settings.role)
+        self._cache = MetadataCache()
+        self._callbacks: list[Callable[[ClusterMetadata], None]] = []
+        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self._started: RunningClient | None = None
+        self._is_closed = False
+
+    @property
+    def cluster(self) -> ClusterMetadata:
+        """The newest picture."""
+        return self._cache.cluster
+
+    async def start(self) -> None:
+        """Find the cluster through the bootstrap servers.
+
+        Raises: BrokerUnreachableError after `default_api_timeout_ms`; at once what waiting does not
+        cure: AuthenticationError, ConfigurationError, UnsupportedError.
+        """
+        if self._is_closed:
+            raise ClosedError("the client is closed")
+        if self._started is not None:
+            return
+        self._started = started = RunningClient(
+            self.settings,
+            self.environment,
+            self._cache,
+            client_id=self.client_id,
+            on_picture=self._tell,
+        )
+        started.refresher.start()
+        try:
+            await started.refresher.refresh(self.settings.default_api_timeout_ms)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Fail what is in flight with ClosedError and leave nothing behind."""
+        self._is_closed = True
+        if self._started is not None:
+            await self._started.close()
+
+    # Requests
+
+    async def request(
+        self,
+        node_id: int,
+        request: Message,
+        *,
+        version: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """One attempt at one node: connect if need be, wait for room, send, await the answer.
+
+        Without a version it is the newest that both sides know. `timeout_ms` counts from the call;
+        what is above `request_timeout_ms` also lets the broker take that long.
+        Raises: BrokerUnreachableError, DisconnectedError, TimedOutError; UnsupportedError,
+        AuthenticationError, ClosedError.
+        """
+        return await self._running.brokers.request(node_id, request, version, timeout_ms)
+
+    def send_now(
+        self, node_id: int, request: Message, version: int, *, timeout_ms: int
+    ) -> asyncio.Future[Any]:
+        """Send without a coroutine, while `is_ready(node_id)`; the future raises as `request`.
+
+        Requests leave in the order of the calls. A Produce with acks=0 is answered None at once.
+        """
+        connection = self._running.brokers.connections.current(node_id)
+        if connection is None:
+            lost = asyncio.get_running_loop().create_future()
+            lost.set_exception(DisconnectedError(f"broker {broker_id(node_id)} is not connected"))
+            return lost
+        return connection.send(request, version, timeout_ms)
+
+    def is_ready(self, node_id: int) -> bool:
+        """Whether a request can go out now: connected, logged in, not throttled, room."""
+        started = self._started
+        connection = None if started is None else started.brokers.connections.current(node_id)
+        return connection is not None and connection.is_ready
+
+    async def ready(self, node_id: int, *, timeout_ms: int | None = None) -> None:
+        """Connect if need be and wait until `is_ready`; raises as `request`."""
+        timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        await self._running.brokers.ready(node_id, timeout_ms)
+
+    async def version(
+        self, node_id: int, api: ApiKey, *, maximum: int | None = None, minimum: int = 0
+    ) -> int:
+        """The newest version of an API that both sides know; connects if need be.
+
+        Raises: UnsupportedError naming the broker, the API and what it serves; as `request`.
+        """
+        brokers = self._running.brokers
+        connection = await brokers.connected(node_id, self.settings.request_timeout_ms)
+        return newest_version(connection, api, maximum=maximum, minimum=minimum)
+
+    def known_version(self, node_id: int, api: ApiKey, *, maximum: int | None = None) -> int | None:
+        """The same without waiting; None if there is no connection yet or it is not served."""
+        connection = self._running.brokers.connections.current(node_id)
+        return None if connection is None else connection.state.served.newest(api, maximum=maximum)
+
+    def finalized_features(self, node_id: int) -> Mapping[str, int]:
+        """The features that the cluster has switched on, as the node said; empty if unknown."""
+        connection = self._running.brokers.connections.current(node_id)
+        return {} if connection is None else connection.state.served.features
+
+    def in_flight_count(self, node_id: int) -> int:
+        """How many requests wait for the node's answers."""
+        connection = self._running.brokers.connections.current(node_id)
+        return 0 if connection is None else len(connection.state.in_flight)
+
+    def node(self, node_id: int) -> Node | None:
+        """What is known of a node, also for the number that `coordinator` gave."""
+        return self._running.brokers.node(node_id)
+
+    async def request_any(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        """Ask the least loaded broker, others if it fails, again until the timeout.
+
+        Raises: the last RetriableError at the timeout; UnsupportedError, AuthenticationError.
+        """
+        brokers = self._running.brokers
+
+        async def ask() -> Any:
+            return await brokers.ask_one_of(brokers.candidates(), request)
+
+        return await self._within(ask, timeout_ms)
+
+    async def request_controller(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        """Ask the broker that Metadata names as controller; look again when it is lost.
+
+        NOT_CONTROLLER in the answer is the caller's business.
+        """
+
+        async def ask() -> Any:
+            controller_id = self.cluster.controller_id
+            if controller_id not in self.cluster.nodes:
+                await self.refresh(timeout_ms=self.settings.request_timeout_ms)
+                controller_id = self.cluster.controller_id
+            if controller_id not in self.cluster.nodes:
+                raise StaleMetadataError("the cluster has no controller at the moment")
+            try:
+                return await self.request(controller_id, request)
+            except (DisconnectedError, BrokerUnreachableError):
+                self.request_refresh()
+                raise
+
+        return await self._within(ask, timeout_ms)
+
+    # Coordinators
+
+    async def coordinator(
+        self, kind: CoordinatorType, key: str, *, timeout_ms: int | None = None
+    ) -> int:
+        """The node to ask about a group or a transaction: a connection of its own.
+
+        The number is for the other methods only; `node` tells which broker it is. Repeats while the
+        coordinator is not available. Raises: the error of the code that the broker answers.
+        """
+        coordinators = self._running.coordinators
+        known = coordinators.known(kind, key)
+        if known is not None:
+            return known
+
+        async def look() -> int:
+            found = (await coordinators.find(kind, [key]))[key]
+            if isinstance(found, BarnabasError):
+                raise found
+            return found
+
+        return await self._within(look, timeout_ms)
+
+    async def find_coordinators(
+        self, kind: CoordinatorType, keys: Iterable[str], *, timeout_ms: int | None = None
+    ) -> Mapping[str, int | BarnabasError]:
+        """The coordinators of many keys in few requests; per key the node, or why there is none."""
+        coordinators = self._running.coordinators
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, int | BarnabasError] = {}
+
+        async def look() -> None:
+            left = [key for key in wanted if not isinstance(found.get(key), int)]
+            found.update(await coordinators.find(kind, left))
+            for key in left:
+                error = found[key]
+                if isinstance(error, RetriableError):
+                    raise error
+
+        try:
+            if wanted:
+                await self._within(look, timeout_ms)
+        except RetriableError as error:
+            return {key: found.get(key, error) for key in wanted}
+        return found
+
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """Look again next time: after NOT_COORDINATOR and its like, or a lost connection."""
+        self._running.coordinators.forget(kind, key)
+
+    # Metadata
+
+    def want_topics(self, names: Iterable[str]) -> None:
+        """Add topics to what every refresh asks for; ask soon if one is new."""
+        if self._cache.want(names) and self._started is not None:
+            self._started.refresher.request(full=False)
+
+    def set_wanted_topics(self, names: Iterable[str]) -> None:
+        """Replace the topics that refreshes ask for; ask soon if one is new."""
+        if self._cache.set_wanted(names) and self._started is not None:
+            self._started.refresher.request(full=False)
+
+    def want_all_topics(self, wants_all: bool) -> None:
+        """Ask for all topics of the cluster from now on, for patterns; or no longer."""
+        if self._cache.set_wants_all(wants_all) and self._started is not None:
+            self.request_refresh()
+
+    def request_refresh(self) -> None:
+        """Have a new picture soon, in the background."""
+        self._running.refresher.request()
+
+    async def refresh(self, *, timeout_ms: int | None = None) -> ClusterMetadata:
+        """Wait for a picture that was asked for after this call."""
+        return await self._running.refresher.refresh(self._api_timeout_ms(timeout_ms))
+
+    async def wait_for_version(self, newer_than: int, *, timeout_ms: int) -> ClusterMetadata:
+        """Wait for a picture with a higher version."""
+        return await self._running.refresher.wait_for_version(newer_than, timeout_ms)
+
+    async def wait_for_topic(self, name: str, *, timeout_ms: int) -> TopicMetadata:
+        """Wait until a topic has partitions; it is wanted from now on.
+
+        Raises: NotFoundError if the time is over and there is no such topic; what the brokers say
+        against the topic at once (not authorized, not a valid name).
+        """
+        deadline_ms = self.environment.clock.monotonic_ms() + timeout_ms
+        self.want_topics([name])
+        topic = self.cluster.topics.get(name)
+        if topic is not None and topic.error_code is not ErrorCode.NONE:
+            self.request_refresh()
+            topic = None  # what was said against it may be over
+        version = self.cluster.version
+        while topic is None or not topic.partitions:
+            if topic is not None and topic.error_code not in (*RETRIABLE, ErrorCode.NONE):
+                raise error_for(topic.error_code, f"topic {name!r} cannot be used")
+            left_ms = deadline_ms - self.environment.clock.monotonic_ms()
+            try:
+                version = (await self.wait_for_version(version, timeout_ms=left_ms)).version
+            except RetriableError:
+                if topic is not None and topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    message = f"there is no topic {name!r}, not after {timeout_ms} ms either"
+                    raise NotFoundError(message, topic.error_code) from None
+                raise
+            topic = self.cluster.topics.get(name)
+        return topic
+
+    def apply_leader_hint(
+        self,
+        topic: str,
+        partition: int,
+        leader_id: int,
+        leader_epoch: int,
+        endpoints: Iterable[Node] = (),
+    ) -> bool:
+        """Take over a newer leader that a Produce or Fetch answer names (KIP-951).
+
+        Returns whether it was news; otherwise the caller asks for a refresh as before.
+        """
+        was_news = self._cache.apply_leader_hint(
+            topic, partition, leader_id, leader_epoch, endpoints
+        )
+        if was_news:
+            self._running.refresher.publish()
+        return was_news
+
+    def on_metadata(self, callback: Callable[[ClusterMetadata], None]) -> Callable[[], None]:
+        """Call back after each new picture; returns the function that ends it."""
+        self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    def backoff_ms(self, attempt: int) -> int:
+        """The wait before a repetition, counting attempts from 0."""
+        return self._backoff.wait_ms(attempt, self.environment.random.random())
+
+    @property
+    def _running(self) -> RunningClient:
+        if self._is_closed:
+            raise ClosedError("the client is closed")
+        if self._started is None:
+            raise IllegalStateError("the client is not started: await start() first")
+        return self._started
+
+    def _api_timeout_ms(self, timeout_ms: int | None) -> int:
+        return self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+
+    async def _within(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None) -> T:
+        return await retrying(self, attempt, timeout_ms=self._api_timeout_ms(timeout_ms))
+
+    def _tell(self, picture: ClusterMetadata) -> None:
+        for callback in list(self._callbacks):
+            try:
+                callback(picture)
+            except Exception:  # CLI-4: a callback never breaks the loop
+                _log.exception("a callback for new metadata failed")
+
+
+def _next_client_id(role: str) -> str:
+    """`producer-1` and so on (CLI-8)."""
+    return f"{role}-{next(_numbers_by_role.setdefault(role, itertools.count(1)))}"

@@ -1,0 +1,343 @@
+"""One connection to one broker: the shell that joins transport, state, clock and futures.
+
+Not here: reconnecting (`node_connections.py`).
+
+Invariants: a future that `send` returned is always settled: by the answer, the deadline, the loss
+of the connection or its closing. A caller that went away leaves its place in the order of answers
+behind, so that the connection stays consistent. One timer per connection, however many requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.env import Clock
+from barnabas_client.errors import (
+    BarnabasError,
+    BrokerUnreachableError,
+    ClientBrokenError,
+    ClosedError,
+    ConfigurationError,
+    DisconnectedError,
+    TimedOutError,
+)
+from barnabas_client.network.connection_state import ConnectionState
+from barnabas_client.network.frame_receiver import FrameError, FrameReceiver
+from barnabas_client.network.sasl import SaslExchange
+from barnabas_client.network.tls import handshake_error
+from barnabas_client.network.transport import FrameTransport, connect_socket, start_transport
+from barnabas_protocol.schema import Message
+
+CLOSE_SECONDS: Final = 2.0
+_NEVER: Final = 1 << 62
+
+Answered = asyncio.Future[Any]
+
+
+class IdleError(DisconnectedError):
+    """The connection was closed because nobody used it: no failure of anybody's."""
+
+
+class Connection:
+    """A connection from `open` to `close`; it is never opened twice."""
+
+    def __init__(
+        self,
+        peer: str,
+        settings: ClientSettings,
+        clock: Clock,
+        *,
+        client_id: str,
+        software_version: str,
+        shared_buffer: memoryview,
+        create_exchange: Callable[[], SaslExchange] | None,
+    ) -> None:
+        self.peer = peer
+        self.state: ConnectionState[Answered] = ConnectionState(
+            client_id=client_id,
+            software_version=software_version,
+            in_flight_max=settings.max_in_flight_requests_per_connection,
+            create_exchange=create_exchange,
+        )
+        self.address: tuple[str, int] | None = None
+        self.error: BarnabasError | None = None
+        self.on_closed: Callable[[BarnabasError], None] = _ignore
+        self._settings = settings
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._transport = FrameTransport(
+            FrameReceiver(shared_buffer, settings.receive_message_max_bytes),
+            on_frame=self._receive,
+            on_batch_end=self._wake,
+            on_writable=self._wake,
+            on_closed=self._lost,
+        )
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = _NEVER
+        self._used_at_ms = clock.monotonic_ms()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is of no use any more."""
+        return self._transport.is_closed
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request can be sent right now."""
+        transport = self._transport
+        return transport.is_writable and self.state.can_send(self._clock.monotonic_ms())
+
+    async def open(self, host: str, port: int, tls: ssl.SSLContext | None, timeout_ms: int) -> None:
+        """Connect, encrypt, agree on versions and log in.
+
+        Raises: BrokerUnreachableError, AuthenticationError, ConfigurationError, UnsupportedError.
+        """
+        self.address = (host, port)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._open(host, port, tls, timeout_ms)
+        except TimeoutError:
+            error: BarnabasError = BrokerUnreachableError(
+                f"{self.peer} did not let us in within {timeout_ms} ms "
+                "(socket_connection_setup_timeout_ms)"
+            )
+        except BarnabasError as raised:
+            error = raised
+        else:
+            return
+        self._transport.abort()
+        self._settle(error)
+        raise error
+
+    async def _open(
+        self, host: str, port: int, tls: ssl.SSLContext | None, timeout_ms: int
+    ) -> None:
+        settings = self._settings
+        try:
+            opened = await connect_socket(
+                host,
+                port,
+                send_buffer_bytes=settings.send_buffer_bytes,
+                receive_buffer_bytes=settings.receive_buffer_bytes,
+            )
+        except TimeoutError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise BrokerUnreachableError(f"cannot connect to {self.peer}: {reason}") from error
+        try:
+            await start_transport(self._transport, opened, tls, host)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise handshake_error(self.peer, error, settings.security_protocol) from error
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self._transport.write(self.state.begin(deadline_ms))
+        await self._opened
+        self._arm()
+
+    def send(self, request: Message, version: int, timeout_ms: int) -> Answered:
+        """Send a request while `is_ready`; the future gets the answer, None if there is none."""
+        now_ms = self._clock.monotonic_ms()
+        deadline_ms = now_ms + timeout_ms
+        future = self._loop.create_future()
+        buffers, has_answer = self.state.send(request, version, deadline_ms, future)
+        self._used_at_ms = now_ms
+        self._transport.write(buffers)
+        if not has_answer:
+            future.set_result(None)
+        elif deadline_ms < self._timer_due_ms:
+            self._arm()
+        return future
+
+    async def wait_until_ready(self) -> None:
+        """Wait for room, for a throttle time to pass, or for a re-authentication.
+
+        Raises: the error of the connection if it is lost meanwhile.
+        """
+        while not self.is_ready:
+            if self.error is not None:
+                raise again(self.error)
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            if self.state.throttled_until_ms < self._timer_due_ms:
+                self._arm()
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                # If this one had been woken, the room that it was told of is somebody else's now.
+                self._wake()
+                raise
+
+    async def close(self) -> None:
+        """Close in order; what is in flight fails as closed."""
+        self._settle(ClosedError("the client was closed before the answer came"))
+        await self._transport.close(CLOSE_SECONDS)
+
+    def disconnect(self, error: BarnabasError) -> None:
+        """Give the connection up; what is in flight fails with copies of the error."""
+        if not self.is_closed:
+            self._transport.abort()
+            self._finish(error)
+
+    def _receive(self, frame: memoryview) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._used_at_ms = now_ms
+        state = self.state
+        try:
+            answer, buffers = state.receive(frame, now_ms)
+        except ClientBrokenError as error:
+            self._refuse_answer(error)
+            return
+        except BarnabasError as error:
+            self.disconnect(self._named(error))
+            return
+        if answer is not None:
+            if not answer.tag.done():
+                answer.tag.set_result(answer.response)
+            return
+        if buffers:
+            self._transport.write(buffers)
+        elif not self._opened.done():
+            self._opened.set_result(None)
+        elif state.is_open:
+            self._arm()  # logged in again
+
+    def _refuse_answer(self, error: ClientBrokenError) -> None:
+        """Fail the request whose answer makes no sense, and the connection with it."""
+        named = ClientBrokenError(f"{self.peer} broke the protocol: {error.message}")
+        head = self.state.in_flight.popleft() if self.state.in_flight else None
+        if head is not None and head.tag is not None and not head.tag.done():
+            head.tag.set_exception(named)
+        if self._opened.done():
+            self.disconnect(DisconnectedError(named.message))
+        else:
+            self.disconnect(named)
+
+    def _named(self, error: BarnabasError) -> BarnabasError:
+        return again(error, f"{self.peer}: {error.message}")
+
+    def _lost(self, cause: Exception | None) -> None:
+        """Handle a loss that the peer or the network caused."""
+        self._finish(self._loss(cause))
+
+    def _loss(self, cause: Exception | None) -> BarnabasError:
+        protocol = self._settings.security_protocol
+        if isinstance(cause, ssl.SSLError):
+            return handshake_error(self.peer, cause, protocol)
+        if isinstance(cause, FrameError) and cause.looks_like_tls and not self._settings.uses_tls:
+            encrypted = protocol.replace("PLAINTEXT", "SSL")
+            return ConfigurationError(
+                f"{self.peer} speaks TLS, but security_protocol={protocol}: set {encrypted}, or "
+                "use the broker's port without TLS"
+            )
+        reason = str(cause) if cause is not None else "the broker closed it"
+        if isinstance(cause, FrameError) or self.state.has_been_answered:
+            return DisconnectedError(f"the connection to {self.peer} is lost: {reason}")
+        hint = f"; is it a {protocol} port, as security_protocol says?"
+        return BrokerUnreachableError(
+            f"{self.peer} ended the connection before its first answer: {reason}{hint}"
+        )
+
+    def _finish(self, error: BarnabasError) -> None:
+        self._settle(error)
+        self.on_closed(error)
+
+    def _settle(self, error: BarnabasError) -> None:
+        """Fail everybody who waits for anything here."""
+        if self.error is None:
+            self.error = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._opened.done():
+            self._opened.set_exception(error)
+            self._opened.exception()  # nobody may be waiting any more
+        while self.state.in_flight:
+            tag = self.state.in_flight.popleft().tag
+            if tag is not None and not tag.done():
+                tag.set_exception(again(error))
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_exception(again(error))
+
+    def _wake(self) -> None:
+        """Let those go on for whom there is room."""
+        if not self._waiters or not self.is_ready:
+            return
+        room = self._settings.max_in_flight_requests_per_connection - len(self.state.in_flight)
+        while self._waiters and room > 0:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                room -= 1
+
+    def _arm(self) -> None:
+        """Set the timer to the next moment at which something is due."""
+        due_ms = self._due_ms()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        if due_ms == _NEVER:
+            self._timer = None
+            return
+        wait_ms = max(0, due_ms - self._clock.monotonic_ms())
+        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+
+    def _due_ms(self) -> int:
+        state = self.state
+        due_ms = _NEVER
+        if state.in_flight:
+            due_ms = min(entry.deadline_ms for entry in state.in_flight)
+        elif self._settings.connections_max_idle_ms >= 0:
+            due_ms = self._used_at_ms + self._settings.connections_max_idle_ms
+        if self._waiters and state.throttled_until_ms > self._clock.monotonic_ms():
+            due_ms = min(due_ms, state.throttled_until_ms)
+        if state.reauthenticate_at_ms is not None:
+            due_ms = min(due_ms, state.reauthenticate_at_ms)
+        return due_ms
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        state = self.state
+        deadline_ms = state.earliest_deadline_ms
+        if deadline_ms is not None and now_ms >= deadline_ms:
+            self._time_out(now_ms)
+            return
+        idle_ms = self._settings.connections_max_idle_ms
+        if deadline_ms is None and idle_ms >= 0 and now_ms >= self._used_at_ms + idle_ms:
+            self.disconnect(IdleError(f"the connection to {self.peer} was idle"))
+            return
+        if state.reauthenticate_at_ms is not None and now_ms >= state.reauthenticate_at_ms:
+            deadline_ms = now_ms + self._settings.request_timeout_ms
+            self._transport.write(state.begin_reauthentication(deadline_ms))
+        self._wake()
+        self._arm()
+
+    def _time_out(self, now_ms: int) -> None:
+        """Give the connection up: who does not answer one request is not asked for more (CLI-5)."""
+        error = TimedOutError(f"{self.peer} did not answer in time")
+        for entry in self.state.in_flight:
+            if entry.deadline_ms <= now_ms and entry.tag is not None and not entry.tag.done():
+                entry.tag.set_exception(again(error))
+        self.disconnect(DisconnectedError(error.message))
+
+
+def _ignore(_: BarnabasError) -> None:
+    """Stand in until somebody wants to know."""
+
+
+def again(error: BarnabasError, message: str | None = None) -> BarnabasError:
+    """A new error that says the same: each waiter gets its own, with its own traceback."""
+    copy = type(error)(message or error.message, error.code)
+    copy.__cause__ = error.__cause__
+    return copy

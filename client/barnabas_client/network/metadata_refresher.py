@@ -1,0 +1,189 @@
+"""Keeps the picture of the cluster new enough: one background task, one question in flight.
+
+Asks when a caller wants a newer picture, when topics are wanted that were never asked for, when a
+broker was lost (CLI-5), when leaders are missing, and when the picture is `metadata_max_age_ms`
+old (CLI-7). Failed questions are repeated with backoff for as long as somebody needs the answer.
+Invariants: whoever waits is told of errors that waiting does not cure; `close` ends the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.cluster.metadata_cache import MetadataCache
+from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.env import Environment
+from barnabas_client.errors import BarnabasError, ClosedError, RetriableError, TimedOutError
+from barnabas_client.network.backoff import Backoff
+from barnabas_client.network.connection import again
+from barnabas_protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+
+class AskForMetadata(Protocol):
+    """Sends the question to some broker."""
+
+    async def __call__(self, request: MetadataRequest) -> MetadataResponse:
+        """Return the answer. Raises: BarnabasError."""
+        ...
+
+
+class MetadataRefresher:
+    """The task that asks, and the waiting for what it learns."""
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        settings: ClientSettings,
+        environment: Environment,
+        *,
+        ask: AskForMetadata,
+        on_picture: Callable[[ClusterMetadata], None],
+    ) -> None:
+        self.cache = cache
+        self.failing_since_ms: int | None = None
+        self._settings = settings
+        self._clock = environment.clock
+        self._random = environment.random
+        self._ask = ask
+        self._on_picture = on_picture
+        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self._wake = asyncio.Event()
+        self._full_due = False
+        self._asked = 0  # questions sent so far; answered ones count in _answered
+        self._answered = 0
+        self._changed: asyncio.Future[None] | None = None
+        self._last_error: BarnabasError | None = None
+        self._failures = 0  # of all time, so that a waiter can tell new errors from old ones
+        self._waiting = 0
+        self._asked_at_ms: int | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to run; needs the loop."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="metadata refresher")
+
+    async def close(self) -> None:
+        """End the task and fail those who wait."""
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._notify()
+
+    def request(self, *, full: bool = True) -> None:
+        """Ask soon; `full` renews all wanted topics, else only what was never asked for."""
+        self._full_due = self._full_due or full
+        self._wake.set()
+
+    async def refresh(self, timeout_ms: int) -> ClusterMetadata:
+        """Wait for the answer to a question that is sent after this call.
+
+        Raises: what a question ended with if that is not retriable, else TimedOutError.
+        """
+        needed = self._asked + 1
+        self.request()
+        return await self._wait(lambda: self._answered >= needed, timeout_ms)
+
+    async def wait_for_version(self, newer_than: int, timeout_ms: int) -> ClusterMetadata:
+        """Wait for a picture that is newer than one that was seen."""
+        if self.cache.cluster.version <= newer_than:
+            return await self._wait(lambda: self.cache.cluster.version > newer_than, timeout_ms)
+        return self.cache.cluster
+
+    def publish(self) -> None:
+        """Tell of a picture that came in another way than by asking."""
+        self._on_picture(self.cache.cluster)
+        self._notify()
+
+    async def _wait(self, condition: Callable[[], bool], timeout_ms: int) -> ClusterMetadata:
+        self._waiting += 1
+        failures = self._failures
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not condition():
+                    if self._is_closed:
+                        raise ClosedError("the client is closed")
+                    error = self._last_error if self._failures > failures else None
+                    if error is not None and not isinstance(error, RetriableError):
+                        raise again(error)
+                    if self._changed is None:
+                        self._changed = asyncio.get_running_loop().create_future()
+                    await asyncio.shield(self._changed)
+        except TimeoutError:
+            raise self._timed_out(timeout_ms) from None
+        finally:
+            self._waiting -= 1
+        return self.cache.cluster
+
+    def _timed_out(self, timeout_ms: int) -> BarnabasError:
+        cause = self._last_error
+        if cause is None:
+            return TimedOutError(f"no metadata of the cluster within {timeout_ms} ms")
+        error = again(cause, f"no metadata of the cluster within {timeout_ms} ms: {cause.message}")
+        error.__cause__ = cause
+        return error
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None and not changed.done():
+            changed.set_result(None)
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            await self._until_due()
+            full = self._full_due or not self.cache.has_missing
+            self._full_due = False
+            self._wake.clear()
+            request = self.cache.request(
+                full=full, allow_auto_create=self._settings.allow_auto_create_topics
+            )
+            self._asked += 1
+            try:
+                answer = await self._ask(request)
+            except BarnabasError as error:
+                self._take_failure(request, error, full=full)
+                await self._pause(failures)
+                failures += 1
+                continue
+            self.failing_since_ms = None
+            self._last_error = None
+            self.cache.merge(request, answer)
+            self._answered = self._asked
+            self.publish()
+            if not self.cache.is_incomplete:
+                failures = 0
+                continue
+            self.request()
+            await self._pause(failures)
+            failures += 1
+
+    def _take_failure(self, request: MetadataRequest, error: BarnabasError, *, full: bool) -> None:
+        self.cache.failed(request)
+        self._last_error = error
+        self._failures += 1
+        if self.failing_since_ms is None:
+            self.failing_since_ms = self._clock.monotonic_ms()
+        self.request(full=full)
+        self._notify()
+
+    async def _until_due(self) -> None:
+        """Wait until somebody wants a picture or the last one is old."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.metadata_max_age_ms / 1000):
+                await self._wake.wait()
+        # A thousand failing batches ask for one picture; who waits for it is not held up.
+        if self._asked_at_ms is not None and not self._waiting and not self.cache.has_missing:
+            since_ms = self._clock.monotonic_ms() - self._asked_at_ms
+            await asyncio.sleep(max(0, self._settings.retry_backoff_ms - since_ms) / 1000)
+        self._asked_at_ms = self._clock.monotonic_ms()
+
+    async def _pause(self, failures: int) -> None:
+        await asyncio.sleep(self._backoff.wait_ms(failures, self._random.random()) / 1000)
