@@ -100,7 +100,10 @@ def write_topic_id(disk: Disk, path: str, topic_id: bytes, *, is_durable: bool =
         return
     file = disk.open(path, create=True)
     try:
-        file.truncate(0)
+        # Only where there is something to cut: ext4 writes a file out when it is closed if it was
+        # ever cut to nothing, even from nothing.
+        if file.size():
+            file.truncate(0)
         file.write_at(content, 0)
     finally:
         file.close()

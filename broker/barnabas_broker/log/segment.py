@@ -100,7 +100,8 @@ class Segment:
         position. Raises: OSError.
         """
         self._file = self.disk.open(self.log_path, create=True)
-        self._file.truncate(0)
+        if self._file.size():  # a crash left something; else ext4 would still take its time
+            self._file.truncate(0)
         if preallocate_bytes:
             self._file.truncate(preallocate_bytes)
         self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset)

@@ -102,6 +102,14 @@ def test_partition_metadata_has_apache_kafkas_two_lines(disk, tmp_path):
     assert read_topic_id(disk, path) == DIRECTORY_ID
 
 
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_partition_metadata_replaces_what_was_there(disk, tmp_path, is_durable):
+    path = tmp_path / "partition.metadata"
+    path.write_text("something longer than an id, of a broker that stopped half way\n" * 2)
+    write_topic_id(disk, str(path), DIRECTORY_ID, is_durable=is_durable)
+    assert path.read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"
+
+
 @pytest.mark.parametrize("content", ["version: 1\n", "version: 0\n", "version: 0\ntopic_id: ?\n"])
 def test_broken_partition_metadata_is_refused(disk, tmp_path, content):
     path = tmp_path / "partition.metadata"

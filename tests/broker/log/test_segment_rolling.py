@@ -2,7 +2,9 @@
 
 import asyncio
 
+from barnabas_broker.log.layout import segment_file_name
 from tests.broker.log.log_fixtures import (
+    DIRECTORY,
     NOW_MS,
     LogFixture,
     client_batch,
@@ -100,3 +102,20 @@ def test_preallocated_segments_are_trimmed_when_they_are_left() -> None:
         assert fixture.disk.size(segment.log_path) == segment.size_bytes
     fixture.reopen_now(was_clean=True)
     assert asyncio.run(fixture.offsets()) == list(range(12))
+
+
+def test_what_a_crash_left_under_the_name_of_a_new_segment_is_gone() -> None:
+    """REC-10: a new segment is empty, whatever its files held."""
+    fixture = LogFixture()
+    fixture.append()
+    for suffix in (".log", ".index", ".timeindex"):
+        path = f"{DIRECTORY}/{segment_file_name(1, suffix)}"
+        fixture.disk.open(path, create=True).write_at(b"left over" * 10, 0)
+    fixture.log.roll()
+    fixture.append(b"next")
+    assert asyncio.run(fixture.offsets()) == [0, 1]
+    assert fixture.file("00000000000000000001.log")[:8] == (1).to_bytes(8)
+    assert fixture.files("1.index", "1.timeindex") == {
+        "00000000000000000001.index": b"",
+        "00000000000000000001.timeindex": b"",
+    }
