@@ -50,6 +50,7 @@ class ProducerBatch(DeliveryGroup):
         "is_closed",
         "is_plain",
         "keys",
+        "order",
         "producer_epoch",
         "producer_id",
         "record_count",
@@ -62,9 +63,18 @@ class ProducerBatch(DeliveryGroup):
     )
 
     def __init__(
-        self, topic: str, partition: int, *, room_bytes: int, reserved_bytes: int, created_ms: int
+        self,
+        topic: str,
+        partition: int,
+        *,
+        room_bytes: int,
+        reserved_bytes: int,
+        created_ms: int,
+        order: tuple[int, ...] = (0,),
     ) -> None:
         super().__init__(topic, partition)
+        # Rises from batch to batch; the parts of a split batch are (its order, part).
+        self.order = order
         self.room_bytes = room_bytes
         self.reserved_bytes = reserved_bytes
         self.created_ms = created_ms

@@ -118,6 +118,16 @@ class DeliveryGroup:
             group, position = target, target_first + position - first
         return group, position
 
+    def unfinished_leaf(self) -> DeliveryGroup | None:
+        """A group that holds records of this one by now and is not done; None if all are."""
+        if self.moved_to is None:
+            return None if self.is_done else self
+        for _, group, _ in self.moved_to:
+            leaf = group.unfinished_leaf()
+            if leaf is not None:
+                return leaf
+        return None
+
     def add_waiter(self, position: int, call: Callable[[], None]) -> None:
         """Call once the group is done; it must not be done yet."""
         if self.waiters is None:

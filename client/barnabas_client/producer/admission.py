@@ -1,0 +1,309 @@
+"""The way of a record into a batch, or into a line where it waits for metadata or memory. Pure.
+
+A topic is open while its partitions are known and nothing waits in its line: only then records go
+straight into batches (`Producer.send` does that in line for the most frequent ones). So records of
+a topic never overtake each other here.
+
+Invariants: what waits is bounded by `buffer_memory` and, each record, by `max_block_ms`; a record
+in line is promised by a group of its own that moves into the batch.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.config.producer_settings import ProducerSettings
+from barnabas_client.errors import (
+    BarnabasError,
+    BufferFullError,
+    NotFoundError,
+    StaleMetadataError,
+    TimedOutError,
+    UsageError,
+    error_for,
+)
+from barnabas_client.producer.accumulator import Accumulator
+from barnabas_client.producer.batch import record_size
+from barnabas_client.producer.delivery import Delivery, DeliveryGroup
+from barnabas_client.producer.partitioner import Partitioner
+from barnabas_client.producer.queues import PartitionQueue, TopicQueues
+from barnabas_client.producer.record_encoding import Headers
+from barnabas_protocol.errors import ErrorCode
+
+# Answers about a topic that do not get better by waiting for its leaders.
+_LASTING_ERRORS: Final = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+)
+
+
+@dataclass(slots=True)
+class WaitingRecord:
+    """A record in line."""
+
+    group: DeliveryGroup
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+    timestamp_ms: int
+    headers: Headers
+    size: int
+    deadline_ms: int
+    metadata_version: int
+
+
+class Admission:
+    """Topics, their partitions, and who waits for them."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        accumulator: Accumulator,
+        randomness: random.Random,
+        want_topic: Callable[[str], None],
+    ) -> None:
+        self.open_topics: dict[str, TopicQueues] = {}
+        self.topics: dict[str, TopicQueues] = {}
+        self.lines: dict[str, deque[WaitingRecord]] = {}
+        self.waiting_bytes = 0
+        self.cluster = ClusterMetadata()
+        self._accumulator = accumulator
+        self._random = randomness
+        self._want_topic = want_topic
+        self._batch_size = settings.batch_size
+        self._buffer_memory = settings.buffer_memory
+        self._max_block_ms = settings.max_block_ms
+        self._is_idempotent = settings.enable_idempotence
+        self._partitioner: Partitioner | None = settings.partitioner
+        self._ignores_keys = settings.partitioner_ignore_keys
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether senders should wait: memory is exhausted, or the line is long."""
+        if not self.lines:
+            return False
+        return self._accumulator.is_exhausted or self.waiting_bytes * 4 > self._buffer_memory
+
+    def update(self, cluster: ClusterMetadata) -> None:
+        """Take over what the cluster says of the topics that were ever sent to."""
+        self.cluster = cluster
+        for name, topic in self.topics.items():
+            known = cluster.topics.get(name)
+            if known is not None:
+                topic.update(known)
+
+    def accept(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers,
+        now_ms: int,
+    ) -> Delivery:
+        """Put the record into a batch, or in line.
+
+        Raises: BufferFullError if the line is full too; UsageError from a partitioner.
+        """
+        size = record_size(key, value, headers)
+        queues = self.open_topics.get(topic)
+        if queues is not None:
+            placed = self._place(queues, key, value, partition, timestamp_ms, headers, size, now_ms)
+            if placed is not None:
+                return placed
+        return self._wait(topic, key, value, partition, timestamp_ms, headers, size, now_ms)
+
+    def _place(
+        self,
+        topic: TopicQueues,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers,
+        size: int,
+        now_ms: int,
+    ) -> Delivery | None:
+        """Append to a batch; None while there is no memory, or no such partition."""
+        is_sticky = False
+        if partition is None:
+            partition = self._chosen_by_caller(topic, key, value)
+        if partition is not None:
+            if partition >= len(topic.queues):
+                return None
+            queue = topic.queues[partition]
+        elif key is not None and not self._ignores_keys:
+            queue = topic.by_key.get(key) or topic.queue_of_key(key)
+        else:
+            is_sticky = True
+            queue = topic.sticky
+        batch = queue.open_batch
+        if batch is None or batch.room_bytes < size:
+            if is_sticky:
+                queue = topic.sticky_for_new_batch(self._batch_size)
+                batch = queue.open_batch
+            if batch is None or batch.room_bytes < size:
+                batch = self._accumulator.new_batch(queue, size, now_ms)
+                if batch is None:
+                    return None
+                if is_sticky:
+                    topic.sticky_batch_begins(batch)
+        return Delivery((batch, batch.append(key, value, headers, timestamp_ms, size)))
+
+    def _chosen_by_caller(
+        self, topic: TopicQueues, key: bytes | None, value: bytes | None
+    ) -> int | None:
+        if self._partitioner is None:
+            return None
+        count = len(topic.queues)
+        partition = self._partitioner(topic.name, key, value, count, topic.available_partitions)
+        if not 0 <= partition < count:
+            raise UsageError(
+                f"the partitioner chose partition {partition} of {topic.name}, which has {count}"
+            )
+        return partition
+
+    def _wait(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers,
+        size: int,
+        now_ms: int,
+    ) -> Delivery:
+        if self.waiting_bytes + size > self._buffer_memory:
+            raise BufferFullError(
+                "more records wait than buffer_memory allows: await producer.drain() after send()"
+            )
+        group = DeliveryGroup(topic, -1 if partition is None else partition)
+        group.timestamps = [timestamp_ms]
+        self.waiting_bytes += size
+        line = self.lines.get(topic)
+        if line is None:
+            line = self.lines[topic] = deque()
+            self.open_topics.pop(topic, None)
+        deadline_ms = now_ms + self._max_block_ms
+        version = self.cluster.version
+        record = WaitingRecord(
+            group, topic, key, value, partition, timestamp_ms, headers, size, deadline_ms, version
+        )
+        line.append(record)
+        if topic not in self.topics or partition is not None:
+            self._want_topic(topic)
+        return Delivery((group, 0))
+
+    def admit(self, now_ms: int) -> None:
+        """Let records out of the lines as far as metadata and memory allow; fail late ones."""
+        for name in list(self.lines):
+            line = self.lines[name]
+            while line:
+                record = line[0]
+                try:
+                    error = self._advance(record, now_ms)
+                except BarnabasError as refused:
+                    error = refused
+                except Exception as failure:
+                    error = UsageError(f"the partitioner failed: {failure!r}")
+                if record.group.moved_to is None and error is None:
+                    break
+                line.popleft()
+                self.waiting_bytes -= record.size
+                if error is not None:
+                    record.group.fail(error)
+            if not line:
+                del self.lines[name]
+                if name in self.topics:
+                    self.open_topics[name] = self.topics[name]
+
+    def _advance(self, record: WaitingRecord, now_ms: int) -> BarnabasError | None:
+        """Move the record into a batch if it can be; what it fails with, if it fails."""
+        queues = self.topics.get(record.topic) or self._discover(record.topic)
+        if queues is not None:
+            delivery = self._place(
+                queues,
+                record.key,
+                record.value,
+                record.partition,
+                record.timestamp_ms,
+                record.headers,
+                record.size,
+                now_ms,
+            )
+            if delivery is not None:
+                record.group.move([(0, delivery[0], delivery[1])])
+                return None
+            if record.partition is not None and record.partition >= len(queues.queues):
+                return self._no_such_partition(record, len(queues.queues), now_ms)
+        known = self.cluster.topics.get(record.topic)
+        if known is not None and known.error_code in _LASTING_ERRORS:
+            return error_for(known.error_code, f"topic {record.topic}")
+        if now_ms < record.deadline_ms:
+            return None
+        if queues is not None:
+            return BufferFullError(
+                f"buffer_memory stayed full for max_block_ms={self._max_block_ms}: the cluster is "
+                "slower than this producer, or not reachable"
+            )
+        return self._no_metadata(record.topic)
+
+    def _no_metadata(self, topic: str) -> BarnabasError:
+        known = self.cluster.topics.get(topic)
+        if known is None or known.error_code == ErrorCode.NONE:
+            return TimedOutError(
+                f"no metadata of topic {topic} within max_block_ms={self._max_block_ms}: "
+                "is the cluster reachable?"
+            )
+        text = f"topic {topic} has no metadata within max_block_ms={self._max_block_ms}"
+        if known.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return NotFoundError(f"{text}: it does not exist, create it first", known.error_code)
+        return StaleMetadataError(text, known.error_code)
+
+    def _no_such_partition(
+        self, record: WaitingRecord, count: int, now_ms: int
+    ) -> BarnabasError | None:
+        if self.cluster.version == record.metadata_version and now_ms < record.deadline_ms:
+            return None
+        return NotFoundError(f"topic {record.topic} has no partition {record.partition}: {count}")
+
+    def _discover(self, name: str) -> TopicQueues | None:
+        known = self.cluster.topics.get(name)
+        if known is None or not known.partitions:
+            return None
+        topic = TopicQueues(known, self._random, is_idempotent=self._is_idempotent)
+        self.topics[name] = topic
+        return topic
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first of those in line has waited long enough."""
+        return min((line[0].deadline_ms for line in self.lines.values()), default=None)
+
+    def groups(self) -> Iterator[DeliveryGroup]:
+        """The groups of all records in line."""
+        for line in self.lines.values():
+            for record in line:
+                yield record.group
+
+    def abandon(self, error: BarnabasError) -> None:
+        """Fail all that is in line."""
+        for line in self.lines.values():
+            for record in line:
+                record.group.fail(error)
+        self.lines.clear()
+        self.waiting_bytes = 0
+
+    def queue(self, topic: str, partition: int) -> PartitionQueue | None:
+        """The queue of a partition that was sent to."""
+        queues = self.topics.get(topic)
+        if queues is None or partition >= len(queues.queues):
+            return None
+        return queues.queues[partition]

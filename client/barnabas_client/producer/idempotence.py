@@ -1,0 +1,187 @@
+"""Sequence numbers: how the broker tells a repeated batch from a new one, and a gap from both.
+
+Pure: told what happened to batches, it says what may be sent and in which order.
+
+    one identity (producer id, producer epoch) for the producer; each partition keeps the one that
+    its outstanding batches were numbered with, and takes a newer one only when it has none left
+    outstanding = numbered and neither acknowledged nor failed, on the wire or waiting to go again
+
+    a batch that must go again      goes alone, before anything behind it in its partition
+    OUT_OF_ORDER_SEQUENCE           behind an outstanding batch: go again later. Otherwise the
+                                    broker lacks what came before: cut (below)
+    UNKNOWN_PRODUCER_ID             the same: the broker has forgotten the partition's state
+    DUPLICATE_SEQUENCE              it is there already: success
+    failed, certainly not written   what follows cannot be written either (a gap): cut
+    failed, nobody knows            numbered batches go on, for the log may continue behind it; new
+                                    ones wait. An acknowledgement of a later batch proves that it
+                                    was written; if none comes: restart
+
+    cut      batches behind lose their numbers as they come back, none gets a new one
+    restart  once nothing is outstanding or on the wire: a new epoch, numbers from 0
+
+Source: KIP-98; KIP-360 (raising the epoch in the client when that is safe). Unlike Java's client
+nothing that may have been written is ever numbered anew, so no bump makes a duplicate.
+
+Invariants: outstanding batches have consecutive numbers, at most five of them unless one was split;
+a partition's identity never changes while a batch is outstanding or on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from barnabas_client.producer.batch import ProducerBatch
+
+OUTSTANDING_MAX: Final = 5
+"""Brokers remember that many batches per producer and partition (TXL-1)."""
+EPOCH_MAX: Final = (1 << 15) - 1
+SEQUENCE_MASK: Final = (1 << 31) - 1
+
+
+class ProducerIdentity(NamedTuple):
+    """Who writes; numbers start at 0 for each producer epoch."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Identities:
+    """The producer's current identity; None while a broker must be asked for one."""
+
+    def __init__(self) -> None:
+        self.current: ProducerIdentity | None = None
+
+    def bump(self, from_identity: ProducerIdentity) -> None:
+        """Make sure that the current identity is newer than this one."""
+        current = self.current
+        if current is None or current != from_identity:
+            return
+        if current.producer_epoch >= EPOCH_MAX:
+            self.current = None
+        else:
+            self.current = current._replace(producer_epoch=current.producer_epoch + 1)
+
+    def reset(self, from_identity: ProducerIdentity) -> None:
+        """Ask a broker for another producer id, unless that has happened since."""
+        if self.current == from_identity:
+            self.current = None
+
+
+class PartitionSequences:
+    """The numbers of one partition."""
+
+    __slots__ = (
+        "_cut_from",
+        "_unresolved",
+        "identity",
+        "next_sequence",
+        "on_wire_count",
+        "outstanding",
+    )
+
+    def __init__(self) -> None:
+        self.identity: ProducerIdentity | None = None
+        self.next_sequence = 0
+        self.outstanding: list[ProducerBatch] = []
+        self.on_wire_count = 0
+        # The order of the batch from which on nothing can be written with the present numbers.
+        self._cut_from: tuple[int, ...] | None = None
+        # The order of the last batch that was given up without knowing whether it is in the log.
+        self._unresolved: tuple[int, ...] | None = None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether new batches must wait for a restart."""
+        return self._unresolved is not None or self._cut_from is not None
+
+    def may_send(self, batch: ProducerBatch, identities: Identities) -> bool:
+        """Whether the first batch of the queue may go out now; may change the identity for it."""
+        if batch.sequence >= 0:
+            return self.outstanding[0] is batch
+        if self.on_wire_count == 0 and not self.outstanding:
+            return self._take_identity(identities)
+        return not self.is_blocked and len(self.outstanding) < OUTSTANDING_MAX
+
+    def _take_identity(self, identities: Identities) -> bool:
+        if self.is_blocked and self.identity is not None:
+            identities.bump(self.identity)
+        current = identities.current
+        if current is None:
+            return False
+        if self.identity != current:
+            self.identity, self.next_sequence = current, 0
+        self._unresolved = self._cut_from = None
+        return True
+
+    def sent(self, batch: ProducerBatch) -> None:
+        """The batch goes out; it gets a number unless it has one."""
+        self.on_wire_count += 1
+        if batch.sequence >= 0:
+            return
+        assert self.identity is not None
+        batch.producer_id, batch.producer_epoch = self.identity
+        batch.sequence = self.next_sequence
+        self.next_sequence = (self.next_sequence + batch.record_count) & SEQUENCE_MASK
+        self.outstanding.append(batch)
+
+    def answered(self) -> None:
+        """A batch is no longer on the wire; one of the calls below follows."""
+        self.on_wire_count -= 1
+
+    def succeeded(self, batch: ProducerBatch) -> None:
+        """The batch is in the log, and so is all that was numbered before it."""
+        if batch in self.outstanding:
+            self.outstanding.remove(batch)
+        if self._unresolved is not None and batch.order >= self._unresolved:
+            self._unresolved = None
+
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Whether nothing before the batch is outstanding, so that its gap is a real one."""
+        return bool(self.outstanding) and self.outstanding[0] is batch
+
+    def cut_before(self, batch: ProducerBatch) -> None:
+        """What came before the batch is missing: it and all behind it need new numbers."""
+        self._cut_from = min(self._cut_from or batch.order, batch.order)
+
+    def will_repeat(self, batch: ProducerBatch) -> None:
+        """The batch goes back into the queue, with its number unless that has become useless."""
+        if self._cut_from is not None and batch.order >= self._cut_from:
+            if batch in self.outstanding:
+                self.outstanding.remove(batch)
+            batch.sequence = -1
+
+    def failed(self, batch: ProducerBatch, *, is_certain: bool) -> None:
+        """The batch is given up; `is_certain` says that it is not in the log."""
+        if batch not in self.outstanding:
+            return
+        self.outstanding.remove(batch)
+        if not is_certain:
+            self._unresolved = max(self._unresolved or batch.order, batch.order)
+        elif not self.outstanding and self.next_sequence == _after(batch) and not self.is_blocked:
+            # The last number that was given out, and never used.
+            self.next_sequence = batch.sequence
+        else:
+            self._cut_from = min(self._cut_from or batch.order, batch.order)
+
+    def split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """The parts of a batch that was refused as too large share out its numbers."""
+        if batch not in self.outstanding:
+            return
+        sequence = batch.sequence
+        for part in parts:
+            part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
+            part.sequence = sequence
+            sequence = (sequence + part.record_count) & SEQUENCE_MASK
+        position = self.outstanding.index(batch)
+        self.outstanding[position : position + 1] = parts
+
+    def forget(self) -> None:
+        """Start over with the next identity: what was outstanding is given up (transactions)."""
+        self.outstanding.clear()
+        self._unresolved = self._cut_from = None
+        self.identity = None
+
+
+def _after(batch: ProducerBatch) -> int:
+    return (batch.sequence + batch.record_count) & SEQUENCE_MASK

@@ -1,0 +1,401 @@
+"""The producer: `send` puts a record into a batch, one task sends batches, awaiting tells.
+
+    async with Producer("broker:9092") as producer:
+        metadata = await producer.send("topic", b"value", key=b"key")   # one by one
+        for value in values:                                            # many, fast
+            producer.send("topic", value)
+            await producer.drain()
+        await producer.flush()
+
+This module is the shell: reading order below it is `admission.py` (into a batch), `accumulator.py`
+(when a batch goes), `sender.py` (the requests), `outcomes.py` (the answers), `idempotence.py` (the
+order), `transactions.py`.
+
+Invariants: only argument and state errors raise from `send`, all else from what it returns; after
+`close` no task is left and every record is acknowledged or has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from barnabas_client.cluster.metadata import PartitionMetadata
+from barnabas_client.config.options import ProducerOptions
+from barnabas_client.config.producer_settings import ProducerSettings
+from barnabas_client.env import Environment
+from barnabas_client.errors import (
+    BarnabasError,
+    ClosedError,
+    IllegalStateError,
+    RecordTooLargeError,
+    TimedOutError,
+    UsageError,
+)
+from barnabas_client.network.client import Client
+from barnabas_client.producer.accumulator import Accumulator
+from barnabas_client.producer.admission import Admission
+from barnabas_client.producer.delivery import Delivery, DeliveryGroup
+from barnabas_client.producer.idempotence import Identities
+from barnabas_client.producer.interceptors import Interceptors, ProducerRecord
+from barnabas_client.producer.outcomes import Outcomes
+from barnabas_client.producer.producer_id import IdempotentIdentity
+from barnabas_client.producer.record_encoding import (
+    RECORD_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES_MAX,
+    Headers,
+    headers_size,
+)
+from barnabas_client.producer.sender import IdentitySource, Sender
+from barnabas_client.producer.serializers import create_serializer
+from barnabas_protocol.records.batch import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from barnabas_client.cluster.metadata import ClusterMetadata
+
+# `drain` lets the loop run each time so many batches were begun: often enough to keep the brokers
+# busy, seldom enough that a turn of the loop costs little per record.
+_BATCHES_PER_TURN: Final = 4
+# A value that is surely below every limit needs no check of its size.
+_PLAIN_OVERHEAD_BYTES: Final = HEADER_BYTES + RECORD_OVERHEAD_BYTES_MAX
+
+_new_tuple = tuple.__new__
+
+
+class Producer:
+    """Sends records to topics; one per application, in one asyncio loop, not thread-safe."""
+
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerOptions]
+    ) -> None:
+        values = {"bootstrap_servers": bootstrap_servers, **settings}
+        self._setup(ProducerSettings.create(values), None, None)
+
+    @classmethod
+    def create(
+        cls,
+        settings: ProducerSettings,
+        *,
+        client: Client | None = None,
+        environment: Environment | None = None,
+    ) -> Self:
+        """A producer from settings; a client that is given is used and stays the caller's."""
+        producer = cls.__new__(cls)
+        producer._setup(settings, client, environment)
+        return producer
+
+    def _setup(
+        self, settings: ProducerSettings, client: Client | None, environment: Environment | None
+    ) -> None:
+        self.settings = settings
+        environment = environment or (client.environment if client else Environment())
+        self._environment = environment
+        self._wall_ms: Callable[[], int] = environment.clock.wall_ms
+        self._monotonic_ms: Callable[[], int] = environment.clock.monotonic_ms
+        self._given_client = client
+        self._client: Client | None = None
+        self._sender: Sender | None = None
+        self._sender_task: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._is_closed = False
+        self._yielded_at = 0
+        self._room: asyncio.Event | None = None
+        self._identities = Identities() if settings.enable_idempotence else None
+        self._accumulator = Accumulator(settings, self._identities)
+        self._admission = Admission(
+            settings, self._accumulator, environment.random, self._want_topic
+        )
+        # Empty while records must take the long way, so that one look-up in `send` tells.
+        has_long_way = bool(
+            settings.interceptors
+            or settings.key_serializer
+            or settings.value_serializer
+            or settings.partitioner
+            or settings.transactional_id
+        )
+        self._open_topics = {} if has_long_way else self._admission.open_topics
+        self._key_to_bytes = create_serializer("key", settings.key_serializer)
+        self._value_to_bytes = create_serializer("value", settings.value_serializer)
+        self._interceptors = Interceptors(settings.interceptors)
+        self._record_bytes_max = min(settings.max_request_size, settings.buffer_memory)
+        self._plain_bytes_max = self._record_bytes_max - _PLAIN_OVERHEAD_BYTES
+
+    async def start(self) -> None:
+        """Connect; to be awaited before anything else, once.
+
+        Raises: BrokerUnreachableError, AuthenticationError, UnsupportedError, UsageError.
+        """
+        if self._is_closed:
+            raise ClosedError("the producer is closed: make a new one")
+        if self._sender_task is not None:
+            raise IllegalStateError("the producer is started already")
+        client = self._given_client
+        if client is None:
+            client = Client(self.settings, environment=self._environment)
+            await client.start()
+        self._client = client
+        self._room = asyncio.Event()
+        outcomes = Outcomes(
+            self._accumulator,
+            retries=self.settings.retries,
+            delivery_timeout_ms=self.settings.delivery_timeout_ms,
+            backoff_ms=lambda attempts: client.backoff_ms(attempts - 1),
+            on_transaction_error=None,
+        )
+        self._sender = Sender(
+            client,
+            self.settings,
+            self._accumulator,
+            self._admission,
+            outcomes,
+            self._identity_source(client),
+            self._room.set,
+        )
+        self._unsubscribe = client.on_metadata(self._metadata_came)
+        self._metadata_came(client.cluster)
+        self._sender_task = asyncio.get_running_loop().create_task(self._sender.run())
+
+    def _identity_source(self, client: Client) -> IdentitySource | None:
+        if self._identities is None:
+            return None
+        return IdempotentIdentity(client, self._identities)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """The promise of the record's metadata: await it, or forget it and `flush` later.
+
+        Does not wait: a record that finds no room stands in line for up to `max_block_ms`. Await
+        `drain` between calls, so that the line stays short.
+        Raises: UsageError and its kinds if the record cannot be sent as it is, or the producer is
+        closed; BufferFullError if even the line is full.
+        """
+        topic_queues = self._open_topics.get(topic)
+        if (
+            topic_queues is None
+            or key is not None
+            or partition is not None
+            or headers
+            or timestamp_ms is not None
+            or value.__class__ is not bytes
+        ):
+            return self._send(topic, value, key, partition, timestamp_ms, headers)
+        size = len(value) + RECORD_OVERHEAD_BYTES
+        batch = topic_queues.sticky.open_batch
+        if batch is None or (room := batch.room_bytes - size) < 0 or not batch.is_plain:
+            return self._send(topic, value, None, None, None, ())
+        batch.room_bytes = room
+        batch.timestamps.append(self._wall_ms())
+        values = batch.values
+        values.append(value)
+        return _new_tuple(Delivery, (batch, len(values) - 1))
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+    ) -> Delivery:
+        """Send a record that is not plain, or for which there is no batch (PRD-1)."""
+        self._check_open()
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        interceptors = self._interceptors
+        if interceptors.exist:
+            record = interceptors.on_send(record)
+        try:
+            delivery = self._accept(record)
+        except BarnabasError as error:
+            interceptors.refused(error)
+            raise
+        if interceptors.exist:
+            interceptors.watch(delivery)
+        return delivery
+
+    def _accept(self, record: ProducerRecord) -> Delivery:
+        topic, value, key, partition, timestamp_ms, headers = record
+        if headers:
+            headers = _checked_headers(headers)
+        key_bytes = None if key is None else self._key_to_bytes(topic, key, headers)
+        value_bytes = self._value_to_bytes(topic, value, headers)
+        self._check_size(topic, key_bytes, value_bytes, headers)
+        if partition is not None and partition < 0:
+            raise UsageError(f"partition {partition} of {topic}: partitions count from 0")
+        if timestamp_ms is None:
+            timestamp_ms = self._wall_ms()
+        elif timestamp_ms < 0:
+            raise UsageError(f"timestamp_ms={timestamp_ms} lies before 1970")
+        count = self._accumulator.batch_count
+        delivery = self._admission.accept(
+            topic, key_bytes, value_bytes, partition, timestamp_ms, headers, self._monotonic_ms()
+        )
+        if self._accumulator.batch_count != count or self._admission.lines:
+            assert self._sender is not None
+            self._sender.wake()
+        return delivery
+
+    def _check_size(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        size = (len(value) if value else 0) + (len(key) if key else 0)
+        if headers:
+            size += headers_size(headers)
+        if size > self._plain_bytes_max:
+            raise RecordTooLargeError(
+                f"a record of {size} bytes for {topic} does not fit: the most is "
+                f"{self._plain_bytes_max}, by max_request_size={self.settings.max_request_size} "
+                f"and buffer_memory={self.settings.buffer_memory}"
+            )
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the producer is closed")
+        if self._sender is None:
+            raise IllegalStateError("the producer is not started: use `async with`, or start()")
+        if self._sender.failure is not None:
+            raise self._sender.failure
+
+    async def drain(self) -> None:
+        """Let batches go out; wait while there is no room for more records.
+
+        Costs next to nothing while there is room, so it can follow every `send`.
+        """
+        accumulator = self._accumulator
+        if accumulator.batch_count - self._yielded_at >= _BATCHES_PER_TURN:
+            self._yielded_at = accumulator.batch_count
+            await asyncio.sleep(0)
+        while self._admission.is_crowded and not self._is_closed:
+            assert self._room is not None
+            self._room.clear()
+            await self._room.wait()
+
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until all that was sent before this call is acknowledged or has failed.
+
+        Failures are not raised here: they are in what `send` returned.
+        Raises: TimedOutError if `timeout_ms` is over first; the records stay on their way.
+        """
+        self._check_open()
+        await self._flush(timeout_ms)
+
+    async def _flush(self, timeout_ms: int | None) -> None:
+        groups = [*self._accumulator.unfinished, *self._admission.groups()]
+        accumulator, sender = self._accumulator, self._sender
+        assert sender is not None
+        accumulator.flush_count += 1
+        sender.wake()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await _finished(groups)
+        except TimeoutError:
+            raise TimedOutError(f"not everything was acknowledged within {timeout_ms} ms") from None
+        finally:
+            accumulator.flush_count -= 1
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Send what waits, for at most `timeout_ms` (no limit but `delivery_timeout_ms`), and end.
+
+        What is not acknowledged by then fails with ClosedError.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        # Nothing is sent past the check that `_send` makes.
+        self._open_topics = {}
+        try:
+            if self._sender is not None and self._sender.failure is None:
+                with contextlib.suppress(TimedOutError):
+                    await self._flush(timeout_ms)
+        finally:
+            await self._shut_down()
+
+    async def _shut_down(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        if self._sender is not None:
+            self._sender.give_up(
+                ClosedError("the producer was closed before the record was acknowledged")
+            )
+        if self._room is not None:
+            self._room.set()
+        if self._sender_task is not None:
+            self._sender_task.cancel()
+            await asyncio.gather(self._sender_task, return_exceptions=True)
+        if self._client is not None and self._client is not self._given_client:
+            await self._client.close()
+
+    async def partitions_for(self, topic: str) -> tuple[PartitionMetadata, ...]:
+        """The topic's partitions, by number.
+
+        Raises: NotFoundError, AuthorizationError or TimedOutError after `max_block_ms`.
+        """
+        self._check_open()
+        assert self._client is not None
+        self._client.want_topics([topic])
+        found = await self._client.wait_for_topic(topic, timeout_ms=self.settings.max_block_ms)
+        return tuple(found.partitions.values())
+
+    def _want_topic(self, topic: str) -> None:
+        assert self._client is not None
+        self._client.want_topics([topic])
+        if topic in self._admission.topics:
+            self._client.request_refresh()
+
+    def _metadata_came(self, cluster: ClusterMetadata) -> None:
+        self._admission.update(cluster)
+        if self._sender is not None:
+            self._sender.wake()
+
+
+def _checked_headers(headers: Iterable[Any]) -> Headers:
+    """The headers as they are encoded; a caller's list may change afterwards."""
+    checked: list[tuple[str, bytes | None]] = []
+    for header in headers:
+        try:
+            name, content = header
+        except (TypeError, ValueError):
+            raise UsageError(f"a header is (name, bytes), not {header!r}") from None
+        if isinstance(content, str):
+            content = content.encode()
+        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+            raise UsageError(f"a header is (text, bytes or None), not {header!r}")
+        checked.append((name, content))
+    return checked
+
+
+async def _finished(groups: Sequence[DeliveryGroup]) -> None:
+    """Wait until all groups, wherever their records moved, are done."""
+    for group in groups:
+        while (leaf := group.unfinished_leaf()) is not None:
+            waiter = asyncio.get_running_loop().create_future()
+
+            def wake(waiter: asyncio.Future[None] = waiter) -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            leaf.add_waiter(0, wake)
+            await waiter

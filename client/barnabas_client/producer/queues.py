@@ -1,0 +1,137 @@
+"""The producer's queues: one per partition, and per topic the choice among them.
+
+Not here: when a batch leaves its queue (`accumulator.py`), numbers (`idempotence.py`).
+
+Invariants: a queue is in the order of its batches; at most its last batch is open, and `open_batch`
+names that one; a topic's queues are never fewer than before.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import Final
+
+from barnabas_client.cluster.metadata import TopicMetadata
+from barnabas_client.producer.batch import ProducerBatch
+from barnabas_client.producer.idempotence import PartitionSequences
+from barnabas_client.producer.partitioner import choose_sticky, partition_of_key
+from barnabas_protocol.ids import ZERO_UUID
+
+# Keys whose partition is remembered, per topic: hashing one in Python takes microseconds.
+_KEPT_KEYS: Final = 1 << 14
+_KEPT_KEY_BYTES_MAX: Final = 64
+
+
+class PartitionQueue:
+    """What waits for one partition."""
+
+    __slots__ = (
+        "batches",
+        "in_flight",
+        "leader_epoch",
+        "leader_id",
+        "open_batch",
+        "partition",
+        "sequences",
+        "topic",
+    )
+
+    def __init__(self, topic: TopicQueues, partition: int, *, is_idempotent: bool) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self.open_batch: ProducerBatch | None = None
+        self.batches: deque[ProducerBatch] = deque()
+        # On the wire, in the order of sending.
+        self.in_flight: list[ProducerBatch] = []
+        self.sequences = PartitionSequences() if is_idempotent else None
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Return a batch to its place in the order."""
+        batches = self.batches
+        position = 0
+        for position, other in enumerate(batches):
+            if other.order > batch.order:
+                batches.insert(position, batch)
+                return
+        batches.append(batch)
+
+
+def _queue_length(queue: PartitionQueue) -> int:
+    return len(queue.batches) + len(queue.in_flight)
+
+
+class TopicQueues:
+    """The queues of a topic, and where its records without a partition go."""
+
+    def __init__(
+        self, metadata: TopicMetadata, randomness: random.Random, *, is_idempotent: bool
+    ) -> None:
+        """`metadata` has partitions, at least one."""
+        self.name = metadata.name
+        self.topic_id = ZERO_UUID
+        self.queues = [PartitionQueue(self, 0, is_idempotent=is_idempotent)]
+        self.available: list[PartitionQueue] = []
+        self.available_partitions: list[int] = []
+        self.sticky = self.queues[0]
+        self.by_key: dict[bytes, PartitionQueue] = {}
+        # What compression leaves of a record's size, as far as this topic's batches have shown.
+        self.compression_ratio = 1.0
+        self._sticky_bytes = 0
+        self._sticky_batch: ProducerBatch | None = None
+        self._random = randomness
+        self._is_idempotent = is_idempotent
+        self.update(metadata)
+        self.choose_sticky()
+
+    def update(self, metadata: TopicMetadata) -> None:
+        """Take over partitions and leaders; the default choice of partitions follows them."""
+        if not metadata.partitions:
+            return
+        self.topic_id = metadata.topic_id
+        count = max(metadata.partitions) + 1
+        if count != len(self.queues):
+            self.by_key.clear()
+        for partition in range(len(self.queues), count):
+            self.queues.append(PartitionQueue(self, partition, is_idempotent=self._is_idempotent))
+        for queue in self.queues:
+            known = metadata.partitions.get(queue.partition)
+            queue.leader_id = -1 if known is None else known.leader_id
+            queue.leader_epoch = -1 if known is None else known.leader_epoch
+        self.available = [queue for queue in self.queues if queue.leader_id >= 0]
+        self.available_partitions = [queue.partition for queue in self.available]
+        if self.available and self.sticky.leader_id < 0:
+            self.choose_sticky()
+
+    def choose_sticky(self) -> PartitionQueue:
+        """Fill another partition's batch from now on."""
+        candidates = self.available or self.queues
+        self._sticky_bytes = 0
+        self._sticky_batch = None
+        self.sticky = choose_sticky(self._random, candidates, _queue_length)
+        return self.sticky
+
+    def sticky_for_new_batch(self, batch_bytes: int) -> PartitionQueue:
+        """Where the next batch without keys begins: elsewhere once one is filled (KIP-794)."""
+        sticky, last = self.sticky, self._sticky_batch
+        if last is not None:
+            self._sticky_bytes += last.reserved_bytes - last.room_bytes
+            # A batch that is still open did not have room for the record at hand.
+            if sticky.open_batch is last or self._sticky_bytes >= batch_bytes:
+                return self.choose_sticky()
+        return sticky
+
+    def sticky_batch_begins(self, batch: ProducerBatch) -> None:
+        """Count this batch for `sticky_for_new_batch`."""
+        self._sticky_batch = batch
+
+    def queue_of_key(self, key: bytes) -> PartitionQueue:
+        """Where the key's hash says, remembered for short keys."""
+        queue = self.queues[partition_of_key(key, len(self.queues))]
+        if len(key) <= _KEPT_KEY_BYTES_MAX:
+            if len(self.by_key) >= _KEPT_KEYS:
+                self.by_key.clear()
+            self.by_key[key] = queue
+        return queue

@@ -1,0 +1,68 @@
+"""Keys and values to bytes: the settings `key_serializer` and `value_serializer`.
+
+A serializer is a function of the object alone, or an object with a method
+`serialize(topic, value, headers)`, which may also add headers. Either returns bytes, or None for a
+null. Without one, bytes and text are taken as they are.
+
+Invariants: what enters a batch is `bytes`, so that nothing can change it afterwards; whatever a
+serializer raises becomes a SerializationError that names classes and topic (PRD-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas_client.errors import BarnabasError, SerializationError
+from barnabas_client.producer.record_encoding import Headers
+
+Serialize = Callable[[str, Any, Headers], bytes | None]
+
+
+def create_serializer(role: str, given: Any) -> Serialize:
+    """The function for one of the two settings; `role` is "key" or "value"."""
+    if given is None:
+        return lambda topic, value, headers: plain_bytes(role, topic, value)
+    method = getattr(given, "serialize", None)
+
+    def serialize(topic: str, value: Any, headers: Headers) -> bytes | None:
+        try:
+            data = given(value) if method is None else method(topic, value, headers)
+        except BarnabasError:
+            raise
+        except Exception as error:
+            raise SerializationError(
+                f"the {role} serializer {_name(given)} failed on a {type(value).__name__} for "
+                f"topic {topic}: {error}"
+            ) from error
+        if data is None or type(data) is bytes:
+            return data
+        if isinstance(data, bytes | bytearray | memoryview):
+            return bytes(data)
+        raise SerializationError(
+            f"the {role} serializer {_name(given)} made a {type(data).__name__} of a "
+            f"{type(value).__name__} for topic {topic}, not bytes"
+        )
+
+    return serialize
+
+
+def plain_bytes(role: str, topic: str, value: Any) -> bytes | None:
+    """Bytes as they are, text in UTF-8, None for a null.
+
+    Raises: SerializationError for anything else.
+    """
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise SerializationError(
+        f"a {role} for topic {topic} is a {type(value).__name__}: give bytes or text, or set "
+        f"{role}_serializer"
+    )
+
+
+def _name(serializer: Any) -> str:
+    return getattr(serializer, "__qualname__", None) or type(serializer).__name__
