@@ -28,7 +28,9 @@ class Read(NamedTuple):
     leader_epoch: int
 
 
-def read_all(batch: Any, portion: int = 3, first_offset: int = 0, position: int = 0) -> list[Read]:
+def read_all(
+    batch: Any, portion: int = 3, first_offset: int = -(1 << 80), position: int = 0
+) -> list[Read]:
     reader = RecordReader(
         Read,
         "topic",
