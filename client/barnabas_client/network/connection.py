@@ -64,7 +64,7 @@ class Connection:
             in_flight_max=settings.max_in_flight_requests_per_connection,
             create_exchange=create_exchange,
         )
-        self.address: tuple[str, int] | None = None
+        self.address = ("", 0)
         self.error: BarnabasError | None = None
         self.on_closed: Callable[[BarnabasError], None] = _ignore
         self._settings = settings

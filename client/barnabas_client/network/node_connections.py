@@ -133,6 +133,7 @@ class NodeConnections:
         node = self._nodes.setdefault(node_id, _Node())
         if node.connection is None and node.attempt is None:
             node.connection, old.connection = old.connection, None
+            node.connection.peer = _peer(node_id, *node.connection.address)
             node.connection.on_closed = self._closing(node_id, node, node.connection)
 
     def _closing(
