@@ -60,6 +60,19 @@ def complete_groups(context: click.Context, _: click.Parameter, incomplete: str)
     return _names(context, incomplete, names)
 
 
+def complete_config_names(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Names of what has settings of the kind that was given before."""
+    match context.params.get("kind"):
+        case "topic":
+            return complete_topics(context, parameter, incomplete)
+        case "group":
+            return complete_groups(context, parameter, incomplete)
+        case _:
+            return []
+
+
 def _names(context: click.Context, incomplete: str, ask: object) -> list[str]:
     from barnabas_cli.connection import connect
 

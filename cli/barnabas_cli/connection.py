@@ -41,6 +41,11 @@ class Connection:
     timeout_ms: int
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_explicit(self) -> bool:
+        """Whether a command to be repeated must name the brokers again."""
+        return self.bootstrap_servers != DEFAULT_BOOTSTRAP
+
     def admin(self) -> Admin:
         """An administrative client; connect with `async with`."""
         from barnabas_client.admin.admin import Admin

@@ -89,9 +89,10 @@ def _show_table(output: Output, shown: list[dict[str, Any]], totals: dict[str, i
     filled = [row for row in rows if row["size_bytes"] or row["problems"]]
     output.rows(filled, _SEGMENT_COLUMNS)
     empty = len(rows) - len(filled)
+    hidden = f" ({empty} of them empty)" if empty else ""
     click.echo(
-        f"{totals['segments']} segments{f' ({empty} of them empty)' if empty else ''}, {totals['batches']} batches, {totals['records']} records,"
-        f" {bytes_text(totals['bytes'])}"
+        f"{totals['segments']} segments{hidden}, {totals['batches']} batches,"
+        f" {totals['records']} records, {bytes_text(totals['bytes'])}"
     )
     for segment in shown:
         for aborted in segment["aborted_transactions"]:

@@ -1,0 +1,213 @@
+"""`barnabas group`: list, describe, reset, delete.
+
+Not here: what is known of a group (`group_facts.py`), resetting (`group_offsets_reset.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas_cli.completion import complete_groups, complete_topics
+from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.groups import NearestGroup
+from barnabas_cli.lookups import confirm, require_groups, with_confirmation
+from barnabas_cli.output import Column, Output, bad_if_any, with_output
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+
+_STATE_COLOURS = {"Stable": "green", "Empty": None, "Dead": "red"}
+_LIST_COLUMNS = (
+    Column(title="GROUP", field="group"),
+    Column(title="STATE", field="state", style=lambda state: _STATE_COLOURS.get(state, "yellow")),
+    Column(title="TYPE", field="type"),
+    Column(title="PROTOCOL", field="protocol"),
+)
+_PARTITION_COLUMNS = (
+    Column(title="TOPIC", field="topic"),
+    Column(title="PARTITION", field="partition", is_right=True),
+    Column(title="COMMITTED", field="committed", is_right=True),
+    Column(title="END", field="end_offset", is_right=True),
+    Column(title="LAG", field="lag", is_right=True, style=lambda lag: "yellow" if lag else None),
+    Column(title="CLIENT", field="client"),
+    Column(title="HOST", field="host"),
+    Column(title="MEMBER", field="member"),
+)
+_MEMBER_COLUMNS = (
+    Column(title="MEMBER", field="member"),
+    Column(title="INSTANCE", field="instance"),
+    Column(title="CLIENT", field="client"),
+    Column(title="HOST", field="host"),
+    Column(title="PARTITIONS", field="partitions"),
+)
+_RESULT_COLUMNS = (
+    Column(title="GROUP", field="group"),
+    Column(title="ERROR", field="error", style=bad_if_any),
+)
+
+
+@click.group("group", cls=NearestGroup)
+def command() -> None:
+    """Consumer groups: list, describe with lag, reset offsets, delete."""
+
+
+@command.command("list")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only those in this state.")
+@with_output
+@with_connection
+def list_groups(states: tuple[str, ...], connection: Connection, output: Output) -> None:
+    """List groups."""
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        from barnabas_client.admin.values.groups import GroupState
+
+        wanted = {GroupState(state) for state in states}
+        return [
+            {
+                "group": listing.group_id,
+                "state": str(listing.state),
+                "type": str(listing.type),
+                "protocol": listing.protocol_type,
+            }
+            for listing in await admin.groups.list()
+            if not wanted or listing.state in wanted
+        ]
+
+    output.rows(connection.run_admin(work), _LIST_COLUMNS, empty="There are no groups.")
+
+
+@command.command("describe")
+@click.argument("groups", nargs=-1, required=True, shell_complete=complete_groups)
+@click.option("--members", "with_members", is_flag=True, help="Show members instead of partitions.")
+@with_output
+@with_connection
+def describe(
+    groups: tuple[str, ...], with_members: bool, connection: Connection, output: Output
+) -> None:
+    """Show what a group has committed, how far behind it is, and who its members are."""
+    from barnabas_cli.group_facts import group_details
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        await require_groups(admin, groups)
+        return await group_details(admin, groups)
+
+    answer = connection.run_admin(work)
+    if not output.is_table:
+        output.data(answer)
+        return
+    for number, group in enumerate(answer):
+        if number:
+            click.echo()
+        click.echo(_headline(group))
+        if with_members:
+            output.rows(group["members"], _MEMBER_COLUMNS, empty="  no members")
+        else:
+            output.rows(group["partition_list"], _PARTITION_COLUMNS, empty="  nothing committed")
+
+
+def _headline(group: dict[str, Any]) -> str:
+    count = len(group["partition_list"])
+    words = [
+        f"{click.style(group['group'], bold=True)}  {group['state']}",
+        f"{group['member_count']} member{'' if group['member_count'] == 1 else 's'}",
+        f"lag {group['lag_known']}{'' if group['lag'] is not None else ' or more'}"
+        f" over {count} partition{'' if count == 1 else 's'}",
+        f"coordinator {group['coordinator']}",
+    ]
+    if group["assignor"]:
+        words.append(f"assignor {group['assignor']}")
+    return ", ".join(words)
+
+
+@command.command("delete")
+@click.argument("groups", nargs=-1, required=True, shell_complete=complete_groups)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Delete only what is committed for this topic.",
+)
+@with_confirmation
+@with_connection
+def delete(
+    groups: tuple[str, ...], topics: tuple[str, ...], is_confirmed: bool, connection: Connection
+) -> None:
+    """Delete groups that have no members, with what they have committed."""
+    what = (
+        f"what {', '.join(groups)} committed for {', '.join(topics)}"
+        if topics
+        else (f"{', '.join(groups)} with all committed offsets")
+    )
+
+    async def find(admin: Admin) -> None:
+        await require_groups(admin, groups)
+
+    async def work(admin: Admin) -> None:
+        if not topics:
+            (await admin.groups.delete(groups)).unwrap()
+            return
+        for group_id, committed in (await admin.group_offsets.list(groups)).unwrap().items():
+            places = [place for place in committed if place.topic in topics]
+            (await admin.group_offsets.delete(group_id, places)).unwrap()
+
+    connection.run_admin(find)
+    confirm(f"Delete {what}?", is_confirmed=is_confirmed)
+    connection.run_admin(work)
+    click.echo(f"deleted {what}")
+
+
+@command.command("reset")
+@click.argument("group", shell_complete=complete_groups)
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="To the end: skip what is there.")
+@click.option("--to-current", is_flag=True, help="To what is committed, or the end.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--to-datetime", metavar="WHEN", help="To 2026-11-21T10:30, 1h (ago), or Unix ms.")
+@click.option("--by-duration", metavar="DURATION", help="To so long ago: 90s, 1h30m, P1D.")
+@click.option("--shift-by", type=int, help="Forward, or back with a negative number.")
+@click.option(
+    "--from-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="To what a file says: topic,partition,offset in each line.",
+)
+@click.option(
+    "--topic",
+    "scopes",
+    multiple=True,
+    metavar="TOPIC[:PARTITION,...]",
+    shell_complete=complete_topics,
+    help="Only this topic.  [default: all that the group has committed]",
+)
+@click.option("--execute", is_flag=True, help="Do it; without this it is only shown.")
+@click.option(
+    "--undo-file",
+    type=click.Path(dir_okay=False, writable=True),
+    help="Where the old offsets are kept.  [default: undo-GROUP-TIME.csv]",
+)
+@with_output
+@with_connection
+def reset(
+    group: str,
+    scopes: tuple[str, ...],
+    execute: bool,
+    undo_file: str | None,
+    connection: Connection,
+    output: Output,
+    **targets: Any,
+) -> None:
+    """Move a group to other offsets: shows old and new, and does it with --execute.
+
+    The group must have no members. What was committed before is kept in a file, and the command
+    that brings it back is printed.
+    """
+    from barnabas_cli.group_offsets_reset import Wanted, run_reset
+
+    given = {name: value for name, value in targets.items() if value not in (None, False)}
+    if len(given) != 1:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
+        raise click.UsageError(f"Say where to, with exactly one of {names}.")
+    wanted = Wanted.from_options(next(iter(given.items())), scopes)
+    run_reset(connection, output, group, wanted, execute=execute, undo_file=undo_file)

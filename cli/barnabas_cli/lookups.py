@@ -1,0 +1,67 @@
+"""Names and settings from the command line, checked against the cluster with the nearest match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas_cli.failures import CommandError
+from barnabas_cli.suggestions import hint
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+    from barnabas_client.admin.values.topics import TopicDescription
+
+
+async def describe_topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
+    """The topics of these names. Raises: CommandError naming the nearest of an unknown one."""
+    from barnabas_client.errors import NotFoundError
+
+    described = await admin.topics.describe(names)
+    for name, error in described.errors.items():
+        if isinstance(error, NotFoundError):
+            known = [listing.name for listing in await admin.topics.list()]
+            raise CommandError(f"No such topic '{name}'.{hint(name, known)}") from error
+    return described.unwrap()
+
+
+async def require_groups(admin: Admin, group_ids: Sequence[str]) -> None:
+    """Check that the groups exist. Raises: CommandError naming the nearest of an unknown one."""
+    known = {listing.group_id for listing in await admin.groups.list()}
+    for group_id in group_ids:
+        if group_id not in known:
+            raise CommandError(f"No such group '{group_id}'.{hint(group_id, known)}")
+
+
+def key_values(settings: Sequence[str], option: str) -> dict[str, str]:
+    """The pairs of an option that is given as KEY=VALUE. Raises: click.UsageError."""
+    pairs = {}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator or not key.strip():
+            raise click.UsageError(f"{option} takes KEY=VALUE, not '{setting}'")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def confirm(question: str, *, is_confirmed: bool) -> None:
+    """Ask on a terminal; a script must say --yes. Raises: click.UsageError, click.Abort."""
+    import sys
+
+    if is_confirmed:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Say --yes to do it without being asked.")
+    if not click.confirm(question):
+        raise CommandError("nothing was changed")
+
+
+def with_confirmation(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option --yes, and the argument `is_confirmed`."""
+    option: Any = click.option(
+        "-y", "--yes", "is_confirmed", is_flag=True, help="Do not ask before doing it."
+    )
+    wrapped: Callable[..., None] = option(function)
+    return wrapped

@@ -1,0 +1,229 @@
+"""`barnabas topic`: list, describe, create, alter, delete.
+
+Not here: what is known of a topic (`topic_facts.py`), declared topics (`apply.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas_cli.completion import complete_topics
+from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.groups import NearestGroup
+from barnabas_cli.lookups import confirm, describe_topics, key_values, with_confirmation
+from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, with_output
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+
+_LIST_COLUMNS = (
+    Column(title="TOPIC", field="topic"),
+    Column(title="PARTITIONS", field="partitions", is_right=True),
+    Column(title="REPLICAS", field="replicas", is_right=True),
+    Column(title="LEADERS", field="leaders", is_right=True),
+    Column(title="UNDER-REPLICATED", field="under_replicated", is_right=True, style=bad_if_any),
+    Column(title="OFFLINE", field="offline", is_right=True, style=bad_if_any),
+)
+_PARTITION_COLUMNS = (
+    Column(title="PARTITION", field="partition", is_right=True),
+    Column(
+        title="LEADER",
+        field="leader",
+        is_right=True,
+        style=lambda leader: "red" if leader is None else None,
+    ),
+    Column(title="REPLICAS", field="replicas"),
+    Column(title="IN SYNC", field="in_sync"),
+    Column(title="START", field="start_offset", is_right=True),
+    Column(title="END", field="end_offset", is_right=True),
+    Column(title="RECORDS", field="records", is_right=True),
+    Column(title="SIZE", field="size_bytes", text=bytes_text, is_right=True),
+)
+
+
+@click.group("topic", cls=NearestGroup)
+def command() -> None:
+    """Topics: list, describe, create, alter, delete."""
+
+
+@command.command("list")
+@click.option("--all", "with_internal", is_flag=True, help="Internal topics too.")
+@with_output
+@with_connection
+def list_topics(with_internal: bool, connection: Connection, output: Output) -> None:
+    """List topics with the health of their partitions."""
+    from barnabas_cli.topic_facts import summary
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        listings = await admin.topics.list(include_internal=with_internal)
+        described = await admin.topics.describe([listing.name for listing in listings])
+        return [summary(topic) for topic in described.successes.values()]
+
+    rows = connection.run_admin(work)
+    output.rows(rows, _LIST_COLUMNS, empty="There are no topics: make one with 'topic create'.")
+
+
+@command.command("describe")
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@with_output
+@with_connection
+def describe(topics: tuple[str, ...], connection: Connection, output: Output) -> None:
+    """Show partitions with leaders, replicas, offsets and sizes, and the topic's own settings."""
+    from barnabas_cli import topic_facts
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        return await topic_facts.details(admin, await describe_topics(admin, topics))
+
+    answer = connection.run_admin(work)
+    if not output.is_table:
+        output.data(answer)
+        return
+    for number, topic in enumerate(answer):
+        if number:
+            click.echo()
+        rows = topic["partition_list"]
+        records = sum(row["records"] or 0 for row in rows)
+        size = sum(row["size_bytes"] or 0 for row in rows)
+        click.echo(
+            f"{click.style(topic['topic'], bold=True)}  id {topic['topic_id'] or '-'},"
+            f" {topic['partitions']} partitions, {topic['replicas']} replicas,"
+            f" {records} records, {bytes_text(size)}"
+        )
+        for key, value in topic["config"].items():
+            click.echo(f"  {key}={value}")
+        output.rows(rows, _PARTITION_COLUMNS)
+
+
+@command.command("create")
+@click.argument("topics", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="[default: the broker's]")
+@click.option(
+    "-r",
+    "--replicas",
+    "--replication-factor",
+    type=click.IntRange(min=1, max=32767),
+    help="How many brokers keep each partition.  [default: the broker's]",
+)
+@click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A setting.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
+@with_output
+@with_connection
+def create(
+    topics: tuple[str, ...],
+    partitions: int | None,
+    replicas: int | None,
+    settings: tuple[str, ...],
+    if_not_exists: bool,
+    connection: Connection,
+    output: Output,
+) -> None:
+    """Create topics."""
+    configs = key_values(settings, "--config")
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        from barnabas_client.admin.values.topics import BROKER_DEFAULT, NewTopic
+        from barnabas_client.errors import AlreadyExistsError
+
+        created = await admin.topics.create(
+            NewTopic(
+                name=topic,
+                partition_count=partitions or BROKER_DEFAULT,
+                replication_factor=replicas or BROKER_DEFAULT,
+                configs=configs,
+            )
+            for topic in topics
+        )
+        rows = []
+        for name, outcome in created.items():
+            if if_not_exists and isinstance(outcome.error, AlreadyExistsError):
+                rows.append({"topic": name, "created": False})
+                continue
+            value = outcome.unwrap()
+            rows.append(
+                {
+                    "topic": name,
+                    "created": True,
+                    "partitions": value.partition_count,
+                    "replicas": value.replication_factor,
+                }
+            )
+        return rows
+
+    answer = connection.run_admin(work)
+    if not output.is_table:
+        output.data(answer)
+    for row in answer:
+        if not row["created"]:
+            output.said(f"{row['topic']} exists already")
+        else:
+            output.said(
+                f"created {row['topic']} with {row['partitions']} partitions,"
+                f" {row['replicas']} replicas"
+            )
+
+
+@command.command("alter")
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new count; only upwards.")
+@click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="Set this.")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to default.")
+@with_connection
+def alter(
+    topic: str,
+    partitions: int | None,
+    settings: tuple[str, ...],
+    deleted: tuple[str, ...],
+    connection: Connection,
+) -> None:
+    """Add partitions to a topic or change its settings."""
+    configs = key_values(settings, "--config")
+    if partitions is None and not configs and not deleted:
+        raise click.UsageError("Say what to change: --partitions, --config or --delete-config.")
+
+    async def work(admin: Admin) -> None:
+        from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+
+        await describe_topics(admin, [topic])
+        if partitions is not None:
+            (await admin.topics.add_partitions({topic: partitions})).unwrap()
+            click.echo(f"{topic} has {partitions} partitions now")
+        changes = [ConfigChange.set(key, value) for key, value in configs.items()]
+        changes += [ConfigChange.delete(key) for key in deleted]
+        if changes:
+            (await admin.configs.alter({ConfigResource.topic(topic): changes})).unwrap()
+            words = [f"{key}={value}" for key, value in configs.items()]
+            words += [f"{key} by default" for key in deleted]
+            click.echo(f"{topic}: {', '.join(words)}")
+
+    connection.run_admin(work)
+
+
+@command.command("delete")
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@with_confirmation
+@with_connection
+def delete(
+    topics: tuple[str, ...], if_exists: bool, is_confirmed: bool, connection: Connection
+) -> None:
+    """Delete topics with all their records."""
+
+    async def find(admin: Admin) -> list[str]:
+        if if_exists:
+            known = {listing.name for listing in await admin.topics.list(include_internal=True)}
+            return [topic for topic in topics if topic in known]
+        return list(await describe_topics(admin, topics))
+
+    async def work(admin: Admin) -> None:
+        (await admin.topics.delete(found)).unwrap()
+
+    found = connection.run_admin(find)
+    if not found:
+        click.echo("nothing to delete")
+        return
+    confirm(f"Delete {', '.join(found)} with all records?", is_confirmed=is_confirmed)
+    connection.run_admin(work)
+    for topic in found:
+        click.echo(f"deleted {topic}")
