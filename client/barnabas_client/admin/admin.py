@@ -80,7 +80,7 @@ class Admin:
             await self._client.start()
 
     async def close(self) -> None:
-        """Close all connections; calls that are under way fail with ClosedError. May be repeated."""
+        """Close all connections; calls under way fail with ClosedError. May be repeated."""
         if self._owns_client:
             await self._client.close()
 

@@ -1,13 +1,29 @@
-"""The cluster: DescribeCluster (60), UnregisterBroker (64), UnregisterController (94)."""
+"""`admin.cluster`: DescribeCluster (60), UnregisterBroker (64) and UnregisterController (94).
+
+Brokers without DescribeCluster (before Kafka 2.8) are described by Metadata.
+"""
 
 from __future__ import annotations
 
-from barnabas_client.admin.routing import AdminRouting
-from barnabas_client.admin.values.cluster import ClusterDescription
+from typing import Any, Final
+
+from barnabas_client.admin.destinations import AnyBroker
+from barnabas_client.admin.ledger import refused
+from barnabas_client.admin.routing import AdminRouting, Call, nameless
+from barnabas_client.admin.values.acls import operations_of_bits
+from barnabas_client.admin.values.cluster import BrokerDescription, ClusterDescription
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages.describe_cluster import DescribeClusterRequest
+from barnabas_protocol.messages.metadata import MetadataRequest
+from barnabas_protocol.messages.unregister_broker import UnregisterBrokerRequest
+from barnabas_protocol.messages.unregister_controller import UnregisterControllerRequest
+
+# The first version that can list fenced brokers (KIP-1073).
+_FENCED_BROKERS_VERSION: Final = 2
 
 
 class Cluster:
-    """`admin.cluster`."""
+    """What can be done about the cluster and its brokers."""
 
     def __init__(self, routing: AdminRouting) -> None:
         self._routing = routing
@@ -19,13 +35,96 @@ class Cluster:
         include_authorized_operations: bool = False,
         timeout_ms: int | None = None,
     ) -> ClusterDescription:
-        """The cluster and its brokers. Raises: what went wrong."""
-        raise NotImplementedError
+        """The cluster and its brokers, in order of their ids.
+
+        Raises: UnsupportedError if fenced brokers are asked for and the broker cannot tell;
+        TimedOutError, or what the broker says.
+        """
+        is_served = await self._routing.any_broker_serves(ApiKey.DESCRIBE_CLUSTER)
+        if not is_served and not include_fenced_brokers:
+            return await self._describe_by_metadata(include_authorized_operations, timeout_ms)
+        call = Call[None, ClusterDescription](
+            action="describe the cluster",
+            api=ApiKey.DESCRIBE_CLUSTER,
+            to=AnyBroker(),
+            build=lambda asked: DescribeClusterRequest(
+                include_cluster_authorized_operations=include_authorized_operations,
+                include_fenced_brokers=include_fenced_brokers,
+            ),
+            read=lambda answer, asked: {None: refused(answer) or _described(answer)},
+            name=nameless,
+            version_min=_FENCED_BROKERS_VERSION if include_fenced_brokers else 0,
+        )
+        return await self._routing.one(call, timeout_ms)
 
     async def unregister_broker(self, node_id: int, *, timeout_ms: int | None = None) -> None:
-        """Forget a broker that has been shut down for good. Raises: what went wrong."""
-        raise NotImplementedError
+        """Forget a broker that has been shut down for good.
+
+        Raises: NotFoundError if it is not registered; TimedOutError, or what the broker says.
+        """
+        call = Call[None, None](
+            action=f"unregister broker {node_id}",
+            api=ApiKey.UNREGISTER_BROKER,
+            to=AnyBroker(),
+            build=lambda asked: UnregisterBrokerRequest(broker_id=node_id),
+            read=lambda answer, asked: {None: refused(answer)},
+            name=nameless,
+            is_change=True,
+        )
+        await self._routing.one(call, timeout_ms)
 
     async def unregister_controller(self, node_id: int, *, timeout_ms: int | None = None) -> None:
-        """Forget a controller that has been shut down for good. Raises: what went wrong."""
-        raise NotImplementedError
+        """Forget a controller that has been shut down for good.
+
+        Raises: RejectedError if it is not registered; TimedOutError, or what the broker says.
+        """
+        call = Call[None, None](
+            action=f"unregister controller {node_id}",
+            api=ApiKey.UNREGISTER_CONTROLLER,
+            to=AnyBroker(),
+            build=lambda asked: UnregisterControllerRequest(controller_id=node_id),
+            read=lambda answer, asked: {None: refused(answer)},
+            name=nameless,
+            is_change=True,
+        )
+        await self._routing.one(call, timeout_ms)
+
+    async def _describe_by_metadata(
+        self, include_authorized_operations: bool, timeout_ms: int | None
+    ) -> ClusterDescription:
+        call = Call[None, ClusterDescription](
+            action="describe the cluster",
+            api=ApiKey.METADATA,
+            to=AnyBroker(),
+            build=lambda asked: MetadataRequest(
+                topics=[],
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=include_authorized_operations,
+            ),
+            read=lambda answer, asked: {None: _described(answer)},
+            name=nameless,
+            version_min=1,
+            # From 11 on the operations are DescribeCluster's affair.
+            version_max=10,
+        )
+        return await self._routing.one(call, timeout_ms)
+
+
+def _described(answer: Any) -> ClusterDescription:
+    """Read an answer of DescribeCluster or of Metadata, which name a broker's id differently."""
+    brokers = (
+        BrokerDescription(
+            node_id=one.broker_id if hasattr(one, "broker_id") else one.node_id,
+            host=one.host,
+            port=one.port,
+            rack=one.rack,
+            is_fenced=getattr(one, "is_fenced", False),
+        )
+        for one in answer.brokers
+    )
+    return ClusterDescription(
+        cluster_id=answer.cluster_id,
+        controller_id=None if answer.controller_id < 0 else answer.controller_id,
+        brokers=tuple(sorted(brokers, key=lambda broker: broker.node_id)),
+        authorized_operations=operations_of_bits(answer.cluster_authorized_operations),
+    )

@@ -1,21 +1,45 @@
-"""Settings: DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74)."""
+"""`admin.configs`: DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44) and
+ListConfigResources (74).
+
+The settings and log levels of one broker are asked of that broker, which knows what it was started
+with; all else of any broker, and changes of it too: brokers forward them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from barnabas_client.admin.destinations import AnyBroker, Brokers
+from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.configs import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
+    ConfigSynonym,
+    ConfigType,
     ResourceType,
 )
+from barnabas_client.errors import UsageError
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages import alter_configs, incremental_alter_configs
+from barnabas_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from barnabas_protocol.messages.list_config_resources import ListConfigResourcesRequest
+
+if TYPE_CHECKING:
+    from barnabas_client.network.client import Client
+
+_OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 class Configs:
-    """`admin.configs`."""
+    """What can be done about settings."""
 
     def __init__(self, routing: AdminRouting) -> None:
         self._routing = routing
@@ -28,8 +52,25 @@ class Configs:
         include_documentation: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[ConfigResource, dict[str, ConfigEntry]]:
-        """The settings of resources by name; a mapping says which names are wanted."""
-        raise NotImplementedError
+        """The settings of resources, by name; a mapping says which names are wanted (None: all)."""
+        if not isinstance(resources, Mapping):
+            resources = dict.fromkeys(resources)
+        wanted = resources
+        call = Call[ConfigResource, dict[str, ConfigEntry]](
+            action="describe settings of",
+            api=ApiKey.DESCRIBE_CONFIGS,
+            to=ResourceOwners(),
+            build=lambda asked: DescribeConfigsRequest(
+                resources=[_wanted(resource, wanted[resource]) for resource in asked.keys],
+                include_synonyms=include_synonyms,
+                include_documentation=include_documentation,
+            ),
+            read=lambda answer, asked: {
+                _resource(one): refused(one) or {entry.name: _entry(entry) for entry in one.configs}
+                for one in answer.results
+            },
+        )
+        return await self._routing.each(wanted, call, timeout_ms)
 
     async def alter(
         self,
@@ -38,8 +79,20 @@ class Configs:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[ConfigResource, None]:
-        """Change some settings and leave the others."""
-        raise NotImplementedError
+        """Change some settings and leave the others as they are.
+
+        The changes of one resource are made all or none.
+        """
+        wanted = {resource: list(some) for resource, some in changes.items()}
+        call = Call[ConfigResource, None](
+            action="alter settings of",
+            api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            to=ResourceOwners(),
+            build=lambda asked: _incremental(asked.keys, wanted, validate_only),
+            read=_altered,
+            is_change=not validate_only,
+        )
+        return await self._routing.each(wanted, call, timeout_ms)
 
     async def replace(
         self,
@@ -48,11 +101,147 @@ class Configs:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[ConfigResource, None]:
-        """Set all settings anew: what is not named goes back to its default (the legacy AlterConfigs)."""
-        raise NotImplementedError
+        """Set all settings anew: what is not named goes back to its default.
+
+        This is the legacy AlterConfigs, which loses what others change meanwhile; prefer `alter`.
+        """
+        call = Call[ConfigResource, None](
+            action="replace settings of",
+            api=ApiKey.ALTER_CONFIGS,
+            to=ResourceOwners(),
+            build=lambda asked: _replacement(asked, configs, validate_only),
+            read=_altered,
+            is_change=not validate_only,
+        )
+        return await self._routing.each(configs, call, timeout_ms)
 
     async def list_resources(
         self, types: Collection[ResourceType] = (), *, timeout_ms: int | None = None
     ) -> tuple[ConfigResource, ...]:
-        """What has settings, of all types if none are named. Raises: what went wrong."""
-        raise NotImplementedError
+        """The resources that have settings, of all types if none are named.
+
+        Raises: UnsupportedError from brokers before Kafka 4.1 for types other than
+        CLIENT_METRICS; TimedOutError, or what the broker says.
+        """
+        is_old_form = set(types) == {ResourceType.CLIENT_METRICS}
+        call = Call[None, tuple[ConfigResource, ...]](
+            action="list resources with settings",
+            api=ApiKey.LIST_CONFIG_RESOURCES,
+            to=AnyBroker(),
+            build=lambda asked: ListConfigResourcesRequest(resource_types=list(types)),
+            read=lambda answer, asked: {
+                None: refused(answer) or tuple(_resource(one) for one in answer.config_resources)
+            },
+            name=nameless,
+            version_min=0 if is_old_form else 1,
+        )
+        return await self._routing.one(call, timeout_ms)
+
+
+class ResourceOwners:
+    """Where a resource is asked about: a broker's own settings at that broker, others anywhere."""
+
+    patient: Collection[int] = ()
+
+    def __init__(self) -> None:
+        self._any = AnyBroker[ConfigResource]()
+        self._brokers = Brokers[ConfigResource](lambda resource: int(resource.name))
+
+    async def locate(
+        self, client: Client, keys: Sequence[ConfigResource], timeout_ms: int
+    ) -> dict[ConfigResource, int | Refusal]:
+        """The broker of each resource.
+
+        Raises: UsageError for a broker whose name is no number.
+        """
+        owned = [key for key in keys if key.type in _OF_ONE_BROKER and key.name]
+        for key in owned:
+            if not key.name.isdigit():
+                raise UsageError(f"a broker is named by its number, not by {key.name!r}")
+        others = [key for key in keys if key not in set(owned)]
+        located: dict[ConfigResource, int | Refusal] = {}
+        if owned:
+            located.update(await self._brokers.locate(client, owned, timeout_ms))
+        if others:
+            located.update(await self._any.locate(client, others, timeout_ms))
+        return located
+
+    def failed(self, node_id: int) -> None:
+        """Ask another broker about what any may answer."""
+        self._any.failed(node_id)
+
+
+def _wanted(resource: ConfigResource, names: Collection[str] | None) -> DescribeConfigsResource:
+    return DescribeConfigsResource(
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configuration_keys=None if names is None else list(names),
+    )
+
+
+def _resource(one: Any) -> ConfigResource:
+    return ConfigResource(ResourceType(one.resource_type), one.resource_name)
+
+
+def _entry(entry: Any) -> ConfigEntry:
+    return ConfigEntry(
+        name=entry.name,
+        value=entry.value,
+        source=ConfigSource(entry.config_source),
+        is_read_only=entry.read_only,
+        is_sensitive=entry.is_sensitive,
+        synonyms=tuple(
+            ConfigSynonym(name=one.name, value=one.value, source=ConfigSource(one.source))
+            for one in entry.synonyms
+        ),
+        type=ConfigType(entry.config_type),
+        documentation=entry.documentation or None,
+    )
+
+
+def _incremental(
+    resources: Iterable[ConfigResource],
+    changes: Mapping[ConfigResource, Sequence[ConfigChange]],
+    validate_only: bool,
+) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_alter_configs.AlterConfigsResource(
+                resource_type=resource.type,
+                resource_name=resource.name,
+                configs=[
+                    incremental_alter_configs.AlterableConfig(
+                        name=change.name, config_operation=change.operation, value=change.value
+                    )
+                    for change in changes[resource]
+                ],
+            )
+            for resource in resources
+        ],
+        validate_only=validate_only,
+    )
+
+
+def _replacement(
+    asked: Asked[ConfigResource],
+    configs: Mapping[ConfigResource, Mapping[str, str | None]],
+    validate_only: bool,
+) -> alter_configs.AlterConfigsRequest:
+    return alter_configs.AlterConfigsRequest(
+        resources=[
+            alter_configs.AlterConfigsResource(
+                resource_type=resource.type,
+                resource_name=resource.name,
+                configs=[
+                    alter_configs.AlterableConfig(name=name, value=value)
+                    for name, value in configs[resource].items()
+                ],
+            )
+            for resource in asked.keys
+        ],
+        validate_only=validate_only,
+    )
+
+
+def _altered(answer: Any, _: Asked[ConfigResource]) -> dict[ConfigResource, Refusal | None]:
+    return {_resource(one): refused(one) for one in answer.responses}

@@ -1,16 +1,28 @@
-"""Features: ApiVersions (18) to read them, UpdateFeatures (57)."""
+"""`admin.features`: ApiVersions (18) to read features, UpdateFeatures (57) to change them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from barnabas_client.admin.destinations import AnyBroker, Brokers, Controller, Destination
+from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting
-from barnabas_client.admin.values.cluster import FeaturesDescription, FeatureUpdate
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, all_refused, nameless
+from barnabas_client.admin.values.cluster import FeaturesDescription, FeatureUpdate, LevelRange
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages.api_versions import ApiVersionsRequest
+from barnabas_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+# A broker refuses an ApiVersions request whose software it cannot read.
+_SOFTWARE = "barnabas-client"
+_SOFTWARE_VERSION = "1"
+# The last version that answers whoever it takes for another cluster (KIP-1242).
+_API_VERSIONS_MAX = 4
 
 
 class Features:
-    """`admin.features`."""
+    """What can be done about features."""
 
     def __init__(self, routing: AdminRouting) -> None:
         self._routing = routing
@@ -18,8 +30,27 @@ class Features:
     async def describe(
         self, *, node_id: int | None = None, timeout_ms: int | None = None
     ) -> FeaturesDescription:
-        """What a broker supports and the cluster agreed on. Raises: what went wrong."""
-        raise NotImplementedError
+        """What a broker (any, if none is named) supports, and what the cluster has agreed on.
+
+        Raises: TimedOutError, or what the broker says.
+        """
+        to: Destination[None] = AnyBroker()
+        if node_id is not None:
+            named = node_id
+            to = Brokers(lambda _: named)
+        call = Call[None, FeaturesDescription](
+            action="describe features",
+            api=ApiKey.API_VERSIONS,
+            to=to,
+            build=lambda asked: ApiVersionsRequest(
+                client_software_name=_SOFTWARE, client_software_version=_SOFTWARE_VERSION
+            ),
+            read=lambda answer, asked: {None: refused(answer) or _described(answer)},
+            name=nameless,
+            version_min=3,
+            version_max=_API_VERSIONS_MAX,
+        )
+        return await self._routing.one(call, timeout_ms)
 
     async def update(
         self,
@@ -28,5 +59,55 @@ class Features:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, None]:
-        """Raise or lower the levels of features."""
-        raise NotImplementedError
+        """Raise or lower the levels of features.
+
+        From Kafka 4.0 on all are updated or none, and then all have the same error.
+        """
+        call = Call[str, None](
+            action="update feature",
+            api=ApiKey.UPDATE_FEATURES,
+            to=Controller(),
+            build=lambda asked: UpdateFeaturesRequest(
+                feature_updates=[_update(asked, name, updates[name]) for name in asked.keys],
+                timeout_ms=asked.timeout_ms,
+                validate_only=validate_only,
+            ),
+            read=_updated,
+            is_change=not validate_only,
+            version_min=1 if validate_only else 0,
+        )
+        return await self._routing.each(updates, call, timeout_ms)
+
+
+def _described(answer: Any) -> FeaturesDescription:
+    epoch = answer.finalized_features_epoch
+    return FeaturesDescription(
+        supported={
+            one.name: LevelRange(one.min_version, one.max_version)
+            for one in answer.supported_features
+        },
+        finalized={
+            one.name: LevelRange(one.min_version_level, one.max_version_level)
+            for one in answer.finalized_features
+        },
+        finalized_epoch=None if epoch < 0 else epoch,
+    )
+
+
+def _update(asked: Asked[str], name: str, update: FeatureUpdate) -> FeatureUpdateKey:
+    # Version 0 has one flag for both kinds of downgrade.
+    return FeatureUpdateKey(
+        feature=name,
+        max_version_level=update.level,
+        allow_downgrade=update.upgrade_type > 1,
+        upgrade_type=update.upgrade_type,
+    )
+
+
+def _updated(answer: Any, asked: Asked[str]) -> Mapping[str, Refusal | None]:
+    whole = all_refused(asked.keys, answer)
+    if whole:
+        return whole
+    # From version 2 on there are no single results any more.
+    single: dict[str, Refusal | None] = {one.feature: refused(one) for one in answer.results}
+    return {name: single.get(name) for name in asked.keys}

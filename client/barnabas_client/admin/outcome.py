@@ -1,7 +1,7 @@
 """What became of each item of a call that names several.
 
 One item's failure is no reason to hide what became of the others, so calls with many items answer
-with `Outcomes`: a mapping with an `Outcome`, a value or an error, for every item that was asked for.
+with `Outcomes`: a mapping with an `Outcome`, a value or an error, for every item of the call.
 
     created = await admin.topics.create([NewTopic(name="a"), NewTopic(name="b")])
     created["a"].unwrap()       # the value, or raises its error

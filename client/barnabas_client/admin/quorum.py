@@ -1,23 +1,62 @@
-"""The quorum of the controllers: DescribeQuorum (55), AddRaftVoter (80), RemoveRaftVoter (81)."""
+"""`admin.quorum`: DescribeQuorum (55), AddRaftVoter (80) and RemoveRaftVoter (81).
+
+The quorum is that of Kafka's controllers (KIP-595, KIP-853); Barnabas has none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Final
 
-from barnabas_client.admin.routing import AdminRouting
-from barnabas_client.admin.values.cluster import QuorumDescription, RaftEndpoint
+from barnabas_client.admin.destinations import AnyBroker
+from barnabas_client.admin.ledger import Refusal, refused
+from barnabas_client.admin.routing import AdminRouting, Call, nameless
+from barnabas_client.admin.values.cluster import (
+    QuorumDescription,
+    QuorumReplica,
+    RaftEndpoint,
+)
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import Uuid
+from barnabas_protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from barnabas_protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from barnabas_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+_METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class Quorum:
-    """`admin.quorum`."""
+    """What can be done about the controllers' quorum."""
 
     def __init__(self, routing: AdminRouting) -> None:
         self._routing = routing
 
     async def describe(self, *, timeout_ms: int | None = None) -> QuorumDescription:
-        """The voters and observers of the metadata log. Raises: what went wrong."""
-        raise NotImplementedError
+        """The leader, voters and observers of the metadata log.
+
+        Raises: TimedOutError, or what the broker says.
+        """
+        call = Call[None, QuorumDescription](
+            action="describe the quorum",
+            api=ApiKey.DESCRIBE_QUORUM,
+            to=AnyBroker(),
+            build=lambda asked: DescribeQuorumRequest(
+                topics=[
+                    DescribeQuorumRequestTopicData(
+                        topic_name=_METADATA_TOPIC,
+                        partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
+                    )
+                ]
+            ),
+            read=lambda answer, asked: {None: refused(answer) or _described(answer)},
+            name=nameless,
+        )
+        return await self._routing.one(call, timeout_ms)
 
     async def add_voter(
         self,
@@ -25,13 +64,83 @@ class Quorum:
         directory_id: Uuid,
         endpoints: Iterable[RaftEndpoint],
         *,
+        cluster_id: str | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Make a controller a voter. Raises: what went wrong."""
-        raise NotImplementedError
+        """Make a controller that follows the log a voter; with a cluster id only of that cluster.
+
+        Raises: AlreadyExistsError, TimedOutError, or what the broker says.
+        """
+        listeners = [Listener(name=one.listener, host=one.host, port=one.port) for one in endpoints]
+        call = Call[None, None](
+            action=f"add voter {voter_id}",
+            api=ApiKey.ADD_RAFT_VOTER,
+            to=AnyBroker(),
+            build=lambda asked: AddRaftVoterRequest(
+                cluster_id=cluster_id,
+                timeout_ms=asked.timeout_ms,
+                voter_id=voter_id,
+                voter_directory_id=directory_id,
+                listeners=listeners,
+            ),
+            read=lambda answer, asked: {None: refused(answer)},
+            name=nameless,
+            is_change=True,
+        )
+        await self._routing.one(call, timeout_ms)
 
     async def remove_voter(
-        self, voter_id: int, directory_id: Uuid, *, timeout_ms: int | None = None
+        self,
+        voter_id: int,
+        directory_id: Uuid,
+        *,
+        cluster_id: str | None = None,
+        timeout_ms: int | None = None,
     ) -> None:
-        """Take a voter out. Raises: what went wrong."""
-        raise NotImplementedError
+        """Take a voter out; with a cluster id only of that cluster.
+
+        Raises: NotFoundError, TimedOutError, or what the broker says.
+        """
+        call = Call[None, None](
+            action=f"remove voter {voter_id}",
+            api=ApiKey.REMOVE_RAFT_VOTER,
+            to=AnyBroker(),
+            build=lambda asked: RemoveRaftVoterRequest(
+                cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id
+            ),
+            read=lambda answer, asked: {None: refused(answer)},
+            name=nameless,
+            is_change=True,
+        )
+        await self._routing.one(call, timeout_ms)
+
+
+def _described(answer: Any) -> QuorumDescription | Refusal:
+    for topic in answer.topics:
+        for one in topic.partitions:
+            return refused(one) or QuorumDescription(
+                leader_id=one.leader_id,
+                leader_epoch=one.leader_epoch,
+                high_watermark=one.high_watermark,
+                voters=tuple(_replica(replica) for replica in one.current_voters),
+                observers=tuple(_replica(replica) for replica in one.observers),
+                endpoints={
+                    node.node_id: tuple(
+                        RaftEndpoint(listener.name, listener.host, listener.port)
+                        for listener in node.listeners
+                    )
+                    for node in answer.nodes
+                },
+            )
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer names no quorum")
+
+
+def _replica(one: Any) -> QuorumReplica:
+    fetched, caught_up = one.last_fetch_timestamp, one.last_caught_up_timestamp
+    return QuorumReplica(
+        replica_id=one.replica_id,
+        directory_id=one.replica_directory_id,
+        log_end_offset=one.log_end_offset,
+        last_fetch_timestamp_ms=None if fetched < 0 else fetched,
+        last_caught_up_timestamp_ms=None if caught_up < 0 else caught_up,
+    )

@@ -1,12 +1,202 @@
-"""How an administrative request finds its node, and what is repeated."""
+"""Carries a call about several items to the brokers that can answer, and repeats what can be.
+
+An attempt locates the pending items, sends one request per broker in parallel, and settles what is
+answered for good; after a pause the next attempt takes the rest. Slow brokers hold up nothing but
+the next attempt, and no request outlives the call's time.
+
+Not here: where items belong (`destinations.py`), which answers are final (`ledger.py`).
+
+Invariants: a call ends within its time; nothing of it is left running; what one item's broker says
+never becomes another item's error.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from barnabas_client.admin.destinations import AnyBroker, Brokers, Destination
+from barnabas_client.admin.ledger import RETRIED, Ledger, Refusal, refused
+from barnabas_client.admin.outcome import K, Outcomes
+from barnabas_client.errors import BarnabasError, UsageError
 from barnabas_client.network.client import Client
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.schema import Message
+
+T = TypeVar("T")
+
+
+class Asked(NamedTuple, Generic[K]):
+    """What a request is built for and its answer read with."""
+
+    keys: Sequence[K]
+    node_id: int
+    version: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[K, T]):
+    """What is asked about items of a kind.
+
+    `action` begins error messages ("create topic"), `name` words an item in them. `build` makes
+    one request about some items, `read` finds their answers in the response. A change says in its
+    errors when it may have been carried out.
+    """
+
+    action: str
+    api: ApiKey
+    to: Destination[K]
+    build: Callable[[Asked[K]], Message]
+    read: Callable[[Any, Asked[K]], Mapping[K, T | Refusal]]
+    name: Callable[[K], str] = str
+    is_change: bool = False
+    version_min: int = 0
+    version_max: int | None = None
+    # Given a version, how many items a request may name; None: all of a broker's.
+    items_per_request: Callable[[int], int | None] = lambda _: None
+    retried: frozenset[int] = RETRIED
+
+    def subject(self, key: K) -> str:
+        """What is tried, in words."""
+        return f"{self.action} {self.name(key)}".rstrip()
 
 
 class AdminRouting:
-    """Sends requests to controllers, leaders, coordinators and brokers."""
+    """Sends calls to controllers, leaders, coordinators and brokers."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    async def each(
+        self, keys: Iterable[K], call: Call[K, T], timeout_ms: int | None = None
+    ) -> Outcomes[K, T]:
+        """The outcome of every item; does not raise for what brokers say.
+
+        Raises: UsageError for a negative timeout.
+        """
+        remaining = self.countdown(timeout_ms)
+        ledger: Ledger[K, T] = Ledger(
+            keys,
+            call.subject,
+            is_change=call.is_change,
+            retried=call.retried,
+            patient=call.to.patient,
+        )
+        attempts = 0
+        while ledger.pending:
+            if attempts:
+                pause_ms = min(self._client.backoff_ms(attempts - 1), remaining())
+                await asyncio.sleep(pause_ms / 1000)
+            attempts += 1
+            remaining_ms = remaining()
+            if remaining_ms == 0:
+                ledger.expire()
+                break
+            request_timeout_ms = self._client.settings.request_timeout_ms
+            await self._attempt(ledger, call, min(remaining_ms, request_timeout_ms))
+        return ledger.outcomes()
+
+    def countdown(self, timeout_ms: int | None) -> Callable[[], int]:
+        """A function that tells how many milliseconds are left from now on, 0 at the end.
+
+        Raises: UsageError for a negative timeout.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._client.settings.default_api_timeout_ms
+        if timeout_ms < 0:
+            raise UsageError(f"timeout_ms is {timeout_ms}; it may not be negative")
+        clock = self._client.environment.clock
+        deadline_ms = clock.monotonic_ms() + timeout_ms
+        return lambda: max(0, deadline_ms - clock.monotonic_ms())
+
+    async def one(self, call: Call[None, T], timeout_ms: int | None = None) -> T:
+        """The answer to a call that is not about items.
+
+        Raises: what went wrong.
+        """
+        return (await self.each([None], call, timeout_ms))[None].unwrap()
+
+    async def every_broker(
+        self, call: Callable[[Destination[int]], Call[int, T]], timeout_ms: int | None = None
+    ) -> Outcomes[int, T]:
+        """The answers of all brokers that live."""
+        cluster = await self._client.refresh(timeout_ms=timeout_ms)
+        return await self.each(cluster.nodes, call(Brokers(lambda node_id: node_id)), timeout_ms)
+
+    async def any_broker_serves(self, api: ApiKey, version: int = 0) -> bool:
+        """Whether the broker that would be asked next serves an API, from a version on."""
+        node_id = AnyBroker[None]().choose(self._client)
+        await self._client.ready(node_id)
+        known = self._client.known_version(node_id, api)
+        return known is not None and known >= version
+
+    async def _attempt(self, ledger: Ledger[K, T], call: Call[K, T], timeout_ms: int) -> None:
+        pending = ledger.pending
+        try:
+            located = await call.to.locate(self._client, pending, timeout_ms)
+        except BarnabasError as error:
+            ledger.fail(pending, error)
+            return
+        by_node: dict[int, list[K]] = defaultdict(list)
+        for key, place in located.items():
+            if isinstance(place, Refusal):
+                ledger.answer([key], {key: place})
+            else:
+                by_node[place].append(key)
+        async with asyncio.TaskGroup() as brokers:
+            for node_id, keys in by_node.items():
+                brokers.create_task(self._ask_broker(ledger, call, node_id, keys, timeout_ms))
+
+    async def _ask_broker(
+        self,
+        ledger: Ledger[K, T],
+        call: Call[K, T],
+        node_id: int,
+        keys: Sequence[K],
+        timeout_ms: int,
+    ) -> None:
+        """Ask a broker about its items, with as few requests as the version allows."""
+        try:
+            version = await self._client.version(
+                node_id, call.api, minimum=call.version_min, maximum=call.version_max
+            )
+        except BarnabasError as error:
+            ledger.fail(keys, error)
+            call.to.failed(node_id)
+            return
+        step = call.items_per_request(version) or len(keys)
+        async with asyncio.TaskGroup() as requests:
+            for start in range(0, len(keys), step):
+                asked = Asked(keys[start : start + step], node_id, version, timeout_ms)
+                requests.create_task(self._ask(ledger, call, asked))
+
+    async def _ask(self, ledger: Ledger[K, T], call: Call[K, T], asked: Asked[K]) -> None:
+        """Send one request and enter its answer; hear of brokers that did not know."""
+        try:
+            answer = await self._client.request(
+                asked.node_id,
+                call.build(asked),
+                version=asked.version,
+                timeout_ms=asked.timeout_ms,
+            )
+        except BarnabasError as error:
+            ledger.fail(asked.keys, error)
+            call.to.failed(asked.node_id)
+            return
+        if ledger.answer(asked.keys, call.read(answer, asked)):
+            call.to.failed(asked.node_id)
+
+
+def nameless(_: None) -> str:
+    """The name of the item of a call that is not about items."""
+    return ""
+
+
+def all_refused(keys: Iterable[K], answer: Any) -> dict[K, Refusal]:
+    """The error code of a whole answer, for each of its items; empty if that says all is well."""
+    refusal = refused(answer)
+    return {} if refusal is None else dict.fromkeys(keys, refusal)

@@ -1,23 +1,62 @@
-"""Topics: Metadata (3), CreateTopics (19), DeleteTopics (20), CreatePartitions (37), DescribeTopicPartitions (75)."""
+"""`admin.topics`: Metadata (3), CreateTopics (19), DeleteTopics (20), CreatePartitions (37) and
+DescribeTopicPartitions (75).
+
+Describing goes page by page where the broker serves 75, so that no answer grows with the cluster;
+else, and by id, it is one Metadata request. Neither creates a topic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting
+from barnabas_client.admin.destinations import AnyBroker, Controller
+from barnabas_client.admin.ledger import Refusal, outcome_of, refused
+from barnabas_client.admin.outcome import Outcome, Outcomes
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.values.acls import operations_of_bits
+from barnabas_client.admin.values.configs import ConfigEntry, ConfigSource
 from barnabas_client.admin.values.topics import (
     CreatedTopic,
     NewPartitions,
     NewTopic,
+    PartitionDescription,
     TopicDescription,
     TopicListing,
 )
-from barnabas_protocol.ids import Uuid
+from barnabas_client.errors import BarnabasError, UsageError
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import Uuid, uuid_to_text
+from barnabas_protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from barnabas_protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from barnabas_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from barnabas_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+# The first version that looks up, and the first that deletes, by id.
+_METADATA_BY_ID: Final = 12
+_DELETE_BY_ID: Final = 6
+# The default of the broker's own limit; it is free to answer with fewer.
+_PARTITIONS_PER_PAGE: Final = 2000
 
 
 class Topics:
-    """`admin.topics`."""
+    """What can be done about topics."""
 
     def __init__(self, routing: AdminRouting) -> None:
         self._routing = routing
@@ -25,19 +64,55 @@ class Topics:
     async def list(
         self, *, include_internal: bool = False, timeout_ms: int | None = None
     ) -> tuple[TopicListing, ...]:
-        """All topics that one may see, by name. Raises: what went wrong."""
-        raise NotImplementedError
+        """All topics that one may see, by name.
+
+        Raises: TimedOutError, or what the broker says.
+        """
+        call = Call[None, tuple[TopicListing, ...]](
+            action="list topics",
+            api=ApiKey.METADATA,
+            to=AnyBroker(),
+            build=lambda asked: MetadataRequest(topics=None, allow_auto_topic_creation=False),
+            read=lambda answer, asked: {None: _listings(answer)},
+            name=nameless,
+            version_min=1,
+        )
+        topics = await self._routing.one(call, timeout_ms)
+        return tuple(topic for topic in topics if include_internal or not topic.is_internal)
 
     async def describe(
         self,
         names: Iterable[str],
         *,
         include_authorized_operations: bool = False,
-        partitions_per_request: int = 2000,
+        partitions_per_page: int = _PARTITIONS_PER_PAGE,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, TopicDescription]:
-        """Topics with their partitions; paged where the broker can."""
-        raise NotImplementedError
+        """Topics with all their partitions; a topic that does not exist is a NotFoundError."""
+        wanted = list(names)
+        if partitions_per_page < 1:
+            raise UsageError(f"partitions_per_page is {partitions_per_page}; it must be 1 or more")
+        if not await self._routing.any_broker_serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+            call = _describe_by_metadata(include_authorized_operations)
+            return await self._routing.each(wanted, call, timeout_ms)
+        remaining_ms = self._routing.countdown(timeout_ms)
+        described: dict[str, Outcome[TopicDescription]] = {}
+        cursor: Cursor | None = None
+        # The broker answers in order of the names, so what lies before the cursor is complete.
+        remaining = sorted(wanted)
+        while remaining:
+            page_call = _describe_page(remaining, cursor, partitions_per_page)
+            try:
+                page = await self._routing.one(page_call, remaining_ms())
+            except BarnabasError as error:
+                described.update((name, Outcome.failed(error)) for name in remaining)
+                break
+            merge_page(described, page, include_authorized_operations)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+            remaining = [name for name in remaining if name >= cursor.topic_name]
+        return Outcomes({name: described.get(name) or _not_mentioned(name) for name in wanted})
 
     async def describe_by_id(
         self,
@@ -46,8 +121,23 @@ class Topics:
         include_authorized_operations: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[Uuid, TopicDescription]:
-        """Topics with their partitions, by id."""
-        raise NotImplementedError
+        """Topics with all their partitions, by id."""
+        call = Call[Uuid, TopicDescription](
+            action="describe topic",
+            api=ApiKey.METADATA,
+            to=AnyBroker(),
+            build=lambda asked: MetadataRequest(
+                topics=[MetadataRequestTopic(topic_id=one, name=None) for one in asked.keys],
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=include_authorized_operations,
+            ),
+            read=lambda answer, asked: {
+                topic.topic_id: _described(topic) for topic in answer.topics
+            },
+            name=uuid_to_text,
+            version_min=_METADATA_BY_ID,
+        )
+        return await self._routing.each(topic_ids, call, timeout_ms)
 
     async def create(
         self,
@@ -56,20 +146,61 @@ class Topics:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, CreatedTopic]:
-        """Create topics, or only see whether they could be."""
-        raise NotImplementedError
+        """Create topics, or with `validate_only` see whether they could be.
+
+        Raises: UsageError if two of them have one name.
+        """
+        by_name = {topic.name: topic for topic in (wanted := list(topics))}
+        if len(by_name) < len(wanted):
+            raise UsageError("two of the topics to be created have the same name")
+        call = Call[str, CreatedTopic](
+            action="create topic",
+            api=ApiKey.CREATE_TOPICS,
+            to=Controller(),
+            build=lambda asked: CreateTopicsRequest(
+                topics=[_creatable(by_name[name]) for name in asked.keys],
+                timeout_ms=asked.timeout_ms,
+                validate_only=validate_only,
+            ),
+            read=lambda answer, asked: {
+                topic.name: refused(topic) or _created(topic) for topic in answer.topics
+            },
+            is_change=not validate_only,
+        )
+        return await self._routing.each(by_name, call, timeout_ms)
 
     async def delete(
         self, names: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Delete topics."""
-        raise NotImplementedError
+        """Delete topics with all their records."""
+        call = Call[str, None](
+            action="delete topic",
+            api=ApiKey.DELETE_TOPICS,
+            to=Controller(),
+            build=_deletion_by_name,
+            read=lambda answer, asked: {one.name: refused(one) for one in answer.responses},
+            is_change=True,
+        )
+        return await self._routing.each(names, call, timeout_ms)
 
     async def delete_by_id(
         self, topic_ids: Iterable[Uuid], *, timeout_ms: int | None = None
     ) -> Outcomes[Uuid, None]:
-        """Delete topics by id."""
-        raise NotImplementedError
+        """Delete topics by id: a topic of the same name that was created since stays."""
+        call = Call[Uuid, None](
+            action="delete topic",
+            api=ApiKey.DELETE_TOPICS,
+            to=Controller(),
+            build=lambda asked: DeleteTopicsRequest(
+                topics=[DeleteTopicState(topic_id=one) for one in asked.keys],
+                timeout_ms=asked.timeout_ms,
+            ),
+            read=lambda answer, asked: {one.topic_id: refused(one) for one in answer.responses},
+            name=uuid_to_text,
+            is_change=True,
+            version_min=_DELETE_BY_ID,
+        )
+        return await self._routing.each(topic_ids, call, timeout_ms)
 
     async def add_partitions(
         self,
@@ -78,5 +209,171 @@ class Topics:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, None]:
-        """Give topics more partitions; a plain number is the count in all."""
-        raise NotImplementedError
+        """Give topics more partitions; a plain number is the count that they have afterwards."""
+        call = Call[str, None](
+            action="add partitions to topic",
+            api=ApiKey.CREATE_PARTITIONS,
+            to=Controller(),
+            build=lambda asked: CreatePartitionsRequest(
+                topics=[_more_partitions(name, wanted[name]) for name in asked.keys],
+                timeout_ms=asked.timeout_ms,
+                validate_only=validate_only,
+            ),
+            read=lambda answer, asked: {one.name: refused(one) for one in answer.results},
+            is_change=not validate_only,
+        )
+        return await self._routing.each(wanted, call, timeout_ms)
+
+
+def _listings(answer: Any) -> tuple[TopicListing, ...] | Refusal:
+    refusal = refused(answer)
+    if refusal is not None:
+        return refusal
+    listings = (
+        TopicListing(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal)
+        for topic in answer.topics
+        if not topic.error_code
+    )
+    return tuple(sorted(listings, key=lambda topic: topic.name))
+
+
+def _describe_by_metadata(include_authorized_operations: bool) -> Call[str, TopicDescription]:
+    return Call(
+        action="describe topic",
+        api=ApiKey.METADATA,
+        to=AnyBroker(),
+        build=lambda asked: MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in asked.keys],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=include_authorized_operations,
+        ),
+        read=lambda answer, asked: {topic.name: _described(topic) for topic in answer.topics},
+        # From here on a broker can be told not to create what is asked for.
+        version_min=4,
+    )
+
+
+def _describe_page(names: Sequence[str], cursor: Cursor | None, limit: int) -> Call[None, Any]:
+    return Call(
+        action=f"describe topics {names[0]} ...",
+        api=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        to=AnyBroker(),
+        build=lambda asked: DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name=name) for name in names],
+            response_partition_limit=limit,
+            cursor=cursor,
+        ),
+        read=lambda answer, asked: {None: answer},
+        name=nameless,
+    )
+
+
+def merge_page(
+    described: dict[str, Outcome[TopicDescription]], page: Any, with_operations: bool
+) -> None:
+    """Add the topics of a page; a topic that began on an earlier one goes on here."""
+    for topic in page.topics:
+        outcome = outcome_of(f"describe topic {topic.name}", _described(topic))
+        earlier = described.get(topic.name)
+        if earlier is not None and earlier.is_ok and outcome.is_ok:
+            before, more = earlier.unwrap(), outcome.unwrap()
+            joined = {**before.partitions, **more.partitions}
+            outcome = Outcome.of(replace(before, partitions=joined))
+        if outcome.is_ok and not with_operations:
+            outcome = Outcome.of(replace(outcome.unwrap(), authorized_operations=None))
+        described[topic.name] = outcome
+
+
+def _described(topic: Any) -> TopicDescription | Refusal:
+    refusal = refused(topic)
+    if refusal is not None:
+        return refusal
+    return TopicDescription(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions={
+            one.partition_index: _partition(one)
+            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        },
+        authorized_operations=operations_of_bits(topic.topic_authorized_operations),
+    )
+
+
+def _partition(one: Any) -> PartitionDescription:
+    eligible = getattr(one, "eligible_leader_replicas", None)
+    last_known = getattr(one, "last_known_elr", None)
+    return PartitionDescription(
+        partition=one.partition_index,
+        leader_id=None if one.leader_id < 0 else one.leader_id,
+        leader_epoch=one.leader_epoch,
+        replica_ids=tuple(one.replica_nodes),
+        in_sync_replica_ids=tuple(one.isr_nodes),
+        offline_replica_ids=tuple(one.offline_replicas),
+        eligible_leader_replica_ids=None if eligible is None else tuple(eligible),
+        last_known_eligible_leader_replica_ids=None if last_known is None else tuple(last_known),
+    )
+
+
+def _not_mentioned(name: str) -> Outcome[TopicDescription]:
+    refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return outcome_of(f"describe topic {name}", refusal)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partition_count,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in topic.replica_assignment.items()
+        ],
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _created(topic: Any) -> CreatedTopic:
+    # Who may create a topic and not describe its settings gets an error code in their place.
+    has_configs = topic.configs is not None and not topic.topic_config_error_code
+    return CreatedTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_count=topic.num_partitions if topic.num_partitions >= 0 else None,
+        replication_factor=topic.replication_factor if topic.replication_factor >= 0 else None,
+        configs={
+            one.name: ConfigEntry(
+                name=one.name,
+                value=one.value,
+                source=ConfigSource(one.config_source),
+                is_read_only=one.read_only,
+                is_sensitive=one.is_sensitive,
+            )
+            for one in topic.configs
+        }
+        if has_configs
+        else None,
+    )
+
+
+def _deletion_by_name(asked: Asked[str]) -> DeleteTopicsRequest:
+    if asked.version < _DELETE_BY_ID:
+        return DeleteTopicsRequest(topic_names=list(asked.keys), timeout_ms=asked.timeout_ms)
+    return DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in asked.keys], timeout_ms=asked.timeout_ms
+    )
+
+
+def _more_partitions(name: str, wanted: NewPartitions | int) -> CreatePartitionsTopic:
+    if isinstance(wanted, int):
+        wanted = NewPartitions(total_count=wanted)
+    assignments = wanted.replica_assignments
+    return CreatePartitionsTopic(
+        name=name,
+        count=wanted.total_count,
+        assignments=None
+        if assignments is None
+        else [CreatePartitionsAssignment(broker_ids=list(one)) for one in assignments],
+    )

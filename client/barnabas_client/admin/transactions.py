@@ -1,11 +1,26 @@
-"""Transactions: InitProducerId (22), WriteTxnMarkers (27), DescribeProducers (61), DescribeTransactions (65), ListTransactions (66)."""
+"""`admin.transactions`: ListTransactions (66), DescribeTransactions (65), DescribeProducers (61),
+WriteTxnMarkers (27) to abort, InitProducerId (22) to fence.
+
+Transactional ids are asked of their coordinators, producers and hanging transactions of partition
+leaders.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any, Final
 
+from barnabas_client.admin.by_topic import by_topic
+from barnabas_client.admin.destinations import (
+    TRANSACTION,
+    Brokers,
+    Coordinators,
+    Destination,
+    Leaders,
+)
+from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting
+from barnabas_client.admin.routing import AdminRouting, Asked, Call
 from barnabas_client.admin.values.transactions import (
     FencedProducer,
     HangingTransaction,
@@ -14,11 +29,30 @@ from barnabas_client.admin.values.transactions import (
     TransactionListing,
     TransactionState,
 )
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from barnabas_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas_protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas_protocol.messages.list_transactions import ListTransactionsRequest
+from barnabas_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+# The first versions of ListTransactions that select by duration and by pattern.
+_DURATION_VERSION: Final = 1
+_PATTERN_VERSION: Final = 2
+# From version 2 on markers say which form of transactions they end; that is for coordinators.
+_MARKERS_MAX: Final = 1
+# Version 6 of InitProducerId belongs to two-phase commit, which is not stable.
+_INIT_PRODUCER_ID_MAX: Final = 5
 
 
 class Transactions:
-    """`admin.transactions`."""
+    """What can be done about transactions."""
 
     def __init__(self, routing: AdminRouting) -> None:
         self._routing = routing
@@ -32,14 +66,51 @@ class Transactions:
         transactional_id_pattern: str | None = None,
         timeout_ms: int | None = None,
     ) -> tuple[TransactionListing, ...]:
-        """Transactional ids of all coordinators. Raises: what went wrong."""
-        raise NotImplementedError
+        """The transactional ids of all coordinators, by name; what is given narrows the list.
+
+        The pattern is a regular expression as RE2 reads it.
+
+        Raises: UnsupportedError if a broker cannot select like that; TimedOutError, or what a
+        broker says.
+        """
+        version_min = 0 if longer_than_ms is None else _DURATION_VERSION
+        if transactional_id_pattern is not None:
+            version_min = _PATTERN_VERSION
+
+        def call(to: Destination[int]) -> Call[int, tuple[TransactionListing, ...]]:
+            return Call(
+                action="list transactions of broker",
+                api=ApiKey.LIST_TRANSACTIONS,
+                to=to,
+                build=lambda asked: ListTransactionsRequest(
+                    state_filters=[state.value for state in states],
+                    producer_id_filters=[*producer_ids],
+                    duration_filter=-1 if longer_than_ms is None else longer_than_ms,
+                    transactional_id_pattern=transactional_id_pattern,
+                ),
+                read=lambda answer, asked: {asked.node_id: refused(answer) or _listings(answer)},
+                version_min=version_min,
+            )
+
+        by_broker = (await self._routing.every_broker(call, timeout_ms)).unwrap()
+        listings = [one for some in by_broker.values() for one in some]
+        return tuple(sorted(listings, key=lambda one: one.transactional_id))
 
     async def describe(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, TransactionDescription]:
-        """What transactional ids are doing."""
-        raise NotImplementedError
+        """What transactional ids are doing, and which partitions their transactions touch."""
+        call = Call[str, TransactionDescription](
+            action="describe transaction",
+            api=ApiKey.DESCRIBE_TRANSACTIONS,
+            to=Coordinators(TRANSACTION, str),
+            build=lambda asked: DescribeTransactionsRequest(transactional_ids=[*asked.keys]),
+            read=lambda answer, asked: {
+                one.transactional_id: refused(one) or _described(one, asked.node_id)
+                for one in answer.transaction_states
+            },
+        )
+        return await self._routing.each(transactional_ids, call, timeout_ms)
 
     async def describe_producers(
         self,
@@ -48,17 +119,144 @@ class Transactions:
         node_id: int | None = None,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that partitions know, asked of the leader or of a given broker."""
-        raise NotImplementedError
+        """The producers that partitions know; asked of the leaders unless a broker is named."""
+        to: Destination[TopicPartition] = Leaders(lambda partition: partition)
+        if node_id is not None:
+            named = node_id
+            to = Brokers(lambda _: named)
+        call = Call[TopicPartition, tuple[ProducerState, ...]](
+            action="describe producers of",
+            api=ApiKey.DESCRIBE_PRODUCERS,
+            to=to,
+            build=lambda asked: DescribeProducersRequest(
+                topics=[
+                    TopicRequest(name=topic, partition_indexes=[one.partition for one in some])
+                    for topic, some in by_topic(asked.keys).items()
+                ]
+            ),
+            read=lambda answer, asked: {
+                TopicPartition(topic.name, one.partition_index): refused(one)
+                or tuple(_producer(producer) for producer in one.active_producers)
+                for topic in answer.topics
+                for one in topic.partitions
+            },
+        )
+        return await self._routing.each(partitions, call, timeout_ms)
 
     async def abort(
         self, transaction: HangingTransaction, *, timeout_ms: int | None = None
     ) -> None:
-        """End a transaction that is open on a partition and that its coordinator has forgotten. Raises: what went wrong."""
-        raise NotImplementedError
+        """End a transaction that is open on a partition and that its coordinator has forgotten.
+
+        Records of a transaction that is not forgotten are lost by this, too: look first.
+
+        Raises: FencedError if the producer has moved on; TimedOutError, or what the broker says.
+        """
+        call = Call[TopicPartition, None](
+            action=f"abort the transaction of producer {transaction.producer_id} on",
+            api=ApiKey.WRITE_TXN_MARKERS,
+            to=Leaders(lambda partition: partition),
+            build=lambda asked: _abort_marker(transaction),
+            read=_aborted,
+            is_change=True,
+            version_max=_MARKERS_MAX,
+        )
+        outcomes = await self._routing.each([transaction.partition], call, timeout_ms)
+        outcomes[transaction.partition].unwrap()
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, FencedProducer]:
-        """Shut out whoever uses the transactional ids, aborting what is open."""
-        raise NotImplementedError
+        """Shut out whoever uses the transactional ids; what they have open is aborted."""
+        call = Call[str, FencedProducer](
+            action="fence the producer",
+            api=ApiKey.INIT_PRODUCER_ID,
+            to=Coordinators(TRANSACTION, str),
+            build=lambda asked: InitProducerIdRequest(
+                transactional_id=asked.keys[0], transaction_timeout_ms=asked.timeout_ms
+            ),
+            read=lambda answer, asked: {
+                asked.keys[0]: refused(answer)
+                or FencedProducer(
+                    producer_id=answer.producer_id, producer_epoch=answer.producer_epoch
+                )
+            },
+            is_change=True,
+            version_max=_INIT_PRODUCER_ID_MAX,
+            items_per_request=lambda _: 1,
+        )
+        return await self._routing.each(transactional_ids, call, timeout_ms)
+
+
+def _listings(answer: Any) -> tuple[TransactionListing, ...] | Refusal:
+    if answer.unknown_state_filters:
+        unknown = ", ".join(answer.unknown_state_filters)
+        return Refusal(ErrorCode.INVALID_REQUEST, f"it does not know the states {unknown}")
+    return tuple(
+        TransactionListing(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            state=TransactionState(one.transaction_state),
+        )
+        for one in answer.transaction_states
+    )
+
+
+def _described(one: Any, coordinator_id: int) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=one.transactional_id,
+        coordinator_id=coordinator_id,
+        state=TransactionState(one.transaction_state),
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        timeout_ms=one.transaction_timeout_ms,
+        started_at_ms=_known(one.transaction_start_time_ms),
+        partitions=tuple(
+            TopicPartition(topic.topic, partition)
+            for topic in one.topics
+            for partition in topic.partitions
+        ),
+    )
+
+
+def _producer(one: Any) -> ProducerState:
+    return ProducerState(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        last_sequence=_known(one.last_sequence),
+        last_timestamp_ms=_known(one.last_timestamp),
+        coordinator_epoch=_known(one.coordinator_epoch),
+        transaction_start_offset=_known(one.current_txn_start_offset),
+    )
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _abort_marker(transaction: HangingTransaction) -> WriteTxnMarkersRequest:
+    partition = transaction.partition
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                transaction_result=False,
+                topics=[
+                    WritableTxnMarkerTopic(
+                        name=partition.topic, partition_indexes=[partition.partition]
+                    )
+                ],
+                coordinator_epoch=transaction.coordinator_epoch,
+            )
+        ]
+    )
+
+
+def _aborted(answer: Any, _: Asked[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
+    return {
+        TopicPartition(topic.name, one.partition_index): refused(one)
+        for marker in answer.markers
+        for topic in marker.topics
+        for one in topic.partitions
+    }

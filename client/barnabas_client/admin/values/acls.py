@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+
+from barnabas_client.admin.values.wire_enum import WireEnum
 
 OPERATIONS_NOT_SAID = -(1 << 31)
 
 
-class AclResourceType(IntEnum):
+class AclResourceType(WireEnum):
     """What a right is about; ANY is for filters."""
 
     UNKNOWN = 0
@@ -21,7 +22,7 @@ class AclResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(WireEnum):
     """How a resource's name is meant; ANY and MATCH are for filters."""
 
     UNKNOWN = 0
@@ -31,7 +32,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class AclOperation(IntEnum):
+class AclOperation(WireEnum):
     """What one may do; ANY is for filters."""
 
     UNKNOWN = 0
@@ -52,7 +53,7 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class AclPermission(IntEnum):
+class AclPermission(WireEnum):
     """Whether a right is given or taken; ANY is for filters."""
 
     UNKNOWN = 0

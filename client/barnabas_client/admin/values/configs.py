@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from barnabas_client.admin.values.wire_enum import WireEnum
 
-class ResourceType(IntEnum):
+
+class ResourceType(WireEnum):
     """What has settings; the numbers are the wire's."""
 
     UNKNOWN = 0
@@ -54,7 +56,7 @@ class ConfigResource(NamedTuple):
         return f"{self.type.name.lower().replace('_', ' ')} {self.name or '(cluster default)'}"
 
 
-class ConfigSource(IntEnum):
+class ConfigSource(WireEnum):
     """Where a value comes from; the numbers are the wire's, -1 where the broker does not say."""
 
     NOT_SAID = -1
@@ -69,7 +71,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_GROUP = 8
 
 
-class ConfigType(IntEnum):
+class ConfigType(WireEnum):
     """The type of a value, which travels as text in any case."""
 
     UNKNOWN = 0

@@ -34,7 +34,7 @@ class PartitionOffset:
 
 
 class ElectionType(IntEnum):
-    """PREFERRED takes the first replica if it is in sync, UNCLEAN any that lives: data may be lost."""
+    """PREFERRED takes the first replica if in sync, UNCLEAN any that lives: data may be lost."""
 
     PREFERRED = 0
     UNCLEAN = 1

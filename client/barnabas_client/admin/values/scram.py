@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+
+from barnabas_client.admin.values.wire_enum import WireEnum
 
 # Kafka refuses less; RFC 7677 asks for at least as many with SHA-256.
 ITERATIONS_MIN = 4096
 
 
-class ScramMechanism(IntEnum):
+class ScramMechanism(WireEnum):
     """The numbers are the wire's."""
 
+    UNKNOWN = 0
     SHA_256 = 1
     SHA_512 = 2
 

@@ -1,0 +1,187 @@
+"""Which items of a call are settled, and which are to be asked about again.
+
+Pure: no loop, no clock; the shell (`routing.py`) tells it what came of each attempt.
+
+Invariants: every item ends with exactly one outcome; an item is repeated only if nothing was done
+for it as far as is known, or if repeating does no harm beyond an error that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from barnabas_client.admin.outcome import K, Outcome, Outcomes
+from barnabas_client.errors import (
+    AlreadyExistsError,
+    BarnabasError,
+    DisconnectedError,
+    NotFoundError,
+    RetriableError,
+    TimedOutError,
+    error_for,
+)
+from barnabas_protocol.errors import RETRIABLE, ErrorCode
+
+T = TypeVar("T")
+
+# Retriable by Kafka's table and yet an answer to an administrator: what is named does not exist,
+# the election cannot be held, the broker gave up waiting (and may have done its part).
+_FINAL: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+RETRIED: Final = RETRIABLE - _FINAL
+
+# A topic that was created a moment ago may be unknown to the broker that is asked.
+PATIENCE_ATTEMPTS: Final = 4
+
+_NOT_FOUND: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    )
+)
+
+
+class Refusal(NamedTuple):
+    """An error code in an answer, with the broker's explanation if it gave one."""
+
+    code: int
+    message: str | None = None
+
+
+def refusal_error(subject: str, refusal: Refusal) -> BarnabasError:
+    """The error of a refusal; `subject` says what was tried ("create topic orders")."""
+    try:
+        code = ErrorCode(refusal.code)
+    except ValueError:
+        return error_for(refusal.code, f"{subject}: unknown error code {refusal.code}")
+    reason = refusal.message or code.name.removesuffix("_EXCEPTION").lower().replace("_", " ")
+    text = f"{subject}: {reason}"
+    if code in _NOT_FOUND:
+        return NotFoundError(text, code)
+    if code is ErrorCode.REQUEST_TIMED_OUT:
+        return TimedOutError(f"{text}; it may still be carried out", code)
+    return error_for(code, text)
+
+
+def refused(answer: Any) -> Refusal | None:
+    """The refusal in a part of an answer that has an error code; None if that says all is well."""
+    code = answer.error_code
+    return Refusal(code, getattr(answer, "error_message", None)) if code else None
+
+
+def outcome_of(subject: str, answer: T | Refusal) -> Outcome[T]:
+    """The outcome of an item whose answer is final."""
+    if isinstance(answer, Refusal):
+        return Outcome.failed(refusal_error(subject, answer))
+    return Outcome.of(answer)
+
+
+def outcomes_of(action: str, answers: Mapping[K, T | Refusal]) -> Outcomes[K, T]:
+    """The outcomes of items whose answers are final."""
+    return Outcomes({key: outcome_of(f"{action} {key}", one) for key, one in answers.items()})
+
+
+class Ledger(Generic[K, T]):
+    """The items of one call: pending ones, and the outcomes of the others."""
+
+    def __init__(
+        self,
+        keys: Iterable[K],
+        subject: Callable[[K], str],
+        *,
+        is_change: bool = False,
+        retried: Collection[int] = RETRIED,
+        patient: Collection[int] = (),
+    ) -> None:
+        """Take the items; `subject` words one for an error.
+
+        `patient` codes are repeated too, but `PATIENCE_ATTEMPTS` times at most.
+        """
+        self._outcomes: dict[K, Outcome[T] | None] = dict.fromkeys(keys)
+        self._subject = subject
+        self._is_change = is_change
+        self._retried = retried
+        self._patient = patient
+        self._patience: dict[K, int] = {}
+        self._reasons: dict[K, BarnabasError] = {}
+        self._uncertain: set[K] = set()
+
+    @property
+    def pending(self) -> tuple[K, ...]:
+        """The items that have no outcome yet, in the order of the call."""
+        return tuple(key for key, outcome in self._outcomes.items() if outcome is None)
+
+    def answer(self, keys: Iterable[K], answers: Mapping[K, T | Refusal]) -> frozenset[int]:
+        """Take the answer to a request about these items; return the codes that are repeated.
+
+        An item that the answer does not mention was not done, and that is an error.
+        """
+        repeated = set()
+        for key in keys:
+            if key not in answers:
+                missing = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not mention it")
+                self._settle_error(key, refusal_error(self._subject(key), missing))
+                continue
+            answer = answers[key]
+            if not isinstance(answer, Refusal):
+                self._outcomes[key] = Outcome.of(answer)
+            elif self._repeats(key, answer.code):
+                self._reasons[key] = refusal_error(self._subject(key), answer)
+                repeated.add(answer.code)
+            else:
+                self._settle_error(key, refusal_error(self._subject(key), answer))
+        return frozenset(repeated)
+
+    def fail(self, keys: Iterable[K], error: BarnabasError) -> None:
+        """Note that a request about these items got no answer."""
+        for key in keys:
+            if not isinstance(error, RetriableError):
+                self._settle_error(key, error)
+                continue
+            self._reasons[key] = error
+            if isinstance(error, (DisconnectedError, TimedOutError)):
+                self._uncertain.add(key)
+
+    def expire(self) -> None:
+        """Settle what is pending: the time is over."""
+        for key in self.pending:
+            text = f"{self._subject(key)}: the time is over"
+            reason = self._reasons.get(key)
+            if reason is not None:
+                text += f"; the last attempt: {reason}"
+            if self._is_change and key in self._uncertain:
+                text += "; it may have been carried out"
+            error = TimedOutError(text)
+            error.__cause__ = reason
+            self._outcomes[key] = Outcome.failed(error)
+
+    def outcomes(self) -> Outcomes[K, T]:
+        """The outcome of every item; none may be pending."""
+        settled = {key: outcome for key, outcome in self._outcomes.items() if outcome is not None}
+        assert len(settled) == len(self._outcomes)
+        return Outcomes(settled)
+
+    def _repeats(self, key: K, code: int) -> bool:
+        if code in self._retried:
+            return True
+        if code not in self._patient:
+            return False
+        self._patience[key] = self._patience.get(key, 0) + 1
+        return self._patience[key] < PATIENCE_ATTEMPTS
+
+    def _settle_error(self, key: K, error: BarnabasError) -> None:
+        if key in self._uncertain and isinstance(error, (AlreadyExistsError, NotFoundError)):
+            error.message += "; an earlier attempt, whose answer was lost, may have done it"
+        self._outcomes[key] = Outcome.failed(error)
