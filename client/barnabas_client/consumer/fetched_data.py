@@ -36,8 +36,8 @@ from barnabas_protocol.records.control import ControlType, control_type_of
 from barnabas_protocol.records.record import decode_records
 from barnabas_protocol.records.record_reader import RecordReader
 
-# Base offset, length and, behind magic, CRC and attributes, the last offset delta of a batch.
-_EXTENT = struct.Struct(">qi11xi")
+# Base offset, length, leader epoch and, behind magic, CRC and attributes, the last offset delta.
+_EXTENT = struct.Struct(">qii7xi")
 _unpack_extent = _EXTENT.unpack_from
 
 
@@ -53,6 +53,7 @@ class FetchedData:
         "_failure",
         "_position",
         "_reader",
+        "end_leader_epoch",
         "end_offset",
         "leader_epoch",
         "next_offset",
@@ -77,7 +78,8 @@ class FetchedData:
         self._check_crcs = check_crcs
         self._data = data
         self._position = 0
-        self._end, end_offset = _whole_batches(data)
+        #: Of the last whole batch; -1 without any.
+        self._end, end_offset, self.end_leader_epoch = _whole_batches(data)
         #: Where to fetch on.
         self.end_offset = max(end_offset, fetch_offset)
         self._reader: RecordReader[ConsumerRecord] | None = None
@@ -227,16 +229,20 @@ class FetchedData:
         return error
 
 
-def _whole_batches(data: Buffer) -> tuple[int, int]:
-    """Where the last whole batch ends, in bytes, and the offset behind it (-1 without any)."""
-    position, end_offset, size = 0, -1, len(data)
+def _whole_batches(data: Buffer) -> tuple[int, int, int]:
+    """Where the last whole batch ends, in bytes, the offset behind it and its leader epoch.
+
+    Offset and epoch are -1 without any batch.
+    """
+    position, end_offset, epoch, size = 0, -1, -1, len(data)
     while position + HEADER_BYTES <= size:
-        base_offset, length, last_offset_delta = _unpack_extent(data, position)
+        base_offset, length, leader_epoch, last_offset_delta = _unpack_extent(data, position)
         if length < BATCH_LENGTH_MIN:
             # No batch: reading it will say so, and what follows cannot be found.
-            return size, end_offset
+            return size, end_offset, epoch
         if position + length + LOG_OVERHEAD_BYTES > size:
             break
         position += length + LOG_OVERHEAD_BYTES
         end_offset = base_offset + last_offset_delta + 1
-    return position, end_offset
+        epoch = leader_epoch
+    return position, end_offset, epoch

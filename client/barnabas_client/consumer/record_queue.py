@@ -25,17 +25,49 @@ from barnabas_protocol.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Some records of one partition; `next_offset` is where reading goes on behind them."""
+    """Some records of one partition, to be handed out while its position is `offset`.
+
+    `next_offset` is where reading goes on behind them.
+    """
 
     partition: TopicPartition
     state: PartitionState
+    offset: int
     records: list[ConsumerRecord]
     next_offset: int
     leader_epoch: int
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether nothing has happened to the partition that makes the records useless."""
+        return self.state.offset == self.offset and self.state.is_fetchable
+
     def hand_out(self) -> None:
         """Move the partition's position behind the records."""
         self.state.advance(self.next_offset, self.leader_epoch)
+
+    def first(self, count: int) -> Portion:
+        """The first records, if there are more than `count`; behind them comes `after`."""
+        if len(self.records) <= count:
+            return self
+        records = self.records[:count]
+        last = records[-1]
+        return Portion(
+            self.partition, self.state, self.offset, records, last.offset + 1, last.leader_epoch
+        )
+
+    def after(self, count: int) -> Portion | None:
+        """The records behind the first `count`; None if there are none."""
+        if len(self.records) <= count:
+            return None
+        return Portion(
+            self.partition,
+            self.state,
+            self.records[count - 1].offset + 1 if count else self.offset,
+            self.records[count:],
+            self.next_offset,
+            self.leader_epoch,
+        )
 
 
 class _PartitionQueue:
@@ -84,6 +116,16 @@ class RecordQueue:
             return state.offset
         return queue.answers[-1].end_offset
 
+    def fetched_epoch(self, partition: TopicPartition, state: PartitionState) -> int:
+        """The leader epoch of the last record before `fetch_offset`; -1 if it is not known.
+
+        With it a leader sees that its log parts from what was read (KIP-320).
+        """
+        queue = self._queues.get(partition)
+        if queue is None or not queue.answers:
+            return state.leader_epoch
+        return queue.answers[-1].end_leader_epoch
+
     def buffered_bytes(self, partition: TopicPartition) -> int:
         """The bytes of one partition that wait here."""
         queue = self._queues.get(partition)
@@ -109,12 +151,13 @@ class RecordQueue:
         """
         while (answer := self._next_answer()) is not None:
             partition = answer.partition
-            records = answer.read_records(count_max)
             state = self._subscription.assigned[partition]
+            records = answer.read_records(count_max)
             if answer.is_done:
                 self._finish_answer(partition)
             if records:
-                return Portion(partition, state, records, answer.next_offset, answer.leader_epoch)
+                next_offset, leader_epoch = answer.next_offset, answer.leader_epoch
+                return Portion(partition, state, state.offset, records, next_offset, leader_epoch)
             # Nothing but markers, aborted records or gaps: they are read, too.
             state.advance(answer.next_offset, answer.leader_epoch)
         return None

@@ -1,0 +1,330 @@
+"""Fetching: one request per broker on its way, sent again while its answer is being read.
+
+A thin shell around pure parts: the session with each broker (`fetch_session.py`), what an answer
+means (`fetch_answer.py`), the buffer (`record_queue.py`). Not here: waiting, which is the
+consumer's.
+
+Source: CON-4, CON-6, CON-12 of behaviour.md; KIP-227 (sessions), KIP-392 (reading from replicas of
+the same rack), KIP-951 (new leaders named in answers).
+Invariants: no broker has more than one fetch of ours on its way; a broker is asked only when all of
+its partitions have room, since an answer that waits for data of some would hold up the others; what
+is buffered of one broker stays below its share of `prefetch_bytes_max`, but for one answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from barnabas_client.cluster.metadata import Node
+from barnabas_client.config.consumer_settings import ConsumerSettings
+from barnabas_client.consumer.fetch_answer import FetchAnswers
+from barnabas_client.consumer.fetch_session import (
+    FetchLimits,
+    FetchSession,
+    PartitionFetch,
+    is_session_error,
+)
+from barnabas_client.consumer.partition_state import PartitionState
+from barnabas_client.consumer.positions import PositionFinder
+from barnabas_client.consumer.record_queue import RecordQueue
+from barnabas_client.consumer.subscription_state import SubscriptionState
+from barnabas_client.errors import BarnabasError, ClosedError, RetriableError
+from barnabas_client.network.client import Client
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.messages.fetch import FetchResponse
+
+# How long closing waits for the brokers to hear that the sessions are over; they forget by
+# themselves, too.
+_CLOSE_TIMEOUT_MS: Final = 500
+
+
+class _Broker:
+    """One broker that is fetched from."""
+
+    __slots__ = ("attempt", "in_flight", "ready_task", "retry_at_ms", "session")
+
+    def __init__(self) -> None:
+        self.session = FetchSession()
+        self.in_flight: asyncio.Future[FetchResponse] | None = None
+        self.ready_task: asyncio.Task[None] | None = None
+        self.retry_at_ms = 0
+        self.attempt = 0
+
+
+class Fetcher:
+    """Keeps the queue of one consumer filled."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ConsumerSettings,
+        subscription: SubscriptionState,
+        queue: RecordQueue,
+        positions: PositionFinder,
+        *,
+        on_data: Callable[[], None],
+    ) -> None:
+        """`on_data` is told when there may be something to hand out."""
+        self._client = client
+        self._settings = settings
+        self._subscription = subscription
+        self._queue = queue
+        self._positions = positions
+        self._on_data = on_data
+        self._clock = client.environment.clock
+        self._brokers: dict[int, _Broker] = {}
+        self._answers = FetchAnswers(client, settings, subscription, queue, positions)
+        self._retry_timer: asyncio.TimerHandle | None = None
+        self._retry_at_ms = 0
+        self._error: BarnabasError | None = None
+        self._is_closed = False
+        self._isolation_level = int(settings.isolation_level == "read_committed")
+
+    def send_fetches(self) -> None:
+        """Ask every broker that has nothing of ours on its way and whose partitions have room."""
+        if self._is_closed:
+            return
+        self._queue.has_new_room = False
+        now_ms = self._clock.monotonic_ms()
+        wanted, source_count = self._wanted_by_broker(now_ms)
+        if not wanted:
+            return
+        share_bytes = max(1, self._settings.prefetch_bytes_max // source_count)
+        buffered = self._queue.buffered_bytes_by_node()
+        for node_id, partitions in wanted.items():
+            broker = self._brokers.get(node_id)
+            if broker is None:
+                broker = self._brokers[node_id] = _Broker()
+            if broker.in_flight is not None or broker.ready_task is not None:
+                continue
+            if now_ms < broker.retry_at_ms:
+                self._retry_at(broker.retry_at_ms)
+                continue
+            room_bytes = share_bytes - buffered.get(node_id, 0)
+            if buffered.get(node_id) and room_bytes < share_bytes // 2:
+                continue
+            self._ask(node_id, broker, partitions, min(room_bytes, self._settings.fetch_max_bytes))
+
+    @property
+    def has_error(self) -> bool:
+        """Whether `raise_error` would."""
+        return self._error is not None
+
+    def raise_error(self) -> None:
+        """Raise why a broker cannot be asked, if that is for good; then it is tried again."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Forget what is on its way, and free the brokers' memory of the sessions."""
+        self._is_closed = True
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+        tasks = [broker.ready_task for broker in self._brokers.values() if broker.ready_task]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        finals = [
+            asyncio.ensure_future(final)
+            for node_id, broker in self._brokers.items()
+            if (final := self._final_request(node_id, broker)) is not None
+        ]
+        for broker in self._brokers.values():
+            if broker.in_flight is not None:
+                broker.in_flight.cancel()
+        if finals:
+            _, late = await asyncio.wait(finals, timeout=_CLOSE_TIMEOUT_MS / 1000)
+            for future in late:
+                future.cancel()
+            await asyncio.gather(*finals, return_exceptions=True)
+        self._brokers.clear()
+
+    def _wanted_by_broker(
+        self, now_ms: int
+    ) -> tuple[dict[int, dict[TopicPartition, PartitionFetch]], int]:
+        """What to ask, of brokers all of whose partitions have room; and of how many we read."""
+        first: dict[int, dict[TopicPartition, PartitionFetch]] = {}
+        later: dict[int, dict[TopicPartition, PartitionFetch]] = {}
+        full: set[int] = set()
+        room_bytes = self._settings.max_partition_fetch_bytes
+        for partition, state in self._subscription.assigned.items():
+            if not state.is_fetchable:
+                continue
+            found = self._find_source(partition, state, now_ms)
+            if found is None:
+                continue
+            node_id, leader_epoch = found
+            buffered_bytes = self._queue.buffered_bytes(partition)
+            if buffered_bytes and buffered_bytes >= room_bytes:
+                full.add(node_id)
+                continue
+            topic = self._client.cluster.topics.get(partition.topic)
+            # Those without data go first: a broker may fill its answer with the first ones.
+            group = later if buffered_bytes else first
+            group.setdefault(node_id, {})[partition] = PartitionFetch(
+                ZERO_UUID if topic is None else topic.topic_id,
+                self._queue.fetch_offset(partition, state),
+                leader_epoch,
+                self._queue.fetched_epoch(partition, state),
+                room_bytes,
+            )
+        for node_id, partitions in later.items():
+            first.setdefault(node_id, {}).update(partitions)
+        source_count = len(first.keys() | full)
+        for node_id in full:
+            first.pop(node_id, None)
+        return first, source_count
+
+    def _find_source(
+        self, partition: TopicPartition, state: PartitionState, now_ms: int
+    ) -> tuple[int, int] | None:
+        """The broker to ask and the leader epoch; None if the partition has to wait."""
+        if now_ms < state.retry_at_ms:
+            self._retry_at(state.retry_at_ms)
+            return None
+        known = self._client.cluster.partition(*partition)
+        if known is None or known.leader_id not in self._client.cluster.nodes:
+            state.retry_at_ms = now_ms + self._client.backoff_ms(0)
+            self._retry_at(state.retry_at_ms)
+            self._client.request_refresh()
+            return None
+        if state.see_leader_epoch(known.leader_epoch):
+            self._positions.request()
+            return None
+        if self._queue.has_error(partition):
+            return None
+        replica_id = state.read_replica(now_ms)
+        if replica_id >= 0 and replica_id in self._client.cluster.nodes:
+            return replica_id, known.leader_epoch
+        return known.leader_id, known.leader_epoch
+
+    def _ask(
+        self,
+        node_id: int,
+        broker: _Broker,
+        partitions: dict[TopicPartition, PartitionFetch],
+        max_bytes: int,
+    ) -> None:
+        version = self._client.known_version(node_id, ApiKey.FETCH)
+        if version is None or not self._client.is_ready(node_id):
+            broker.ready_task = asyncio.get_running_loop().create_task(
+                self._make_ready(node_id, broker), name=f"fetch-ready-{node_id}"
+            )
+            return
+        request, version = broker.session.build(
+            partitions,
+            version,
+            FetchLimits(
+                max_wait_ms=self._settings.fetch_max_wait_ms,
+                min_bytes=self._settings.fetch_min_bytes,
+                max_bytes=max_bytes,
+                isolation_level=self._isolation_level,
+                rack_id=self._settings.client_rack or "",
+            ),
+        )
+        try:
+            future = self._client.send_now(
+                node_id, request, version, timeout_ms=self._settings.request_timeout_ms
+            )
+        except BarnabasError as error:
+            self._fail(node_id, broker, error)
+            return
+        broker.in_flight = future
+        future.add_done_callback(lambda done: self._on_answer(node_id, broker, done))
+
+    async def _make_ready(self, node_id: int, broker: _Broker) -> None:
+        """Connect, then look again at what to ask."""
+        try:
+            await self._client.version(node_id, ApiKey.FETCH)
+            await self._client.ready(node_id)
+        except BarnabasError as error:
+            broker.ready_task = None
+            self._fail(node_id, broker, error)
+        else:
+            broker.ready_task = None
+            self.send_fetches()
+
+    def _on_answer(
+        self, node_id: int, broker: _Broker, future: asyncio.Future[FetchResponse]
+    ) -> None:
+        if future.cancelled() or self._is_closed:
+            broker.in_flight = None
+            return
+        error = future.exception()
+        if error is None:
+            self._take_answer(node_id, broker, future.result())
+        elif isinstance(error, BarnabasError):
+            broker.session.fail()
+            self._fail(node_id, broker, error)
+        # Only now: partitions may not be asked for while the answer is taken apart.
+        broker.in_flight = None
+        if error is not None and not isinstance(error, BarnabasError):
+            raise error
+        self._on_data()
+        self.send_fetches()
+
+    def _take_answer(self, node_id: int, broker: _Broker, response: FetchResponse) -> None:
+        asked = broker.session.partitions
+        answers = broker.session.accept(response)
+        if answers is None:
+            if not is_session_error(response.error_code):
+                # Throttled, or a broker in trouble: not again at once.
+                self._wait(broker)
+            return
+        broker.attempt = 0
+        now_ms = self._clock.monotonic_ms()
+        self._answers.endpoints = [
+            Node(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in response.node_endpoints
+        ]
+        for partition, data in answers:
+            self._answers.take(node_id, partition, asked[partition], data, now_ms)
+
+    def _fail(self, node_id: int, broker: _Broker, error: BarnabasError) -> None:
+        """The broker could not be asked: other replicas are not, its partitions wait."""
+        if isinstance(error, ClosedError):
+            return
+        for state in self._subscription.assigned.values():
+            if state.preferred_replica_id == node_id:
+                state.preferred_replica_id = -1
+        self._wait(broker)
+        if isinstance(error, RetriableError):
+            self._client.request_refresh()
+        else:
+            self._error = error
+            self._on_data()
+
+    def _wait(self, broker: _Broker) -> None:
+        broker.retry_at_ms = self._clock.monotonic_ms() + self._client.backoff_ms(broker.attempt)
+        broker.attempt += 1
+        self._retry_at(broker.retry_at_ms)
+
+    def _retry_at(self, at_ms: int) -> None:
+        """Look at the partitions again then; one timer serves all of them."""
+        if self._retry_timer is not None:
+            if self._retry_at_ms <= at_ms:
+                return
+            self._retry_timer.cancel()
+        self._retry_at_ms = at_ms
+        delay_ms = max(1, at_ms - self._clock.monotonic_ms())
+        loop = asyncio.get_running_loop()
+        self._retry_timer = loop.call_later(delay_ms / 1000, self._on_retry_timer)
+
+    def _on_retry_timer(self) -> None:
+        self._retry_timer = None
+        self.send_fetches()
+
+    def _final_request(self, node_id: int, broker: _Broker) -> asyncio.Future[FetchResponse] | None:
+        request = broker.session.build_final()
+        version = self._client.known_version(node_id, ApiKey.FETCH)
+        if request is None or version is None or not self._client.is_ready(node_id):
+            return None
+        try:
+            return self._client.send_now(node_id, request, version, timeout_ms=_CLOSE_TIMEOUT_MS)
+        except BarnabasError:
+            return None

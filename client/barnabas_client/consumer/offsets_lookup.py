@@ -1,0 +1,266 @@
+"""Asking leaders for offsets: by time (ListOffsets) and by leader epoch (OffsetForLeaderEpoch).
+
+One request per leader for all of its partitions. Not here: when to ask, and what follows for
+positions (`positions.py`).
+
+Source: KIP-79 (times), KIP-207 (offsets that are not available yet), KIP-320 (leader epochs).
+Invariants: every partition that was asked about is in exactly one part of a `LookupRound`; a round
+asks each leader once and raises nothing but what concerns the call as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.errors import BarnabasError, RetriableError, error_for
+from barnabas_client.network.client import Client
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from barnabas_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+# Only a consumer: brokers tell replicas more than clients.
+_CONSUMER_REPLICA_ID: Final = -1
+
+Found = TypeVar("Found")
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first offset whose record is not older than what was asked for."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch up to the one asked for, and where its records end (exclusive)."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class LookupRound(Generic[Found]):
+    """The answers of one round over the leaders."""
+
+    found: dict[TopicPartition, Found] = field(default_factory=dict)
+    #: No fault of the call: ask again after a while, by then with newer metadata.
+    retriable: dict[TopicPartition, RetriableError] = field(default_factory=dict)
+    failed: dict[TopicPartition, BarnabasError] = field(default_factory=dict)
+
+    def add_error(self, partition: TopicPartition, code: int, what: str) -> None:
+        """Sort an error code of one partition."""
+        error = error_for(code, f"{what} of {partition}: {ErrorCode(code).name}")
+        if isinstance(error, RetriableError):
+            self.retriable[partition] = error
+        else:
+            self.failed[partition] = error
+
+
+async def list_offsets(
+    client: Client,
+    timestamps_ms: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int,
+    timeout_ms: int | None = None,
+) -> LookupRound[OffsetAndTimestamp | None]:
+    """Ask every leader once for the offsets of its partitions; None: no record is so young.
+
+    The timestamps may be EARLIEST and LATEST (with isolation level 1: the last stable offset).
+    """
+    outcome: LookupRound[OffsetAndTimestamp | None] = LookupRound()
+
+    def build(partitions: Iterable[TopicPartition], cluster: ClusterMetadata) -> ListOffsetsRequest:
+        topics = [
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(
+                        partition_index=partition.partition,
+                        current_leader_epoch=_leader_epoch(cluster, partition),
+                        timestamp=timestamps_ms[partition],
+                    )
+                    for partition in group
+                ],
+            )
+            for topic, group in _by_topic(partitions)
+        ]
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER_REPLICA_ID,
+            isolation_level=isolation_level,
+            topics=topics,
+            timeout_ms=timeout_ms or client.settings.request_timeout_ms,
+        )
+
+    def read(response: ListOffsetsResponse) -> None:
+        for topic in response.topics:
+            for data in topic.partitions:
+                partition = TopicPartition(topic.name, data.partition_index)
+                if data.error_code != ErrorCode.NONE:
+                    outcome.add_error(partition, data.error_code, "looking up offsets")
+                elif data.offset < 0:
+                    outcome.found[partition] = None
+                else:
+                    outcome.found[partition] = OffsetAndTimestamp(
+                        data.offset, data.timestamp, data.leader_epoch
+                    )
+
+    await _ask_leaders(client, timestamps_ms.keys(), build, read, outcome, timeout_ms)
+    return outcome
+
+
+async def list_epoch_ends(
+    client: Client, leader_epochs: Mapping[TopicPartition, tuple[int, int]]
+) -> LookupRound[EpochEnd]:
+    """Ask every leader once where its log's leader epochs end.
+
+    Given is, per partition, the leader epoch that is asked about and the current one of the leader.
+    A log that knows no such epoch answers (-1, -1).
+    """
+    outcome: LookupRound[EpochEnd] = LookupRound()
+
+    def build(
+        partitions: Iterable[TopicPartition], _: ClusterMetadata
+    ) -> OffsetForLeaderEpochRequest:
+        topics = [
+            OffsetForLeaderTopic(
+                topic=topic,
+                partitions=[
+                    OffsetForLeaderPartition(
+                        partition=partition.partition,
+                        leader_epoch=leader_epochs[partition][0],
+                        current_leader_epoch=leader_epochs[partition][1],
+                    )
+                    for partition in group
+                ],
+            )
+            for topic, group in _by_topic(partitions)
+        ]
+        return OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=topics)
+
+    def read(response: OffsetForLeaderEpochResponse) -> None:
+        for topic in response.topics:
+            for data in topic.partitions:
+                partition = TopicPartition(topic.topic, data.partition)
+                if data.error_code != ErrorCode.NONE:
+                    outcome.add_error(partition, data.error_code, "looking up leader epochs")
+                else:
+                    outcome.found[partition] = EpochEnd(data.leader_epoch, data.end_offset)
+
+    await _ask_leaders(client, leader_epochs.keys(), build, read, outcome, None)
+    return outcome
+
+
+async def list_offsets_until(
+    client: Client,
+    timestamps_ms: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int,
+    timeout_ms: int,
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """Repeat `list_offsets` until every partition is answered.
+
+    Raises: the first error that a repetition would not cure; at the end of the time the last one.
+    """
+    clock = client.environment.clock
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    missing = dict(timestamps_ms)
+    attempt = 0
+    client.want_topics({topic for topic, _ in missing})
+    while missing:
+        left_ms = max(1, deadline_ms - clock.monotonic_ms())
+        outcome = await list_offsets(
+            client, missing, isolation_level=isolation_level, timeout_ms=left_ms
+        )
+        for error in outcome.failed.values():
+            raise error
+        found.update(outcome.found)
+        missing = {partition: missing[partition] for partition in outcome.retriable}
+        if not missing:
+            break
+        pause_ms = client.backoff_ms(attempt)
+        attempt += 1
+        if clock.monotonic_ms() + pause_ms >= deadline_ms:
+            raise next(iter(outcome.retriable.values()))
+        client.request_refresh()
+        await asyncio.sleep(pause_ms / 1000)
+    return found
+
+
+async def _ask_leaders(
+    client: Client,
+    partitions: Iterable[TopicPartition],
+    build: Callable[[Sequence[TopicPartition], ClusterMetadata], Any],
+    read: Callable[[Any], None],
+    outcome: LookupRound[Any],
+    timeout_ms: int | None,
+) -> None:
+    """Send one request per leader, side by side, and sort the answers into the outcome."""
+    cluster = client.cluster
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for partition in partitions:
+        leader = cluster.leader(*partition)
+        if leader is None:
+            _add_missing_leader(outcome, cluster, partition)
+        else:
+            by_leader.setdefault(leader.node_id, []).append(partition)
+
+    async def ask(node_id: int, group: list[TopicPartition]) -> None:
+        try:
+            read(await client.request(node_id, build(group, cluster), timeout_ms=timeout_ms))
+            reason = RetriableError(f"broker {node_id} left the partition out of its answer")
+        except RetriableError as error:
+            reason = error
+        except BarnabasError as error:
+            outcome.failed.update(dict.fromkeys(group, error))
+            return
+        for partition in group:
+            if partition not in outcome.found and partition not in outcome.failed:
+                outcome.retriable.setdefault(partition, reason)
+
+    if len(by_leader) == 1:
+        await ask(*next(iter(by_leader.items())))
+    elif by_leader:
+        async with asyncio.TaskGroup() as tasks:
+            for node_id, group in by_leader.items():
+                tasks.create_task(ask(node_id, group))
+
+
+def _add_missing_leader(
+    outcome: LookupRound[Any], cluster: ClusterMetadata, partition: TopicPartition
+) -> None:
+    topic = cluster.topics.get(partition.topic)
+    if topic is not None and topic.error_code != ErrorCode.NONE:
+        outcome.add_error(partition, topic.error_code, "finding the leader")
+    else:
+        outcome.add_error(partition, ErrorCode.LEADER_NOT_AVAILABLE, "finding the leader")
+
+
+def _leader_epoch(cluster: ClusterMetadata, partition: TopicPartition) -> int:
+    known = cluster.partition(*partition)
+    return -1 if known is None else known.leader_epoch
+
+
+def _by_topic(
+    partitions: Iterable[TopicPartition],
+) -> Iterable[tuple[str, list[TopicPartition]]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return topics.items()

@@ -1,0 +1,309 @@
+"""One turn of a consumer: group, positions, buffered records, fetches, and waiting for them.
+
+The shell around the parts that know; owned by `consumer.py`, which is the face to the program.
+
+Source: CON-4, CON-8 of behaviour.md. Invariants: fetches are on their way before records are handed
+out; nothing can fail between the moment when positions move and the return to the program; no wait
+is longer than `WAIT_MS_MAX`, so that group and commits are looked after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.config.consumer_settings import ConsumerSettings
+from barnabas_client.consumer.commits import OffsetCommitter
+from barnabas_client.consumer.deserialization import Interceptors, RecordDeserializer
+from barnabas_client.consumer.fetcher import Fetcher
+from barnabas_client.consumer.hand_out import HandOut
+from barnabas_client.consumer.partition_state import PartitionState
+from barnabas_client.consumer.positions import PositionFinder
+from barnabas_client.consumer.record_queue import Portion, RecordQueue
+from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
+from barnabas_client.consumer.subscription_state import SubscriptionKind, SubscriptionState
+from barnabas_client.errors import BarnabasError, ClosedError, IllegalStateError
+from barnabas_client.network.client import Client
+from barnabas_protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_client.consumer.group.membership import GroupMembership
+
+WAIT_MS_MAX: Final = 1000
+# While records are there, the event loop gets its turn at least this often: it reads the sockets.
+_YIELD_INTERVAL_MS: Final = 2
+_FOREVER_MS: Final = 1 << 60
+
+
+class PollLoop:
+    """Everything of a started consumer that is not its face."""
+
+    def __init__(
+        self, client: Client, settings: ConsumerSettings, subscription: SubscriptionState
+    ) -> None:
+        """Connect the parts; nothing is sent before `follow_subscription`."""
+        self.client = client
+        self._settings = settings
+        self._subscription = subscription
+        self._clock = client.environment.clock
+        self._wake = asyncio.Event()
+        self.is_closing = False
+        self._is_woken_up = False
+        self._assignment_version = -1
+        self._yielded_at_ms = 0
+        self._error: BarnabasError | None = None
+        self._leftover: Portion | None = None
+        #: The portion that an iteration is yielding.
+        self.hand_out: HandOut | None = None
+        self.interceptors = Interceptors(settings.interceptors)
+        self._deserializer = RecordDeserializer(
+            settings.key_deserializer, settings.value_deserializer
+        )
+        self.committer: OffsetCommitter | None = None
+        self.membership: GroupMembership | None = None
+        if settings.group_id is not None:
+            self.committer = OffsetCommitter(client, settings, subscription)
+            if self.interceptors:
+                self.committer.on_committed = self.interceptors.on_commit
+        self.queue = RecordQueue(subscription)
+        self.positions = PositionFinder(
+            client,
+            settings,
+            subscription,
+            fetch_committed=None if self.committer is None else self.committer.fetch_committed,
+            on_change=self._on_positions,
+        )
+        self.fetcher = Fetcher(
+            client, settings, subscription, self.queue, self.positions, on_data=self._wake.set
+        )
+        self._forget_metadata = client.on_metadata(self._on_metadata)
+
+    # ---- what the program's calls change ---------------------------------------------------
+
+    def follow_subscription(self) -> None:
+        """Take note that topics, pattern or partitions have changed."""
+        subscription = self._subscription
+        if subscription.is_group_managed and self.membership is None:
+            assert self.committer is not None, "subscribing needs a group"
+            # Here, because programs that assign partitions need nothing of all that.
+            from barnabas_client.consumer.group.membership import create_membership
+
+            self.membership = create_membership(
+                self.client, self._settings, subscription, self.committer, wake=self._wake.set
+            )
+        self.client.want_all_topics(subscription.kind is SubscriptionKind.PATTERN)
+        self.client.set_wanted_topics(subscription.metadata_topics)
+        subscription.update_matching(self.client.cluster)
+        self._follow_assignment()
+        self._wake.set()
+
+    def look_again(self) -> None:
+        """Positions or pauses were changed from outside."""
+        self.queue.has_new_room = True
+        self.positions.request()
+        self._wake.set()
+
+    def wake_up(self) -> None:
+        """Let the poll that waits, or else the next one, return early; end an iteration."""
+        self._is_woken_up = True
+        self.interrupt()
+        self._wake.set()
+
+    def settle(self) -> None:
+        """Make positions say what was yielded."""
+        if self.hand_out is not None:
+            self.hand_out.settle()
+
+    def interrupt(self, partition: TopicPartition | None = None) -> None:
+        """Yield no more of what is being iterated (of one partition); its position is settled."""
+        hand_out = self.hand_out
+        if hand_out is None or partition not in (None, hand_out.portion.partition):
+            return
+        leftover = hand_out.stop()
+        self.hand_out = None
+        if leftover is not None:
+            self._leftover = leftover
+
+    # ---- turns -----------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: int, count_max: int) -> list[ConsumerRecord]:
+        """Up to `count_max` records; none at the end of the time, or when woken up."""
+        self.interrupt()
+        portion = await self._wait_for_portion(timeout_ms, count_max)
+        if portion is None:
+            return []
+        records = portion.records
+        portion.hand_out()
+        while len(records) < count_max:
+            try:
+                following = self._take(count_max - len(records))
+            except BarnabasError as error:
+                self._error = error
+                break
+            if following is None:
+                break
+            if records is portion.records:
+                records = records[:]
+            records += following.records
+            following.hand_out()
+        if self.queue.has_new_room:
+            self.fetcher.send_fetches()
+        return self.interceptors.on_consume(records) if self.interceptors else records
+
+    async def next_hand_out(self) -> HandOut | None:
+        """The next records to iterate over; None when woken up or closed."""
+        self.interrupt()
+        try:
+            portion = await self._wait_for_portion(_FOREVER_MS, self._settings.max_poll_records)
+        except ClosedError:
+            return None
+        if portion is None:
+            return None
+        if self.interceptors:
+            portion.records[:] = self.interceptors.on_consume(list(portion.records))
+        self.hand_out = HandOut(portion)
+        return self.hand_out
+
+    async def poll_batches(self, timeout_ms: int) -> list[FetchedBatch]:
+        """The batches of one answer, as they are stored."""
+        self.interrupt()
+        self._leftover = None
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        while True:
+            await self._maintain(deadline_ms)
+            batches = self.queue.take_batches()
+            if self.queue.has_new_room:
+                self.fetcher.send_fetches()
+            if batches or not await self._wait(deadline_ms):
+                return batches
+
+    async def wait_for_position(self, state: PartitionState, timeout_ms: int) -> None:
+        """Return when the partition has a position, or at the end of the time."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self.positions.request()
+        while state.offset < 0:
+            self.positions.raise_error()
+            if self.is_closing or not await self._wait(deadline_ms):
+                return
+
+    async def close(self, timeout_ms: int) -> None:
+        """Commit, leave the group and stop everything in the background."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        if self.hand_out is not None:
+            self.hand_out.settle_unprocessed()
+        self._forget_metadata()
+        try:
+            if self.committer is not None and not self._subscription.is_group_managed:
+                await self.committer.commit_before_rebalance(self._left_ms(deadline_ms))
+            if self.membership is not None:
+                await self.membership.close(self._left_ms(deadline_ms))
+            if self.committer is not None:
+                await self.committer.close(self._left_ms(deadline_ms))
+        finally:
+            await self.positions.close()
+            await self.fetcher.close()
+
+    # ---- inside ----------------------------------------------------------------------------
+
+    async def _wait_for_portion(self, timeout_ms: int, count_max: int) -> Portion | None:
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        while True:
+            await self._maintain(deadline_ms)
+            error, self._error = self._error, None
+            if error is not None:
+                raise error
+            portion = None if self._is_woken_up else self._take(count_max)
+            if self.queue.has_new_room:
+                self.fetcher.send_fetches()
+            if portion is not None or not await self._wait(deadline_ms):
+                return portion
+
+    async def _maintain(self, deadline_ms: int) -> None:
+        """See to commits, the group and the event loop; raise what has gone wrong meanwhile."""
+        if self.is_closing:
+            raise ClosedError("the consumer is being closed")
+        if self._subscription.kind is SubscriptionKind.NONE:
+            raise IllegalStateError("nothing to read: call subscribe() or assign() first")
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._yielded_at_ms >= _YIELD_INTERVAL_MS:
+            self._yielded_at_ms = now_ms
+            await asyncio.sleep(0)
+        if self.committer is not None and self.committer.auto_commit_due(now_ms):
+            self.committer.auto_commit(now_ms)
+        membership = self.membership
+        if (
+            membership is not None
+            and self._subscription.is_group_managed
+            and membership.needs_poll()
+        ):
+            await membership.poll(min(deadline_ms, now_ms + WAIT_MS_MAX))
+        if self._assignment_version != self._subscription.assignment_version:
+            self._follow_assignment()
+        if self.positions.has_error:
+            self.positions.raise_error()
+        if self.fetcher.has_error:
+            self.fetcher.raise_error()
+
+    async def _wait(self, deadline_ms: int) -> bool:
+        """Let something happen; False when the time is over or the program wants to go on."""
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if left_ms <= 0 or self._is_woken_up:
+            self._is_woken_up = False
+            return False
+        self.fetcher.send_fetches()
+        try:
+            async with asyncio.timeout(min(left_ms, WAIT_MS_MAX) / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+        self._yielded_at_ms = self._clock.monotonic_ms()
+        return True
+
+    def _take(self, count_max: int) -> Portion | None:
+        """The next records with their objects, without moving the position."""
+        leftover, self._leftover = self._leftover, None
+        if leftover is not None and self._is_current(leftover):
+            self._leftover = leftover.after(count_max)
+            return leftover.first(count_max)
+        portion = self.queue.take(count_max)
+        if portion is None or not self._deserializer.is_needed:
+            return portion
+        records, error = self._deserializer.apply(portion.records)
+        if error is None:
+            portion.records[:] = records
+            return portion
+        # What was read behind the position is dropped, and read again when it is its turn.
+        if not records:
+            raise error
+        portion.records[: len(records)] = records
+        return portion.first(len(records))
+
+    def _is_current(self, portion: Portion) -> bool:
+        state = self._subscription.assigned.get(portion.partition)
+        return state is portion.state and portion.is_wanted
+
+    def _follow_assignment(self) -> None:
+        self._assignment_version = self._subscription.assignment_version
+        assigned = self._subscription.assigned
+        self.queue.keep_only(lambda partition: partition in assigned)
+        if self._subscription.kind is SubscriptionKind.MANUAL:
+            self.client.set_wanted_topics(self._subscription.metadata_topics)
+        self.positions.request()
+        self.fetcher.send_fetches()
+
+    def _on_positions(self) -> None:
+        self.fetcher.send_fetches()
+        self._wake.set()
+
+    def _on_metadata(self, cluster: ClusterMetadata) -> None:
+        if self._subscription.update_matching(cluster):
+            self.client.set_wanted_topics(self._subscription.metadata_topics)
+            if self.membership is not None:
+                self.membership.request_rejoin("other topics match the pattern")
+        self.fetcher.send_fetches()
+        self._wake.set()
+
+    def _left_ms(self, deadline_ms: int) -> int:
+        return max(0, deadline_ms - self._clock.monotonic_ms())
