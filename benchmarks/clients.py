@@ -1,7 +1,7 @@
-"""The load: Kafka's own performance tools and three small Java clients, all on kafka-clients 4.1.1.
+"""The load: Kafka's own performance tools, three small Java clients, one program per Python client.
 
-Each call runs one client process to its end and returns what it measured, together with the CPU
-time that the broker spent meanwhile.
+All Java is kafka-clients 4.1.1. Each call runs one client process to its end and returns what it
+measured, most together with the CPU time that the broker spent meanwhile.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from benchmarks.trial import Broker, process_of
 from tests.support.apache_kafka import kafka_jars, write_log4j
 from tests.support.java_tools import compile_java
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 _SOURCES = Path(__file__).parent / "java"
 _TIMEOUT_SECONDS = 600.0
 _JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
@@ -133,16 +134,34 @@ def _run_own(
     return result, cpu_seconds
 
 
+def run_python(
+    broker: Broker, python: str, module: str, arguments: Sequence[str]
+) -> dict[str, float]:
+    """A program of `python_clients/` with the interpreter of its client; its last line is JSON."""
+    command = [python, "-m", f"benchmarks.python_clients.{module}", *arguments]
+    environment = {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
+    output, _ = _run_command(broker, module, command, environment)
+    result: dict[str, float] = json.loads(output.strip().splitlines()[-1])
+    return result
+
+
 def _run(
     broker: Broker, class_path: Sequence[Path], main_class: str, arguments: Sequence[str]
 ) -> tuple[str, float]:
-    """Output of the client, and the CPU of the broker from the line "measuring" (or the start)."""
+    """Output of a Java client, and the CPU of the broker meanwhile."""
     log4j = write_log4j(broker.directory, "ERROR")
     path = os.pathsep.join(f"{p}/*" if any(p.glob("*.jar")) else str(p) for p in class_path)
     command = [
         *("java", *_JVM, f"-Dlog4j2.configurationFile={log4j}"),
         *("-cp", path, main_class, *arguments),
     ]
+    return _run_command(broker, main_class, command)
+
+
+def _run_command(
+    broker: Broker, name: str, command: Sequence[str], environment: dict[str, str] | None = None
+) -> tuple[str, float]:
+    """Output of the client, and the CPU of the broker from the line "measuring" (or the start)."""
     lines: list[str] = []
     wait_until_idle(Conditions.patience_seconds)
     others = OthersLoad()
@@ -150,7 +169,7 @@ def _run(
     client_before = _children_cpu_seconds()
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
+        text=True, env={**os.environ, **(environment or {})},
     ) as client:  # fmt: skip
         assert client.stdout is not None
         try:
@@ -168,7 +187,7 @@ def _run(
     cpu_seconds = cpu_now - cpu_before
     output = "".join(lines)
     if client.returncode != 0:
-        raise RuntimeError(f"{main_class} ended with {client.returncode}:\n{output[-3000:]}")
+        raise RuntimeError(f"{name} ended with {client.returncode}:\n{output[-3000:]}")
     return output, cpu_seconds
 
 

@@ -8,6 +8,7 @@ from benchmarks.scenarios import (
     paced,
     ping_pong,
     produce,
+    python_clients,
     restart,
     start,
 )
@@ -21,4 +22,5 @@ ALL: list[Scenario] = [
     *create_topics.SCENARIOS,
     *memory.SCENARIOS,
     *restart.SCENARIOS,
+    *python_clients.SCENARIOS,
 ]
