@@ -26,8 +26,8 @@ from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.commit_requests import (
     COORDINATOR_GONE,
     MEMBERSHIP_OVER,
-    TOPICS_UNKNOWN,
     NAMES_UNTIL,
+    TOPICS_UNKNOWN,
     FetchedOffsets,
     commit_errors,
     commit_request,
@@ -61,6 +61,7 @@ _log = logging.getLogger(__name__)
 
 # A program that commits faster than the coordinator answers is told so.
 PENDING_MAX: Final = 1000
+_REBALANCING: Final = "the group is rebalancing: poll() first, then commit what is still assigned"
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 CommitCallback: TypeAlias = Callable[[Offsets, BarnabasError | None], None]
@@ -71,6 +72,10 @@ class CommittingMember(Protocol):
 
     def metadata(self) -> ConsumerGroupMetadata:
         """Who commits; a generation of -1 while there is no membership."""
+        ...
+
+    def accepts_commits(self) -> bool:
+        """Whether the coordinator would take a commit now; it does not in a rebalance."""
         ...
 
     def commit_refused(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
@@ -149,7 +154,9 @@ class OffsetCommitter:
             return False
         if self._next_auto_commit_ms is None:
             self._next_auto_commit_ms = now_ms + self._settings.auto_commit_interval_ms
-        return now_ms >= self._next_auto_commit_ms and not self._is_auto_committing
+        if now_ms < self._next_auto_commit_ms or self._is_auto_committing:
+            return False
+        return self._member is None or self._member.accepts_commits()
 
     def auto_commit(self, now_ms: int) -> None:
         """Commit in the background what was handed out; call it when it is due (CON-8)."""
@@ -206,7 +213,10 @@ class OffsetCommitter:
 
     async def _attempt(self, offsets: Offsets) -> None:
         sent_as = self._identity()
-        if self._subscription.is_group_managed and sent_as.generation_id < 0:
+        is_managed = self._subscription.is_group_managed
+        if is_managed and self._member is not None and not self._member.accepts_commits():
+            raise MembershipLostError(_REBALANCING, ErrorCode.REBALANCE_IN_PROGRESS)
+        if is_managed and sent_as.generation_id < 0:
             raise CommitFailedError(
                 "this consumer is not a member of the group: poll() joins again; what was read"
                 " since the last commit is read by whoever gets the partitions"
@@ -247,9 +257,7 @@ class OffsetCommitter:
             # The epoch rises with heartbeats that take nothing away: the commit is still good.
             return CoordinatorMovedError("the member epoch has changed meanwhile", code)
         if code is ErrorCode.REBALANCE_IN_PROGRESS or not is_current:
-            return MembershipLostError(
-                "the group is rebalancing: poll() first, then commit what is still assigned", code
-            )
+            return MembershipLostError(_REBALANCING, code)
         return CommitFailedError(
             "the group went on without this member, and its partitions are given to others:"
             " call poll() more often or raise max_poll_interval_ms",
