@@ -239,11 +239,15 @@ class Connection:
                 "use the broker's port without TLS"
             )
         reason = str(cause) if cause is not None else "the broker closed it"
-        if isinstance(cause, FrameError) or self.state.has_been_answered:
+        if isinstance(cause, FrameError) or self.state.has_served:
             return DisconnectedError(f"the connection to {self.peer} is lost: {reason}")
-        hint = f"; is it a {protocol} port, as security_protocol says?"
-        return BrokerUnreachableError(
-            f"{self.peer} ended the connection before its first answer: {reason}{hint}"
+        # A broker that shuts down does this too, so it may pass.
+        message = (
+            f"{self.peer} ended the connection before it answered any request ({reason}); does its "
+            f"port go with security_protocol={protocol}?"
+        )
+        return (
+            DisconnectedError(message) if self._opened.done() else BrokerUnreachableError(message)
         )
 
     def _finish(self, error: BarnabasError) -> None:

@@ -71,7 +71,8 @@ class ConnectionState(Generic[Tag]):
         """Whether the handshake is through and no re-authentication is under way."""
         self.throttled_until_ms = 0
         self.reauthenticate_at_ms: int | None = None
-        self.has_been_answered = False
+        self.has_served = False
+        """Whether a request of a caller's has been answered."""
         self._in_flight_max = in_flight_max
         self._client_id = None if client_id is None else client_id.encode()
         self._handshake = Handshake(software_version, create_exchange)
@@ -126,7 +127,6 @@ class ConnectionState(Generic[Tag]):
         Raises: DisconnectedError or ClientBrokenError if the frame is not the next answer, or
         what the handshake's end is: AuthenticationError, UnsupportedError.
         """
-        self.has_been_answered = True
         if not self.in_flight:
             raise DisconnectedError("it answered although nothing was asked")
         entry = self.in_flight[0]
@@ -149,6 +149,7 @@ class ConnectionState(Generic[Tag]):
                 f"{error}"
             ) from error
         self.in_flight.popleft()
+        self.has_served = True
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self._throttle(entry, throttle_ms, now_ms)

@@ -1,0 +1,66 @@
+"""Certificates for tests, made when they are needed: an authority, a broker's, a client's.
+
+Made by the `openssl` program; where it is missing the error names it.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+KEYSTORE_PASSWORD = "changeit"
+
+
+class TlsFiles:
+    """Files in one directory; `create` makes them all."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = directory / "authority.pem"
+        self.broker_certificate = directory / "broker.pem"
+        self.broker_key = directory / "broker.key"
+        self.client_certificate = directory / "client.pem"
+        self.client_key = directory / "client.key"
+        self.other_authority = directory / "other.pem"
+        self.broker_keystore = directory / "broker.p12"
+
+    def create(self, host: str = "localhost") -> "TlsFiles":
+        """Make an authority, and certificates by it for a broker at `host` and for a client."""
+        if shutil.which("openssl") is None:
+            raise RuntimeError("install the program openssl: it makes the certificates of tests")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._authority(self.authority, "Test Authority")
+        self._authority(self.other_authority, "Another Authority")
+        self._certificate(self.broker_certificate, self.broker_key, host)
+        self._certificate(self.client_certificate, self.client_key, "client")
+        self._openssl(
+            *("pkcs12", "-export", "-name", "broker", "-passout", f"pass:{KEYSTORE_PASSWORD}"),
+            *("-in", str(self.broker_certificate), "-inkey", str(self.broker_key)),
+            *("-certfile", str(self.authority), "-out", str(self.broker_keystore)),
+        )
+        return self
+
+    def _authority(self, certificate: Path, name: str) -> None:
+        self._openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-days", "3650", "-subj", f"/CN={name}"),
+            *("-keyout", str(certificate.with_suffix(".key")), "-out", str(certificate)),
+        )
+
+    def _certificate(self, certificate: Path, key: Path, host: str) -> None:
+        request = certificate.with_suffix(".csr")
+        self._openssl(
+            *("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+            *("-subj", f"/CN={host}", "-keyout", str(key), "-out", str(request)),
+        )
+        names = certificate.with_suffix(".names")
+        names.write_text(f"subjectAltName=DNS:{host}\n")
+        self._openssl(
+            *("x509", "-req", "-in", str(request), "-days", "3650", "-CAcreateserial"),
+            *("-CA", str(self.authority), "-CAkey", str(self.authority.with_suffix(".key"))),
+            *("-extfile", str(names), "-out", str(certificate)),
+        )
+
+    def _openssl(self, *arguments: str) -> None:
+        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"openssl {arguments[0]} failed:\n{done.stderr}")
