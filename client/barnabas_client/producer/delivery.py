@@ -234,3 +234,17 @@ class Delivery(tuple[DeliveryGroup, int]):
     # A promise is itself, whatever it holds.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+
+async def finished(groups: Sequence[DeliveryGroup]) -> None:
+    """Wait until all groups, wherever their records moved, are done."""
+    for group in groups:
+        while (leaf := group.unfinished_leaf()) is not None:
+            waiter = asyncio.get_running_loop().create_future()
+
+            def wake(waiter: asyncio.Future[None] = waiter) -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            leaf.add_waiter(0, wake)
+            await waiter

@@ -49,13 +49,15 @@ class ProducerIdentity(NamedTuple):
 class Identities:
     """The producer's current identity; None while a broker must be asked for one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_transactional: bool = False) -> None:
         self.current: ProducerIdentity | None = None
+        # Epochs of a transactional producer come from its coordinator only.
+        self._is_transactional = is_transactional
 
     def bump(self, from_identity: ProducerIdentity) -> None:
         """Make sure that the current identity is newer than this one."""
         current = self.current
-        if current is None or current != from_identity:
+        if current is None or current != from_identity or self._is_transactional:
             return
         if current.producer_epoch >= EPOCH_MAX:
             self.current = None
@@ -107,7 +109,7 @@ class PartitionSequences:
         if self.is_blocked and self.identity is not None:
             identities.bump(self.identity)
         current = identities.current
-        if current is None:
+        if current is None or (self.is_blocked and self.identity == current):
             return False
         if self.identity != current:
             self.identity, self.next_sequence = current, 0
@@ -175,12 +177,6 @@ class PartitionSequences:
             sequence = (sequence + part.record_count) & SEQUENCE_MASK
         position = self.outstanding.index(batch)
         self.outstanding[position : position + 1] = parts
-
-    def forget(self) -> None:
-        """Start over with the next identity: what was outstanding is given up (transactions)."""
-        self.outstanding.clear()
-        self._unresolved = self._cut_from = None
-        self.identity = None
 
 
 def _after(batch: ProducerBatch) -> int:

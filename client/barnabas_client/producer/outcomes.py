@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas_client.errors import (
+    AbortableError,
     BarnabasError,
     RetriableError,
     TimedOutError,
@@ -112,6 +113,8 @@ class Outcomes:
 
     def abandon(self, queue: PartitionQueue, batch: ProducerBatch, error: BarnabasError) -> None:
         """Fail a batch that waits or is on the wire."""
+        # Who aborts knows that the records are given up.
+        batch.was_seen = isinstance(error, AbortableError)
         is_on_wire = batch in queue.in_flight
         if not is_on_wire:
             self._accumulator.remove(queue, batch)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -38,7 +38,7 @@ from barnabas_client.errors import (
 from barnabas_client.network.client import Client
 from barnabas_client.producer.accumulator import Accumulator
 from barnabas_client.producer.admission import Admission
-from barnabas_client.producer.delivery import Delivery, DeliveryGroup
+from barnabas_client.producer.delivery import Delivery, finished
 from barnabas_client.producer.idempotence import Identities
 from barnabas_client.producer.interceptors import Interceptors, ProducerRecord
 from barnabas_client.producer.outcomes import Outcomes
@@ -50,7 +50,10 @@ from barnabas_client.producer.record_encoding import (
     headers_size,
 )
 from barnabas_client.producer.sender import IdentitySource, Sender
-from barnabas_client.producer.serializers import create_serializer
+from barnabas_client.producer.serializers import checked_headers, create_serializer
+from barnabas_client.producer.transaction_calls import TransactionCalls, TransactionMethods
+from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
+from barnabas_client.producer.transactions import TransactionState
 from barnabas_protocol.records.batch import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ _PLAIN_OVERHEAD_BYTES: Final = HEADER_BYTES + RECORD_OVERHEAD_BYTES_MAX
 _new_tuple = tuple.__new__
 
 
-class Producer:
+class Producer(TransactionMethods):
     """Sends records to topics; one per application, in one asyncio loop, not thread-safe."""
 
     def __init__(
@@ -103,7 +106,11 @@ class Producer:
         self._is_closed = False
         self._yielded_at = 0
         self._room: asyncio.Event | None = None
-        self._identities = Identities() if settings.enable_idempotence else None
+        self._transactions: TransactionCalls | None = None
+        is_transactional = settings.transactional_id is not None
+        self._identities = (
+            Identities(is_transactional=is_transactional) if settings.enable_idempotence else None
+        )
         self._accumulator = Accumulator(settings, self._identities)
         self._admission = Admission(
             settings, self._accumulator, environment.random, self._want_topic
@@ -138,12 +145,14 @@ class Producer:
             await client.start()
         self._client = client
         self._room = asyncio.Event()
+        identity = self._identity_source(client)
+        transactions = self._transactions
         outcomes = Outcomes(
             self._accumulator,
             retries=self.settings.retries,
             delivery_timeout_ms=self.settings.delivery_timeout_ms,
             backoff_ms=lambda attempts: client.backoff_ms(attempts - 1),
-            on_transaction_error=None,
+            on_transaction_error=transactions.state.record_failed if transactions else None,
         )
         self._sender = Sender(
             client,
@@ -151,7 +160,7 @@ class Producer:
             self._accumulator,
             self._admission,
             outcomes,
-            self._identity_source(client),
+            identity,
             self._room.set,
         )
         self._unsubscribe = client.on_metadata(self._metadata_came)
@@ -161,7 +170,13 @@ class Producer:
     def _identity_source(self, client: Client) -> IdentitySource | None:
         if self._identities is None:
             return None
-        return IdempotentIdentity(client, self._identities)
+        transactional_id = self.settings.transactional_id
+        if transactional_id is None:
+            return IdempotentIdentity(client, self._identities)
+        state = TransactionState(transactional_id)
+        coordinator = TransactionCoordinator(client, self.settings, state, self._identities)
+        self._transactions = TransactionCalls(state, coordinator, lambda: self._flush(None))
+        return coordinator
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -223,6 +238,8 @@ class Producer:
     ) -> Delivery:
         """Send a record that is not plain, or for which there is no batch (PRD-1)."""
         self._check_open()
+        if self._transactions is not None:
+            self._transactions.state.check_can_send()
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         interceptors = self._interceptors
         if interceptors.exist:
@@ -239,7 +256,7 @@ class Producer:
     def _accept(self, record: ProducerRecord) -> Delivery:
         topic, value, key, partition, timestamp_ms, headers = record
         if headers:
-            headers = _checked_headers(headers)
+            headers = checked_headers(headers)
         key_bytes = None if key is None else self._key_to_bytes(topic, key, headers)
         value_bytes = self._value_to_bytes(topic, value, headers)
         self._check_size(topic, key_bytes, value_bytes, headers)
@@ -310,7 +327,7 @@ class Producer:
         sender.wake()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await _finished(groups)
+                await finished(groups)
         except TimeoutError:
             raise TimedOutError(f"not everything was acknowledged within {timeout_ms} ms") from None
         finally:
@@ -348,6 +365,12 @@ class Producer:
         if self._client is not None and self._client is not self._given_client:
             await self._client.close()
 
+    def _transactional(self) -> TransactionCalls:
+        self._check_open()
+        if self._transactions is None:
+            raise IllegalStateError("set transactional_id to use transactions")
+        return self._transactions
+
     async def partitions_for(self, topic: str) -> tuple[PartitionMetadata, ...]:
         """The topic's partitions, by number.
 
@@ -369,33 +392,3 @@ class Producer:
         self._admission.update(cluster)
         if self._sender is not None:
             self._sender.wake()
-
-
-def _checked_headers(headers: Iterable[Any]) -> Headers:
-    """The headers as they are encoded; a caller's list may change afterwards."""
-    checked: list[tuple[str, bytes | None]] = []
-    for header in headers:
-        try:
-            name, content = header
-        except (TypeError, ValueError):
-            raise UsageError(f"a header is (name, bytes), not {header!r}") from None
-        if isinstance(content, str):
-            content = content.encode()
-        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-            raise UsageError(f"a header is (text, bytes or None), not {header!r}")
-        checked.append((name, content))
-    return checked
-
-
-async def _finished(groups: Sequence[DeliveryGroup]) -> None:
-    """Wait until all groups, wherever their records moved, are done."""
-    for group in groups:
-        while (leaf := group.unfinished_leaf()) is not None:
-            waiter = asyncio.get_running_loop().create_future()
-
-            def wake(waiter: asyncio.Future[None] = waiter) -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            leaf.add_waiter(0, wake)
-            await waiter

@@ -25,6 +25,7 @@ class IdempotentIdentity:
 
     produce_version_max = _PRODUCE_VERSION_MAX
     needs_acquire = False
+    failure = None
 
     def __init__(self, client: Client, identities: Identities) -> None:
         self._client = client

@@ -60,6 +60,11 @@ class IdentitySource(Protocol):
         """The newest Produce version to use."""
         ...
 
+    @property
+    def failure(self) -> BarnabasError | None:
+        """Why nothing that waits may go out; None if it may."""
+        ...
+
     async def acquire(self) -> None:
         """Get what is missing: a producer id, partitions into the transaction.
 
@@ -141,13 +146,16 @@ class Sender:
     def give_up(self, error: BarnabasError) -> None:
         """Fail all that is not done, now and later."""
         self.failure = error
-        self._admission.abandon(error)
+        self._abandon_waiting(error)
         self._admission.open_topics.clear()
-        for queue, batch in self._accumulator.waiting():
-            self._outcomes.abandon(queue, batch, error)
         for batch, queue in list(self._accumulator.unfinished.items()):
             if not batch.is_done:
                 self._outcomes.abandon(queue, batch, error)
+
+    def _abandon_waiting(self, error: BarnabasError) -> None:
+        self._admission.abandon(error)
+        for queue, batch in self._accumulator.waiting():
+            self._outcomes.abandon(queue, batch, error)
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -155,8 +163,11 @@ class Sender:
         self._admit(now_ms)
         for queue, batch in accumulator.expired(now_ms):
             self._outcomes.expire(queue, batch)
-        if identity is not None and accumulator.active and not identity.is_ready:
-            self._help("identity", self._acquire)
+        if identity is not None and accumulator.active:
+            if identity.failure is not None:
+                self._abandon_waiting(identity.failure)
+            elif not identity.is_ready:
+                self._help("identity", self._acquire)
         readiness = accumulator.ready(now_ms)
         if readiness.is_leader_missing:
             self._client.request_refresh()

@@ -10,10 +10,10 @@ serializer raises becomes a SerializationError that names classes and topic (PRD
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from barnabas_client.errors import BarnabasError, SerializationError
+from barnabas_client.errors import BarnabasError, SerializationError, UsageError
 from barnabas_client.producer.record_encoding import Headers
 
 Serialize = Callable[[str, Any, Headers], bytes | None]
@@ -62,6 +62,25 @@ def plain_bytes(role: str, topic: str, value: Any) -> bytes | None:
         f"a {role} for topic {topic} is a {type(value).__name__}: give bytes or text, or set "
         f"{role}_serializer"
     )
+
+
+def checked_headers(headers: Iterable[Any]) -> Headers:
+    """The headers as they are encoded; a caller's list may change afterwards.
+
+    Raises: UsageError for anything but pairs of text and bytes, text or None.
+    """
+    checked: list[tuple[str, bytes | None]] = []
+    for header in headers:
+        try:
+            name, content = header
+        except (TypeError, ValueError):
+            raise UsageError(f"a header is (name, bytes), not {header!r}") from None
+        if isinstance(content, str):
+            content = content.encode()
+        if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+            raise UsageError(f"a header is (text, bytes or None), not {header!r}")
+        checked.append((name, content))
+    return checked
 
 
 def _name(serializer: Any) -> str:

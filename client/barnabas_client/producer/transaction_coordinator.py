@@ -1,0 +1,371 @@
+"""The requests of a transactional producer: to its coordinator, and to the group's for offsets.
+
+Not here: what may be called when (`transactions.py`), records (`sender.py`).
+
+Source: KIP-98, KIP-360, KIP-447 (group metadata with offsets), KIP-890 (version 2).
+
+Invariants: every call ends by `max_block_ms`; one that got no answer can be made again, because the
+coordinator answers a repeated request as it answered the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from barnabas_client.errors import (
+    AuthorizationError,
+    BarnabasError,
+    CommitFailedError,
+    FencedError,
+    RetriableError,
+    TimedOutError,
+    error_for,
+)
+from barnabas_client.network.client import CoordinatorType
+from barnabas_client.producer.idempotence import Identities, ProducerIdentity
+from barnabas_client.producer.queues import PartitionQueue
+from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import RETRIABLE, ErrorCode
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from barnabas_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from barnabas_protocol.messages.end_txn import EndTxnRequest
+from barnabas_protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas_client.config.producer_settings import ProducerSettings
+    from barnabas_client.network.client import Client
+
+# The markers of the transaction before are written in a moment (Java waits as long).
+_CONCURRENT_WAIT_MS: Final = 20
+_COORDINATOR_ERRORS: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+_RETRIED: Final = RETRIABLE | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    *_COORDINATOR_ERRORS,
+}
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+# What a member that was replaced in its group gets.
+_LOST_MEMBERSHIP: Final = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+)
+_VERSION_2_FEATURE: Final = "transaction.version"
+
+
+class TransactionCoordinator:
+    """Speaks with the coordinators; the sender's `IdentitySource` in a transactional producer."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ProducerSettings,
+        state: TransactionState,
+        identities: Identities,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._identities = identities
+        self._transaction_timeout_ms = settings.transaction_timeout_ms
+        self._max_block_ms = settings.max_block_ms
+
+    # What the sender asks.
+
+    @property
+    def is_ready(self) -> bool:
+        """Always: without a producer id no transaction is open, and nothing waits."""
+        return True
+
+    @property
+    def produce_version_max(self) -> int:
+        """From 12 on Produce adds partitions by itself, which only version 2 allows."""
+        return 13 if self._state.is_version_2 else 11
+
+    @property
+    def needs_acquire(self) -> bool:
+        """Whether the coordinator must be told of partitions."""
+        return bool(self._state.wanted) and self._state.is_sending
+
+    def admitted(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """Those that belong to the transaction."""
+        return self._state.admitted(queues)
+
+    @property
+    def failure(self) -> BarnabasError | None:
+        """Why nothing that waits may go out."""
+        return self._state.reason_to_give_up
+
+    async def acquire(self) -> None:
+        """Add the wanted partitions to the transaction, all in one request."""
+        state = self._state
+        wanted = state.wanted
+        by_topic: dict[str, list[int]] = {}
+        for name, partition in wanted:
+            by_topic.setdefault(name, []).append(partition)
+        topics = [AddPartitionsToTxnTopic(name=n, partitions=p) for n, p in by_topic.items()]
+        identity = self._identity()
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=state.transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.producer_epoch,
+            v3_and_below_topics=topics,
+        )
+        state.is_begun_at_broker = True
+        try:
+            await self._ask(request, ApiKey.ADD_PARTITIONS_TO_TXN, 3, _worst_of_partitions)
+        except BarnabasError as error:
+            state.fail(error)
+            return
+        state.partitions_added(wanted)
+
+    # What the application asks.
+
+    async def initialize(self) -> None:
+        """Get the producer id, and with it the end of what a former instance left open."""
+        state = self._state
+        state.move(TransactionStatus.INITIALIZING)
+        try:
+            await self._init_producer_id(ProducerIdentity(-1, -1))
+        except RetriableError:
+            state.move(TransactionStatus.UNINITIALIZED)
+            raise
+        except BarnabasError as error:
+            state.break_down(error)
+            raise
+        except asyncio.CancelledError:
+            state.move(TransactionStatus.UNINITIALIZED)
+            raise
+        await self._choose_version()
+        state.move(TransactionStatus.READY)
+
+    async def _init_producer_id(self, former: ProducerIdentity) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._state.transactional_id,
+            transaction_timeout_ms=self._transaction_timeout_ms,
+            producer_id=former.producer_id,
+            producer_epoch=former.producer_epoch,
+        )
+        response = await self._ask(request, ApiKey.INIT_PRODUCER_ID, 5, _own_code)
+        self._identities.current = ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    async def _choose_version(self) -> None:
+        """Look which protocol the next transaction follows."""
+        node_id = await self._transaction_node()
+        version = await self._client.version(node_id, ApiKey.END_TXN)
+        level = self._client.finalized_features(node_id).get(_VERSION_2_FEATURE, 0)
+        self._state.is_version_2 = level >= 2 and version >= 5
+
+    async def end(self, *, is_committed: bool) -> None:
+        """Commit or abort; nothing of the transaction may wait or be on the wire any more."""
+        state = self._state
+        identity = self._identity()
+        if state.is_begun_at_broker:
+            request = EndTxnRequest(
+                transactional_id=state.transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=is_committed,
+            )
+            version_max = 5 if state.is_version_2 else 4
+            try:
+                response = await self._ask(request, ApiKey.END_TXN, version_max, _own_code)
+            except RetriableError:
+                raise
+            except BarnabasError as error:
+                self._end_refused(error)
+                raise
+            if state.is_version_2 and response.producer_id >= 0:
+                self._identities.current = ProducerIdentity(
+                    response.producer_id, response.producer_epoch
+                )
+        if state.needs_new_epoch and self._identity() == identity:
+            await self._raise_epoch(identity)
+        await self._choose_version()
+        state.end()
+
+    def _end_refused(self, error: BarnabasError) -> None:
+        if error.code == ErrorCode.TRANSACTION_ABORTABLE:
+            self._state.fail(error)
+        else:
+            self._state.break_down(error)
+
+    async def _raise_epoch(self, identity: ProducerIdentity) -> None:
+        """Begin with a new epoch after numbers were lost (KIP-360)."""
+        try:
+            await self._init_producer_id(identity)
+        except RetriableError:
+            raise
+        except BarnabasError as error:
+            self._state.break_down(error)
+            raise
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Make the group's offsets part of the transaction."""
+        state = self._state
+        identity = self._identity()
+        state.is_begun_at_broker = True
+        try:
+            if not state.is_version_2:
+                request = AddOffsetsToTxnRequest(
+                    transactional_id=state.transactional_id,
+                    producer_id=identity.producer_id,
+                    producer_epoch=identity.producer_epoch,
+                    group_id=group.group_id,
+                )
+                await self._ask(request, ApiKey.ADD_OFFSETS_TO_TXN, 4, _own_code)
+            await self._commit_offsets(offsets, group, identity)
+        except RetriableError:
+            raise
+        except BarnabasError as error:
+            state.fail(error)
+            raise
+
+    async def _commit_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        identity: ProducerIdentity,
+    ) -> None:
+        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            by_topic.setdefault(topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._state.transactional_id,
+            group_id=group.group_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            generation_id_or_member_epoch=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=[TxnOffsetCommitRequestTopic(name=n, partitions=p) for n, p in by_topic.items()],
+        )
+        kind, key = CoordinatorType.GROUP, group.group_id
+        version_max = 5 if self._state.is_version_2 else 4
+        await self._ask_coordinator(
+            kind, key, request, ApiKey.TXN_OFFSET_COMMIT, version_max, _worst_of_offsets
+        )
+
+    # How a coordinator is asked.
+
+    def _identity(self) -> ProducerIdentity:
+        identity = self._identities.current
+        assert identity is not None
+        return identity
+
+    async def _transaction_node(self) -> int:
+        return await self._client.coordinator(
+            CoordinatorType.TRANSACTION, self._state.transactional_id, timeout_ms=self._max_block_ms
+        )
+
+    def _ask(
+        self, request: Any, api: ApiKey, version_max: int, code_of: Callable[[Any], int]
+    ) -> Awaitable[Any]:
+        kind, key = CoordinatorType.TRANSACTION, self._state.transactional_id
+        return self._ask_coordinator(kind, key, request, api, version_max, code_of)
+
+    async def _ask_coordinator(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        request: Any,
+        api: ApiKey,
+        version_max: int,
+        code_of: Callable[[Any], int],
+    ) -> Any:
+        """Ask until there is an answer that is not "later" or "not me".
+
+        Raises: TimedOutError after `max_block_ms`; what other answers mean.
+        """
+        client = self._client
+        clock = client.environment.clock
+        deadline_ms = clock.monotonic_ms() + self._max_block_ms
+        attempt = 0
+        while True:
+            wait_ms = client.backoff_ms(attempt)
+            left_ms = deadline_ms - clock.monotonic_ms()
+            if left_ms <= 0:
+                raise TimedOutError(f"{api.name} was not answered within {self._max_block_ms} ms")
+            try:
+                node_id = await client.coordinator(kind, key, timeout_ms=left_ms)
+                version = await client.version(node_id, api, maximum=version_max)
+                response = await client.request(node_id, request, version=version)
+            except RetriableError:
+                client.forget_coordinator(kind, key)
+            else:
+                code = code_of(response)
+                if code == ErrorCode.NONE:
+                    return response
+                if code not in _RETRIED:
+                    raise _refusal(api, code)
+                if code in _COORDINATOR_ERRORS:
+                    client.forget_coordinator(kind, key)
+                elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    wait_ms = _CONCURRENT_WAIT_MS
+            await asyncio.sleep(wait_ms / 1000)
+            attempt += 1
+
+
+def _own_code(response: Any) -> int:
+    return int(response.error_code)
+
+
+def _worst(codes: list[int]) -> int:
+    """The code that decides: one that is for good before one that passes."""
+    for code in codes:
+        if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED, *_RETRIED):
+            return code
+    return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
+
+
+def _worst_of_partitions(response: Any) -> int:
+    topics = response.results_by_topic_v3_and_below
+    return _worst([p.partition_error_code for t in topics for p in t.results_by_partition])
+
+
+def _worst_of_offsets(response: Any) -> int:
+    return _worst([p.error_code for topic in response.topics for p in topic.partitions])
+
+
+def _refusal(api: ApiKey, code: int) -> BarnabasError:
+    if code in _FENCED:
+        return FencedError(
+            "a newer producer with the same transactional_id has taken over, or the transaction "
+            "was open for longer than transaction_timeout_ms: close this producer",
+            ErrorCode(code),
+        )
+    if code in _LOST_MEMBERSHIP:
+        return CommitFailedError(
+            "the consumer is no longer the group's member that read these records: abort, and "
+            "poll again",
+            ErrorCode(code),
+        )
+    error = error_for(code, f"{api.name} was refused")
+    if isinstance(error, AuthorizationError):
+        return AuthorizationError(f"the credentials do not allow {api.name}", error.code)
+    return error

@@ -1,0 +1,205 @@
+"""The state of a transactional producer: what may be called, and what became of the transaction.
+
+Pure. The legal moves:
+
+    UNINITIALIZED -> INITIALIZING -> READY -> OPEN -> COMMITTING -> READY
+                                              OPEN, COMMITTING -> FAILED -> ABORTING -> READY
+                                              OPEN -> ABORTING
+    INITIALIZING -> UNINITIALIZED (no answer in time)        any -> BROKEN (close the producer)
+
+FAILED is what the application repairs by aborting; BROKEN is for good: fenced by a newer producer
+of the same transactional id, or refused by the coordinator.
+
+Two protocols, chosen by the brokers' feature `transaction.version`:
+    1   AddPartitionsToTxn before the first record of a partition, AddOffsetsToTxn before offsets;
+        the producer epoch stays, and is raised by InitProducerId after a failure (KIP-98, KIP-360)
+    2   Produce and TxnOffsetCommit add by themselves; EndTxn raises the epoch and tells (KIP-890)
+
+Not here: requests (`transaction_coordinator.py`).
+
+Invariants: records are sent only in OPEN and COMMITTING; with version 1 only to partitions that
+the coordinator knows; one epoch never spans a failed and another transaction.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from barnabas_client.errors import (
+    AbortableError,
+    AuthenticationError,
+    BarnabasError,
+    ClientBrokenError,
+    ClosedError,
+    FencedError,
+    IllegalStateError,
+    UnsupportedError,
+)
+from barnabas_client.producer.queues import PartitionQueue
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+
+
+class TransactionStatus(Enum):
+    """Where a transactional producer stands."""
+
+    UNINITIALIZED = "init_transactions() has not been called"
+    INITIALIZING = "init_transactions() is under way"
+    READY = "no transaction is open"
+    OPEN = "a transaction is open"
+    COMMITTING = "the transaction is being committed"
+    FAILED = "the transaction has failed and must be aborted"
+    ABORTING = "the transaction is being aborted"
+    BROKEN = "the producer is of no use any more"
+
+
+_S = TransactionStatus
+_MOVES: Final[dict[TransactionStatus, frozenset[TransactionStatus]]] = {
+    _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.BROKEN}),
+    _S.INITIALIZING: frozenset({_S.READY, _S.UNINITIALIZED, _S.BROKEN}),
+    _S.READY: frozenset({_S.OPEN, _S.BROKEN}),
+    _S.OPEN: frozenset({_S.COMMITTING, _S.FAILED, _S.ABORTING, _S.BROKEN}),
+    # Repeated by the application when no answer came in time.
+    _S.COMMITTING: frozenset({_S.COMMITTING, _S.READY, _S.FAILED, _S.BROKEN}),
+    _S.FAILED: frozenset({_S.ABORTING, _S.BROKEN}),
+    _S.ABORTING: frozenset({_S.ABORTING, _S.READY, _S.BROKEN}),
+    _S.BROKEN: frozenset(),
+}
+# What no abort repairs.
+_BREAKING: Final = (FencedError, ClientBrokenError, AuthenticationError, UnsupportedError)
+
+
+class TransactionState:
+    """One transactional producer's state."""
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.status = TransactionStatus.UNINITIALIZED
+        self.error: BarnabasError | None = None
+        self.is_version_2 = False
+        # Whether the coordinator may know of this transaction, so that it has to be ended.
+        self.is_begun_at_broker = False
+        # Whether numbers of this epoch may be lost, so that the next transaction needs another.
+        self.needs_new_epoch = False
+        self._added: set[TopicPartition] = set()
+        self._wanted: dict[TopicPartition, None] = {}
+
+    def move(self, status: TransactionStatus) -> None:
+        """Change the status.
+
+        Raises: what broke the producer, or what the transaction failed with, if that is why it
+        is not legal; else IllegalStateError.
+        """
+        if status in _MOVES[self.status]:
+            self.status = status
+            return
+        self.raise_failure()
+        raise IllegalStateError(f"not possible now: {self.status.value}")
+
+    def raise_failure(self) -> None:
+        """Raise what broke the producer or failed the transaction, if anything did."""
+        if self.error is None:
+            return
+        if self.status is TransactionStatus.BROKEN:
+            raise self.error.with_traceback(None)
+        raise AbortableError(
+            f"the transaction has failed, abort it: {self.error}", self.error.code
+        ) from self.error
+
+    def check_can_send(self) -> None:
+        """Raise unless a transaction is open and sound.
+
+        Raises: IllegalStateError, AbortableError, FencedError.
+        """
+        if self.status is not TransactionStatus.OPEN:
+            self.raise_failure()
+            raise IllegalStateError(
+                f"records of a transactional producer belong in a transaction: {self.status.value}"
+            )
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self.move(TransactionStatus.OPEN)
+        self._clear()
+
+    def end(self) -> None:
+        """The transaction is committed or aborted."""
+        self.move(TransactionStatus.READY)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.error = None
+        self.is_begun_at_broker = False
+        self.needs_new_epoch = False
+        self._added.clear()
+        self._wanted.clear()
+
+    def record_failed(self, error: BarnabasError) -> None:
+        """A batch failed: nothing but an abort makes all or nothing of the transaction."""
+        self.needs_new_epoch = True
+        if isinstance(error, ClosedError):
+            return
+        if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+            # Fenced, or only aborted by its timeout: the coordinator knows, when asked to abort.
+            error = AbortableError(error.message, error.code)
+        self.fail(error)
+
+    def fail(self, error: BarnabasError) -> None:
+        """Something went wrong: the transaction has failed, or the producer is broken."""
+        status = self.status
+        if status is TransactionStatus.BROKEN:
+            return
+        if isinstance(error, _BREAKING):
+            self.error = error
+            self.status = TransactionStatus.BROKEN
+        elif status in (TransactionStatus.OPEN, TransactionStatus.COMMITTING):
+            self.error = error
+            self.status = TransactionStatus.FAILED
+
+    def break_down(self, error: BarnabasError) -> None:
+        """The coordinator refuses this producer for good."""
+        self.error = error
+        self.status = TransactionStatus.BROKEN
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether records may go out."""
+        return self.status in (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
+
+    @property
+    def reason_to_give_up(self) -> BarnabasError | None:
+        """Why what waits must not go out any more; None if it may."""
+        if self.status in (TransactionStatus.FAILED, TransactionStatus.BROKEN):
+            assert self.error is not None
+            return self.error
+        if self.status is TransactionStatus.ABORTING:
+            return AbortableError("the transaction of this record was aborted")
+        return None
+
+    @property
+    def wanted(self) -> list[TopicPartition]:
+        """Partitions that the coordinator has to be told of."""
+        return list(self._wanted)
+
+    def admitted(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """Those to which records may go now; the others become `wanted`."""
+        if not self.is_sending:
+            return []
+        if self.is_version_2:
+            self.is_begun_at_broker = self.is_begun_at_broker or bool(queues)
+            return queues
+        admitted: list[PartitionQueue] = []
+        for queue in queues:
+            partition = TopicPartition(queue.topic.name, queue.partition)
+            if partition in self._added:
+                admitted.append(queue)
+            else:
+                self._wanted[partition] = None
+        return admitted
+
+    def partitions_added(self, partitions: list[TopicPartition]) -> None:
+        """The coordinator knows of these."""
+        for partition in partitions:
+            self._added.add(partition)
+            self._wanted.pop(partition, None)
