@@ -111,6 +111,7 @@ class Outcomes(Mapping[K, Outcome[T_co]]):
             first, *others = errors.items()
             error = first[1]
             if others and not getattr(error, "__notes__", None):
-                error.add_note(f"{len(others)} other items failed, the next is {others[0][0]}")
+                count = f"{len(others)} more item{'s' * (len(others) > 1)}"
+                error.add_note(f"{count} failed, the next is {others[0][0]}")
             raise error
         return self.successes

@@ -38,7 +38,8 @@ class Asked(NamedTuple, Generic[K]):
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: `Call[K, T](...)` fails on a class that has them and is frozen.
+@dataclass(frozen=True, kw_only=True)
 class Call(Generic[K, T]):
     """What is asked about items of a kind.
 

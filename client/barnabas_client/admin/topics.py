@@ -150,7 +150,8 @@ class Topics:
 
         Raises: UsageError if two of them have one name.
         """
-        by_name = {topic.name: topic for topic in (wanted := list(topics))}
+        wanted = list(topics)
+        by_name = {topic.name: topic for topic in wanted}
         if len(by_name) < len(wanted):
             raise UsageError("two of the topics to be created have the same name")
         call = Call[str, CreatedTopic](

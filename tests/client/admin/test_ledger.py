@@ -1,0 +1,127 @@
+"""The ledger of a call's items: pure, told of attempts, it knows what is left to do."""
+
+from barnabas_client.admin.ledger import PATIENCE_ATTEMPTS, Ledger, Refusal
+from barnabas_client.errors import (
+    AlreadyExistsError,
+    BrokerUnreachableError,
+    DisconnectedError,
+    NotFoundError,
+    RejectedError,
+    TimedOutError,
+    UnsupportedError,
+)
+from barnabas_protocol.errors import ErrorCode
+
+
+def ledger(*keys: str, is_change: bool = True) -> Ledger[str, int]:
+    return Ledger(
+        keys,
+        lambda key: f"create topic {key}",
+        is_change=is_change,
+        patient=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),
+    )
+
+
+def test_each_item_is_settled_by_its_own_answer() -> None:
+    """A retriable refusal leaves its item pending and no other (item by item, not by request)."""
+    book = ledger("a", "b", "c")
+    repeated = book.answer(
+        "abc",
+        {
+            "a": 1,
+            "b": Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there"),
+            "c": Refusal(ErrorCode.NOT_CONTROLLER),
+        },
+    )
+    assert repeated == {ErrorCode.NOT_CONTROLLER}
+    assert book.pending == ("c",)
+    assert not book.answer(["c"], {"c": 3})
+    outcomes = book.outcomes()
+    assert outcomes.successes == {"a": 1, "c": 3}
+    error = outcomes["b"].error
+    assert isinstance(error, AlreadyExistsError)
+    assert str(error) == "create topic b: it is there (TOPIC_ALREADY_EXISTS)"
+
+
+def test_a_refusal_without_words_is_worded_after_its_code() -> None:
+    """Old brokers send codes only; the line must say what is wrong all the same."""
+    book = ledger("a", "b")
+    book.answer("ab", {"a": Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION), "b": Refusal(9999)})
+    errors = book.outcomes().errors
+    assert str(errors["a"]) == "create topic a: invalid topic (INVALID_TOPIC_EXCEPTION)"
+    assert str(errors["b"]) == "create topic b: unknown error code 9999"
+
+
+def test_an_unknown_topic_is_looked_for_a_few_times_only() -> None:
+    """A topic made a moment ago may be unknown yet; one that is not there must not cost long."""
+    book = ledger("a")
+    for _ in range(PATIENCE_ATTEMPTS):
+        assert book.pending == ("a",)
+        book.answer(["a"], {"a": Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
+    assert isinstance(book.outcomes()["a"].error, NotFoundError)
+
+
+def test_an_item_that_the_answer_leaves_out_is_an_error() -> None:
+    """Else a broker's bug would look like success."""
+    book = ledger("a", "b")
+    book.answer("ab", {"a": 1})
+    assert "does not mention" in str(book.outcomes()["b"].error)
+
+
+def test_when_the_time_is_over_the_error_says_what_may_have_been_done() -> None:
+    """Only a change whose answer was lost may have been carried out."""
+    book = ledger("lost", "refused", "unreachable", "unasked")
+    book.fail(["lost"], DisconnectedError("gone"))
+    book.answer(["refused"], {"refused": Refusal(ErrorCode.NOT_CONTROLLER)})
+    book.fail(["unreachable"], BrokerUnreachableError("no route"))
+    book.expire()
+    errors = book.outcomes().errors
+    assert all(isinstance(error, TimedOutError) for error in errors.values())
+    assert str(errors["lost"]).endswith("the last attempt: gone; it may have been carried out")
+    assert "may have been" not in str(errors["refused"])
+    assert "NOT_CONTROLLER" in str(errors["refused"])
+    assert "may have been" not in str(errors["unreachable"])
+    assert str(errors["unasked"]) == "create topic unasked: the time is over"
+
+
+def test_reading_calls_never_claim_to_have_been_carried_out() -> None:
+    """There is nothing that a look at the cluster could have left behind."""
+    book = ledger("a", is_change=False)
+    book.fail(["a"], DisconnectedError("gone"))
+    book.expire()
+    assert "carried out" not in str(book.outcomes()["a"].error)
+
+
+def test_a_repeated_change_that_finds_itself_done_says_so() -> None:
+    """The answer to the first attempt was lost: "exists already" may be our own doing."""
+    book = ledger("a")
+    book.fail(["a"], TimedOutError("no answer"))
+    book.answer(["a"], {"a": Refusal(ErrorCode.TOPIC_ALREADY_EXISTS)})
+    error = book.outcomes()["a"].error
+    assert isinstance(error, AlreadyExistsError)
+    assert "an earlier attempt" in str(error)
+
+
+def test_what_no_retry_cures_settles_all_items_of_the_request() -> None:
+    """A broker without the API will not have it in a second either."""
+    book = ledger("a", "b")
+    book.fail(["a", "b"], UnsupportedError("no such API"))
+    assert not book.pending
+    assert all(isinstance(one, UnsupportedError) for one in book.outcomes().errors.values())
+
+
+def test_a_broker_that_ran_out_of_time_is_not_asked_again() -> None:
+    """REQUEST_TIMED_OUT on a change means that it is under way: a repetition would collide."""
+    book = ledger("a")
+    book.answer(["a"], {"a": Refusal(ErrorCode.REQUEST_TIMED_OUT)})
+    assert isinstance(book.outcomes()["a"].error, TimedOutError)
+    assert "may still be carried out" in str(book.outcomes()["a"].error)
+
+
+def test_codes_without_a_type_of_their_own_are_rejections() -> None:
+    """The caller looks at `code`; the type says that the cluster's state forbids it."""
+    book = ledger("a")
+    book.answer(["a"], {"a": Refusal(ErrorCode.NON_EMPTY_GROUP)})
+    error = book.outcomes()["a"].error
+    assert type(error) is RejectedError
+    assert error.code is ErrorCode.NON_EMPTY_GROUP
