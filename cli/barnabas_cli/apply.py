@@ -6,6 +6,7 @@ reading manifests (`manifests.py`), planning and carrying out (`barnabas_operato
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,7 +97,7 @@ def load(paths: Sequence[str], output: Output) -> Loaded:
     from barnabas_cli.manifests import ManifestError, load_specs
 
     try:
-        loaded = load_specs(paths, lambda: click.get_text_stream("stdin").read())
+        loaded = load_specs(paths, _read_input)
     except ManifestError as error:
         for problem in error.wrong[1:]:
             click.echo(problem, err=True)
@@ -104,6 +105,10 @@ def load(paths: Sequence[str], output: Output) -> Loaded:
     for skipped in loaded.skipped:
         click.echo(f"skipped {skipped}", err=True)
     return loaded
+
+
+def _read_input() -> str:
+    return sys.stdin.read()
 
 
 async def reconcile(

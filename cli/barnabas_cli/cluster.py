@@ -13,7 +13,7 @@ from barnabas_cli.cluster_facts import cluster_status
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import FAILED
 from barnabas_cli.groups import NearestGroup
-from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, with_output
+from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, with_output
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -71,8 +71,8 @@ def _show_status(answer: dict[str, Any], output: Output) -> None:
     click.echo(
         f"cluster {answer['cluster_id'] or '-'} is"
         f" {click.style(answer['health'], fg=colour, bold=True)}:"
-        f" {len(answer['brokers'])} brokers, controller {answer['controller']},"
-        f" {answer['topics']} topics, {answer['partitions']} partitions"
+        f" {counted(len(answer['brokers']), 'broker')}, controller {answer['controller']},"
+        f" {counted(answer['topics'], 'topic')}, {counted(answer['partitions'], 'partition')}"
     )
     output.rows(answer["brokers"], _BROKER_COLUMNS)
     for field, words in (

@@ -2,8 +2,8 @@
 
 Not here: what a properties file means (`command_config.py`).
 
-Invariants: no command waits for a cluster that is not there longer than `--timeout`; where nobody
-listens at any of the addresses it says so at once.
+Invariants: no command waits for a cluster that is not there longer than `--api-timeout`; where
+nobody listens at any of the addresses it says so at once.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
         help="A properties file with the client's settings, as Kafka's tools take it.",
     )
     @click.option(
-        "--timeout",
+        "--api-timeout",
         "timeout_seconds",
         type=click.FloatRange(min=0.1),
         default=DEFAULT_TIMEOUT_SECONDS,

@@ -23,6 +23,8 @@ class CommandError(click.ClickException):
 
 def describe(error: Exception) -> tuple[str, int]:
     """The line that the user sees and the exit code."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, click.UsageError):
         return _usage(error), WRONG_USAGE
     if isinstance(error, click.ClickException):
@@ -56,18 +58,15 @@ def _advice(error: Exception) -> str:
         AuthorizationError,
         BrokerUnreachableError,
         TimedOutError,
-        UnsupportedError,
     )
 
     match error:
         case BrokerUnreachableError():
             return ": start a broker ('barnabas dev') or name one with --bootstrap-server HOST:PORT"
         case TimedOutError():
-            return ": the broker may be busy, --timeout gives it longer"
+            return ": the broker may be busy, --api-timeout gives it longer"
         case AuthenticationError():
             return ": give credentials with --command-config FILE"
         case AuthorizationError():
             return ": ask for the rights, or use other credentials with --command-config FILE"
-        case UnsupportedError():
-            return ": these brokers do not serve it"
     return ""

@@ -13,7 +13,7 @@ from barnabas_cli.completion import complete_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, require_groups, with_confirmation
-from barnabas_cli.output import Column, Output, bad_if_any, with_output
+from barnabas_cli.output import Column, Output, bad_if_any, counted, with_output
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -108,12 +108,11 @@ def describe(
 
 
 def _headline(group: dict[str, Any]) -> str:
-    count = len(group["partition_list"])
     words = [
         f"{click.style(group['group'], bold=True)}  {group['state']}",
-        f"{group['member_count']} member{'' if group['member_count'] == 1 else 's'}",
+        counted(group["member_count"], "member"),
         f"lag {group['lag_known']}{'' if group['lag'] is not None else ' or more'}"
-        f" over {count} partition{'' if count == 1 else 's'}",
+        f" over {counted(len(group['partition_list']), 'partition')}",
         f"coordinator {group['coordinator']}",
     ]
     if group["assignor"]:

@@ -32,7 +32,7 @@ from barnabas_cli.group_reset import (
 )
 from barnabas_cli.lookups import describe_topics
 from barnabas_cli.moments import parse_duration_ms, parse_moment_ms
-from barnabas_cli.output import Column, Output
+from barnabas_cli.output import Column, Output, counted
 from barnabas_cli.suggestions import hint
 from barnabas_cli.topic_facts import offsets
 from barnabas_client.admin.values.groups import GroupState
@@ -132,7 +132,7 @@ def run_reset(
         if not output.is_table:
             output.data({"group": group_id, "executed": True, "undo": undo, "changes": rows})
         else:
-            click.echo(f"Moved {len(moving)} partitions. To undo it:\n  {undo}")
+            click.echo(f"Moved {counted(len(moving), 'partition')}. To undo it:\n  {undo}")
 
     connection.run_admin(work)
 

@@ -17,7 +17,7 @@ import click
 from barnabas_cli.failures import FAILED, CommandError
 from barnabas_cli.internal_records import describe_record, is_internal
 from barnabas_cli.moments import moment_text
-from barnabas_cli.output import Column, Output, bad_if_any, bytes_text
+from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted
 from barnabas_cli.segment_inspection import SegmentReport, inspect_segment
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import BatchHeader
@@ -91,8 +91,8 @@ def _show_table(output: Output, shown: list[dict[str, Any]], totals: dict[str, i
     empty = len(rows) - len(filled)
     hidden = f" ({empty} of them empty)" if empty else ""
     click.echo(
-        f"{totals['segments']} segments{hidden}, {totals['batches']} batches,"
-        f" {totals['records']} records, {bytes_text(totals['bytes'])}"
+        f"{counted(totals['segments'], 'segment')}{hidden}, {totals['batches']} batches,"
+        f" {counted(totals['records'], 'record')}, {bytes_text(totals['bytes'])}"
     )
     for segment in shown:
         for aborted in segment["aborted_transactions"]:

@@ -8,7 +8,7 @@ because YAML readers silently keep one of the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _GROUP = API_VERSION.partition("/")[0]
 
 Path_ = tuple[str | int, ...]
+ReadInput = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class Loaded:
     skipped: tuple[str, ...]
 
 
-def load_specs(paths: Sequence[str], read_input: Any) -> Loaded:
+def load_specs(paths: Sequence[str], read_input: ReadInput) -> Loaded:
     """The topics that files, folders or standard input (`-`) declare.
 
     `read_input` gives the text of standard input. Raises: CommandError with every problem there is,
@@ -87,13 +88,13 @@ class ManifestError(CommandError):
         self.wrong = tuple(wrong)
 
 
-def _manifests(paths: Sequence[str], read_input: Any, wrong: list[str]) -> Iterator[Manifest]:
+def _manifests(paths: Sequence[str], read_input: ReadInput, wrong: list[str]) -> Iterator[Manifest]:
     for path in paths:
         for source, text in _texts(path, read_input):
             yield from _documents(source, text, wrong)
 
 
-def _texts(path: str, read_input: Any) -> Iterator[tuple[str, str]]:
+def _texts(path: str, read_input: ReadInput) -> Iterator[tuple[str, str]]:
     if path == STANDARD_INPUT:
         yield "standard input", read_input()
         return

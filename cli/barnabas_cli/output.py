@@ -142,6 +142,11 @@ def plain(value: Any) -> str:
             return str(value)
 
 
+def counted(count: int, noun: str) -> str:
+    """A count and its noun: `1 record`, `2 records`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def bytes_text(value: int | None) -> str:
     """A size that people read: 1.5 MiB."""
     if value is None or value < 0:

@@ -13,7 +13,7 @@ from barnabas_cli.completion import complete_topics
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, describe_topics, key_values, with_confirmation
-from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, with_output
+from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, with_output
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -88,8 +88,9 @@ def describe(topics: tuple[str, ...], connection: Connection, output: Output) ->
         size = sum(row["size_bytes"] or 0 for row in rows)
         click.echo(
             f"{click.style(topic['topic'], bold=True)}  id {topic['topic_id'] or '-'},"
-            f" {topic['partitions']} partitions, {topic['replicas']} replicas,"
-            f" {records} records, {bytes_text(size)}"
+            f" {counted(topic['partitions'], 'partition')},"
+            f" {counted(topic['replicas'], 'replica')},"
+            f" {counted(records, 'record')}, {bytes_text(size)}"
         )
         for key, value in topic["config"].items():
             click.echo(f"  {key}={value}")
@@ -159,8 +160,8 @@ def create(
             output.said(f"{row['topic']} exists already")
         else:
             output.said(
-                f"created {row['topic']} with {row['partitions']} partitions,"
-                f" {row['replicas']} replicas"
+                f"created {row['topic']} with {counted(row['partitions'], 'partition')},"
+                f" {counted(row['replicas'], 'replica')}"
             )
 
 

@@ -1,0 +1,298 @@
+"""`barnabas consume`: read records from topics.
+
+Not here: how a record is written (`record_format.py`).
+
+Without --follow it reads what is there and ends; the ends are those at the start, so that it ends
+although others go on writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas_cli.completion import complete_groups, complete_topics
+from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.failures import CommandError
+from barnabas_cli.moments import parse_moment_ms
+from barnabas_cli.output import counted
+from barnabas_cli.record_format import NAMES, Render, renderer
+
+if TYPE_CHECKING:
+    from barnabas_client.consumer.consumer import Consumer
+    from barnabas_client.consumer.records import ConsumerRecord
+    from barnabas_protocol.ids import TopicPartition
+
+_POLL_MS = 500
+# --tail holds records in memory until it knows which are the last.
+TAIL_MAX = 100_000
+_STARTS = ("from_beginning", "offset", "from_timestamp", "tail")
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What to read and when to stop; counts what was read."""
+
+    topics: tuple[str, ...]
+    partitions: frozenset[int]
+    from_beginning: bool
+    offset: int | None
+    moment_ms: int | None
+    tail: int | None
+    follow: bool
+    max_records: int | None
+    timeout_ms: int | None
+    render: Render
+    count: int = 0
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many records were written as were asked for."""
+        return self.max_records is not None and self.count >= self.max_records
+
+    def write(self, record: ConsumerRecord) -> None:
+        """Write a record to the standard output."""
+        sys.stdout.buffer.write(self.render(record) + b"\n")
+        self.count += 1
+
+
+@click.command("consume")
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option("--from-beginning", is_flag=True, help="From the first record, also with --follow.")
+@click.option("--offset", type=int, help="From this offset; counted from the end if negative.")
+@click.option("--from-timestamp", metavar="WHEN", help="From 2026-11-21T10:30, 1h (ago), Unix ms.")
+@click.option("--tail", type=click.IntRange(min=1, max=TAIL_MAX), help="Only the last N records.")
+@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0))
+@click.option("-g", "--group", shell_complete=complete_groups, help="As a member; commits offsets.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with records as they come.")
+@click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--timeout", type=click.FloatRange(min=0), help="Stop after S seconds without any.")
+@click.option(
+    "-F",
+    "--format",
+    "style",
+    default="value",
+    show_default=True,
+    help=f"{', '.join(NAMES)}, or a template: '{{partition}}:{{offset}} {{key}} {{value}}'.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), hidden=True)
+@click.option("-k", "--keys", "with_keys", is_flag=True, help="The key before the value.")
+@click.option("-H", "--headers", "with_headers", is_flag=True, help="Headers as name=value.")
+@click.option("--position", "with_position", is_flag=True, help="Partition, offset, timestamp.")
+@click.option("--separator", default="\\t", show_default=True, help="Between the parts of a line.")
+@click.option("--null", default="null", show_default=True, help="Stands for a null key or value.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="Whether records of open and aborted transactions are shown.",
+)
+@with_connection
+def command(
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    group: str | None,
+    style: str,
+    output: str | None,
+    isolation: str,
+    connection: Connection,
+    **options: Any,
+) -> None:
+    """Read records from topics: what is there, or with --follow what comes too.
+
+    Without --from-beginning, --offset, --from-timestamp or --tail it begins with the first record;
+    with --follow at the end, with --group where the group is.
+    """
+    reading = _reading(topics, partitions, "json" if output == "json" else style, options)
+    settings: dict[str, Any] = {
+        "isolation_level": isolation,
+        "allow_auto_create_topics": False,
+        "auto_offset_reset": "earliest" if reading.from_beginning else "latest",
+    }
+    if group is not None:
+        if partitions or any(options[name] for name in _STARTS[1:]):
+            raise click.UsageError(
+                "--group goes with --from-beginning only: the group decides where it reads."
+            )
+        settings |= {"group_id": group}
+
+    async def work() -> None:
+        partition_numbers = await _partition_numbers(connection, topics)
+        async with connection.consumer(**settings) as consumer:
+            if group is not None:
+                consumer.subscribe(topics)
+            else:
+                await _place(consumer, reading, partition_numbers)
+            await _read(consumer, reading)
+
+    try:
+        connection.run(work)
+    finally:
+        sys.stdout.flush()
+    if sys.stderr.isatty():
+        click.echo(counted(reading.count, "record"), err=True)
+
+
+def _reading(
+    topics: tuple[str, ...], partitions: tuple[int, ...], style: str, options: dict[str, Any]
+) -> Reading:
+    """The options as one value. Raises: click.UsageError for those that exclude each other."""
+    from barnabas_client.env import SystemClock
+
+    given = [name for name in _STARTS if options[name] not in (None, False)]
+    if len(given) > 1:
+        words = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{words} exclude each other.")
+    try:
+        moment = options["from_timestamp"]
+        return Reading(
+            topics=topics,
+            partitions=frozenset(partitions),
+            from_beginning=options["from_beginning"] or not (given or options["follow"]),
+            offset=options["offset"],
+            moment_ms=parse_moment_ms(moment, SystemClock().wall_ms()) if moment else None,
+            tail=options["tail"],
+            follow=options["follow"],
+            max_records=options["max_records"],
+            timeout_ms=None if options["timeout"] is None else round(options["timeout"] * 1000),
+            render=renderer(
+                style,
+                with_keys=options["with_keys"],
+                with_headers=options["with_headers"],
+                with_position=options["with_position"],
+                separator=options["separator"],
+                null=options["null"],
+            ),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def _partition_numbers(
+    connection: Connection, topics: tuple[str, ...]
+) -> dict[str, list[int]]:
+    """The partitions of the topics. Raises: CommandError for a topic that does not exist."""
+    from barnabas_cli.lookups import describe_topics
+
+    async with connection.admin() as admin:
+        described = await describe_topics(admin, topics)
+    return {name: list(topic.partitions) for name, topic in described.items()}
+
+
+async def _place(
+    consumer: Consumer, reading: Reading, partition_numbers: dict[str, list[int]]
+) -> None:
+    """Assign the partitions, and go to where reading begins. Raises: CommandError."""
+    from barnabas_protocol.ids import TopicPartition
+
+    places = []
+    for topic, numbers in partition_numbers.items():
+        missing = reading.partitions - set(numbers)
+        if missing:
+            raise CommandError(
+                f"'{topic}' has no partition {min(missing)}: there are 0 to {max(numbers)}"
+            )
+        places += [
+            TopicPartition(topic, number)
+            for number in numbers
+            if not reading.partitions or number in reading.partitions
+        ]
+    consumer.assign(places)
+    starts, ends = await asyncio.gather(
+        consumer.beginning_offsets(places), consumer.end_offsets(places)
+    )
+    times = {}
+    if reading.moment_ms is not None:
+        times = await consumer.offsets_for_times(dict.fromkeys(places, reading.moment_ms))
+    for place in places:
+        found = times.get(place)
+        consumer.seek(
+            place, _start(reading, starts[place], ends[place], found.offset if found else None)
+        )
+    reading.ends = ends
+
+
+def _start(reading: Reading, start: int, end: int, at_moment: int | None) -> int:
+    """Where a partition is read from; never outside of what it holds."""
+    if reading.tail is not None:
+        wanted = end - reading.tail
+    elif reading.offset is not None:
+        wanted = reading.offset if reading.offset >= 0 else end + reading.offset
+    elif reading.moment_ms is not None:
+        wanted = end if at_moment is None else at_moment
+    else:
+        wanted = start if reading.from_beginning else end
+    return min(max(wanted, start), end)
+
+
+async def _read(consumer: Consumer, reading: Reading) -> None:
+    """Write records until there is a reason to stop."""
+    if reading.tail is not None:
+        await _write_tail(consumer, reading)
+        if not reading.follow:
+            return
+    waited_ms = 0
+    clock = asyncio.get_running_loop()
+    while not reading.is_full:
+        if not reading.follow and await _is_at_end(consumer, reading):
+            return
+        began = clock.time()
+        poll_ms = _POLL_MS if reading.timeout_ms is None else reading.timeout_ms - waited_ms
+        records = await consumer.poll(timeout_ms=max(1, min(poll_ms, _POLL_MS)))
+        for record in records:
+            if _is_wanted(record, reading):
+                reading.write(record)
+                if reading.is_full:
+                    break
+        if records:
+            waited_ms = 0
+            sys.stdout.flush()
+        else:
+            waited_ms += round((clock.time() - began) * 1000)
+            if reading.timeout_ms is not None and waited_ms >= reading.timeout_ms:
+                return
+
+
+async def _write_tail(consumer: Consumer, reading: Reading) -> None:
+    """Read the last records of every partition, and write the newest of all in order of time."""
+    assert reading.tail is not None
+    newest: list[tuple[int, str, int, int, ConsumerRecord]] = []
+    while not await _is_at_end(consumer, reading):
+        for record in await consumer.poll(timeout_ms=_POLL_MS):
+            entry = (record.timestamp, record.topic, record.partition, record.offset, record)
+            if len(newest) < reading.tail:
+                heapq.heappush(newest, entry)
+            else:
+                heapq.heappushpop(newest, entry)
+    for *_, record in sorted(newest, key=lambda entry: entry[:-1]):
+        reading.write(record)
+    sys.stdout.flush()
+
+
+def _is_wanted(record: ConsumerRecord, reading: Reading) -> bool:
+    """Records that came after the start are left out, unless they are followed."""
+    from barnabas_protocol.ids import TopicPartition
+
+    end = reading.ends.get(TopicPartition(record.topic, record.partition))
+    return reading.follow or end is None or record.offset < end
+
+
+async def _is_at_end(consumer: Consumer, reading: Reading) -> bool:
+    """Whether all that was there at the start is read; a group's ends are known with its shares."""
+    places = consumer.assignment()
+    if not places:
+        return False
+    unknown = [place for place in places if place not in reading.ends]
+    if unknown:
+        reading.ends.update(await consumer.end_offsets(unknown))
+    for place in places:
+        if await consumer.position(place) < reading.ends[place]:
+            return False
+    return True

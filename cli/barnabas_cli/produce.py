@@ -1,0 +1,192 @@
+"""`barnabas produce`: write lines as records to a topic.
+
+Not here: how a line is cut (`record_lines.py`).
+
+Invariant: the exit code is 0 only if every line was acknowledged as --acks asks for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from barnabas_cli.completion import complete_topics
+from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.failures import CommandError
+from barnabas_cli.output import counted, is_terminal_error_stream
+from barnabas_cli.record_lines import LineError, LineFormat, parse_headers
+from barnabas_cli.standard_input import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from barnabas_client.producer.producer import Producer
+
+# How many lines are taken before others get a turn: sending is a plain call.
+_LINES_PER_TURN = 500
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command("produce")
+@click.argument("topic", shell_complete=complete_topics)
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read lines from a file instead of the standard input.",
+)
+@click.option("-k", "--key", help="The key of all records.")
+@click.option("-K", "--key-separator", help="Each line is a key, this separator, and a value.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="For all.")
+@click.option(
+    "--with-headers", is_flag=True, help="Each line begins with NAME=VALUE,... and a tab."
+)
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Into this partition.")
+@click.option("--null", "null_marker", help="A key or value that is exactly this text is null.")
+@click.option("-z", "--compression", type=click.Choice(_CODECS), default="none", show_default=True)
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option("--linger-ms", type=click.IntRange(min=0), default=5, show_default=True)
+@with_connection
+def command(
+    topic: str,
+    path: Path | None,
+    key: str | None,
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    with_headers: bool,
+    partition: int | None,
+    null_marker: str | None,
+    compression: str,
+    acks: str,
+    linger_ms: int,
+    connection: Connection,
+) -> None:
+    """Write lines as records: from the standard input, or from a file with --file."""
+    try:
+        line_format = LineFormat(
+            key_separator=key_separator.encode().decode("unicode_escape").encode("latin-1")
+            if key_separator
+            else None,
+            has_headers=with_headers,
+            null_marker=None if null_marker is None else null_marker.encode(),
+            key=None if key is None else key.encode(),
+            headers=tuple(pair for text in headers for pair in parse_headers(text.encode())),
+        )
+    except (LineError, UnicodeError) as error:
+        raise click.UsageError(str(error)) from None
+    settings: dict[str, Any] = {
+        "acks": acks if acks == "all" else int(acks),
+        "enable_idempotence": acks == "all",
+        "compression_type": compression,
+        "linger_ms": linger_ms,
+        "max_block_ms": connection.timeout_ms,
+    }
+
+    async def work() -> int:
+        async with connection.producer(**settings) as producer:
+            with _source(path) as (lines, advance):
+                return await _send_lines(producer, topic, partition, line_format, lines, advance)
+
+    count = connection.run(work)
+    click.echo(f"{counted(count, 'record')} written to {topic}", err=True)
+
+
+class _Acknowledgements:
+    """Counts what was acknowledged, and keeps the first failure."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failed_count = 0
+        self.error: BaseException | None = None
+
+    def watch(self, delivery: Any) -> None:
+        """Count a record when it is delivered or has failed."""
+        delivery.add_done_callback(self._done)
+
+    def _done(self, delivery: Any) -> None:
+        error = delivery.exception()
+        if error is None:
+            self.count += 1
+        else:
+            self.failed_count += 1
+            self.error = self.error or error
+
+
+async def _send_lines(
+    producer: Producer,
+    topic: str,
+    partition: int | None,
+    line_format: LineFormat,
+    lines: AsyncIterator[bytes],
+    advance: Callable[[int], None],
+) -> int:
+    """Send all lines; returns how many were acknowledged. Raises: CommandError."""
+    acknowledgements = _Acknowledgements()
+    number = 0
+    problem = ""
+    async for line in lines:
+        number += 1
+        try:
+            key, value, headers = line_format.parse(line.rstrip(b"\r\n"))
+        except LineError as error:
+            problem = f"line {number}: {error}"
+            break
+        acknowledgements.watch(
+            producer.send(topic, value, key=key, partition=partition, headers=headers)
+        )
+        advance(len(line))
+        if number % _LINES_PER_TURN == 0:
+            await producer.drain()
+        if acknowledgements.error is not None:
+            break
+    await producer.flush()
+    if acknowledgements.error is not None:
+        raise CommandError(
+            f"{acknowledgements.error} ({acknowledgements.count} records were written,"
+            f" {acknowledgements.failed_count} were not)"
+        ) from acknowledgements.error
+    if problem:
+        raise CommandError(f"{problem} ({acknowledgements.count} records were written before)")
+    return acknowledgements.count
+
+
+@contextmanager
+def _source(path: Path | None) -> Iterator[tuple[AsyncIterator[bytes], Callable[[int], None]]]:
+    """Lines, and what to tell of the bytes that are sent: a progress bar for a file."""
+    if path is None:
+        if sys.stdin.isatty():
+            click.echo("One record a line; Ctrl-D ends.", err=True)
+        yield lines_of(sys.stdin.fileno()), _ignore
+        return
+    with path.open("rb") as file:
+        if not is_terminal_error_stream():
+            yield _lines_of_file(file), _ignore
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+        with Progress(
+            "{task.description}",
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        ) as progress:
+            task = progress.add_task(path.name, total=path.stat().st_size)
+            yield _lines_of_file(file), lambda size: progress.advance(task, size)
+
+
+def _ignore(_: int) -> None:
+    """Tell nobody."""
+
+
+async def _lines_of_file(file: IO[bytes]) -> AsyncIterator[bytes]:
+    for line in file:
+        yield line
