@@ -10,6 +10,7 @@ behind, so that the connection stays consistent. One timer per connection, howev
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -130,7 +131,7 @@ class Connection:
         except TimeoutError:
             raise
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = _reason(error)
             raise BrokerUnreachableError(f"cannot connect to {self.peer}: {reason}") from error
         try:
             await start_transport(self._transport, opened, tls, host)
@@ -239,6 +240,8 @@ class Connection:
                 "use the broker's port without TLS"
             )
         reason = str(cause) if cause is not None else "the broker closed it"
+        if isinstance(cause, OSError):
+            reason = _reason(cause)
         if isinstance(cause, FrameError) or self.state.has_served:
             return DisconnectedError(f"the connection to {self.peer} is lost: {reason}")
         # A broker that shuts down does this too, so it may pass.
@@ -334,6 +337,13 @@ class Connection:
             if entry.deadline_ms <= now_ms and entry.tag is not None and not entry.tag.done():
                 entry.tag.set_exception(again(error))
         self.disconnect(DisconnectedError(error.message))
+
+
+def _reason(error: OSError) -> str:
+    """Why, in the system's words; asyncio's own repeat the address."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def _ignore(_: BarnabasError) -> None:
