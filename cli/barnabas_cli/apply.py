@@ -13,7 +13,7 @@ import click
 
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import DIFFERENCES, FAILED
-from barnabas_cli.output import Output, with_output
+from barnabas_cli.output import Output, counted, with_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,6 +138,7 @@ def _show_difference(connection: Connection, loaded: Loaded, output: Output) -> 
         output.data(plan_data(plan))
     else:
         _show_plan(plan)
+        _show_unchanged(plan)
     is_different = bool(plan.steps) or any(finding.is_blocking for finding in plan.findings)
     return DIFFERENCES if is_different else 0
 
@@ -154,8 +155,12 @@ def _show_plan(plan: TopicPlan) -> None:
 
     for line in plan_lines(plan):
         click.echo(click.style(line, fg=_COLOURS.get(line[0])))
-    if plan.unchanged and not plan.steps:
-        click.echo(f"{len(plan.unchanged)} topics are as declared")
+
+
+def _show_unchanged(plan: TopicPlan) -> None:
+    if plan.unchanged:
+        verb = "is" if len(plan.unchanged) == 1 else "are"
+        click.echo(f"{counted(len(plan.unchanged), 'topic')} {verb} as declared")
 
 
 def _show_results(plan: TopicPlan, results: Sequence[StepResult]) -> None:
@@ -170,7 +175,9 @@ def _show_results(plan: TopicPlan, results: Sequence[StepResult]) -> None:
     _show_plan(replace(plan, steps=()))
     done = sum(result.error is None for result in results)
     if results:
-        click.echo(f"{done} of {len(results)} changes done")
+        click.echo(f"{done} of {counted(len(results), 'change')} done")
+    else:
+        _show_unchanged(plan)
 
 
 def plan_data(plan: TopicPlan) -> dict[str, Any]:

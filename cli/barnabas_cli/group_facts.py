@@ -21,7 +21,7 @@ async def group_details(admin: Admin, group_ids: Iterable[str]) -> list[dict[str
     Raises: the client's errors.
     """
     described = (await admin.groups.describe(group_ids)).unwrap()
-    committed = (await admin.group_offsets.list(described)).unwrap()
+    committed = (await admin.group_offsets.list(list(described))).unwrap()
     places = {place for offsets_of in committed.values() for place in offsets_of}
     for group in described.values():
         for member in group.members:

@@ -12,7 +12,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
-_EMPTY: Mapping[str, str] = MappingProxyType({})
+
+def _nothing() -> Mapping[str, str]:
+    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class ObservedTopic:
     name: str
     topic_id: str = ""
     assignments: tuple[tuple[int, ...], ...]
-    config: Mapping[str, str] = _EMPTY
+    config: Mapping[str, str] = field(default_factory=_nothing)
     cleanup_policy: str = "delete"
 
     @property
@@ -60,7 +62,7 @@ class CreateTopic:
     topic: str
     partitions: int | None
     replicas: int | None
-    config: Mapping[str, str] = _EMPTY
+    config: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,9 @@ class ChangeConfig:
     """
 
     topic: str
-    assigned: Mapping[str, str] = _EMPTY
+    assigned: Mapping[str, str] = field(default_factory=_nothing)
     reset: tuple[str, ...] = ()
-    before: Mapping[str, str] = _EMPTY
+    before: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
