@@ -13,7 +13,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from barnabas_client.network.frame_receiver import FrameError, FrameReceiver
 from barnabas_protocol.schema import Buffer
@@ -48,9 +48,9 @@ class FrameTransport(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        # Transports of uvloop do not derive from asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         self.is_writable = True
 
     def get_buffer(self, sizehint: int) -> memoryview:
