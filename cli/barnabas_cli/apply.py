@@ -60,7 +60,7 @@ def apply(
     A topic that no manifest declares is never touched, and no partition or record is ever removed.
     Exit code 1 if something declared cannot be done.
     """
-    loaded = load(paths, output)
+    loaded = load(paths)
     if dry_run:
         context.exit(_show_difference(connection, loaded, output) and 0)
     plan, results = connection.run_admin(lambda admin: reconcile(admin, loaded.specs, output))
@@ -68,7 +68,7 @@ def apply(
     if not output.is_table:
         output.data({**plan_data(plan), "steps": [_result_data(result) for result in results]})
     else:
-        _show_results(plan, results)
+        show_results(plan, results)
     blocked = any(finding.is_blocking for finding in plan.findings)
     context.exit(FAILED if failed or blocked else 0)
 
@@ -86,10 +86,10 @@ def diff(
     output: Output,
 ) -> None:
     """Show what 'apply' would change. Exit code 0: nothing, 3: something."""
-    context.exit(_show_difference(connection, load(paths, output), output))
+    context.exit(_show_difference(connection, load(paths), output))
 
 
-def load(paths: Sequence[str], output: Output) -> Loaded:
+def load(paths: Sequence[str]) -> Loaded:
     """The specs in the files; tells people what is left aside.
 
     Raises: ManifestError; all problems but the first are shown before.
@@ -163,7 +163,8 @@ def _show_unchanged(plan: TopicPlan) -> None:
         click.echo(f"{counted(len(plan.unchanged), 'topic')} {verb} as declared")
 
 
-def _show_results(plan: TopicPlan, results: Sequence[StepResult]) -> None:
+def show_results(plan: TopicPlan, results: Sequence[StepResult]) -> None:
+    """Tell what failed, what is left to say, and how much was done."""
     from dataclasses import replace
 
     from barnabas_operator.reconcile.topic_plan_text import step_summary

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -41,8 +41,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     return properties
 
 
-def run(properties: dict[str, str], greeting: str | None) -> None:
-    """Run a broker until it is told to stop.
+def run(properties: dict[str, str], on_ready: Callable[[], None] | None) -> None:
+    """Run a broker until it is told to stop; `on_ready` is called on its loop when it serves.
 
     The process exits 0 after a clean stop, 1 otherwise.
     """
@@ -53,4 +53,4 @@ def run(properties: dict[str, str], greeting: str | None) -> None:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    sys.exit(run_broker(properties, (lambda: click.echo(greeting)) if greeting else None))
+    sys.exit(run_broker(properties, on_ready))

@@ -51,7 +51,6 @@ class Reading:
     count: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
 
-    @property
     def is_full(self) -> bool:
         """Whether as many records were written as were asked for."""
         return self.max_records is not None and self.count >= self.max_records
@@ -240,7 +239,7 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
             return
     waited_ms = 0
     clock = asyncio.get_running_loop()
-    while not reading.is_full:
+    while not reading.is_full():
         if not reading.follow and await _is_at_end(consumer, reading):
             return
         began = clock.time()
@@ -249,7 +248,7 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
         for record in records:
             if _is_wanted(record, reading):
                 reading.write(record)
-                if reading.is_full:
+                if reading.is_full():
                     break
         if records:
             waited_ms = 0

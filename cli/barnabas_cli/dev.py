@@ -1,19 +1,32 @@
-"""`barnabas dev`: a broker for this machine, in the foreground, with data that stays."""
+"""`barnabas dev`: a broker for this machine, in the foreground, with data that stays.
 
+With -f it makes the topics that manifests declare as soon as it serves. The manifests are checked
+before the broker starts; a topic that cannot be made is told, and the broker stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from barnabas_cli.manifests import Loaded
+
 ADMIN_PORT = 9644
 KAFKA_PORT = 9092
+APPLY_TIMEOUT_MS = 60_000
 
 NEXT_STEPS = """\
 Barnabas is ready on 127.0.0.1:{port}, its data is in {data}. Stop it with Ctrl-C.
 
 Try next, in another terminal:
-  echo 'hello' | kcat -P -b 127.0.0.1:{port} -t greetings      # write
-  kcat -C -b 127.0.0.1:{port} -t greetings -o beginning -e      # read
-  curl http://127.0.0.1:{admin_port}/status                          # look inside
+  echo hello | barnabas produce greetings{option}      # write
+  barnabas consume greetings{option}                   # read
+  barnabas cluster status{option}                      # look inside
+  curl http://127.0.0.1:{admin_port}/metrics            # the same for Prometheus
 """
 
 
@@ -38,8 +51,21 @@ Try next, in another terminal:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
 )
+@click.option(
+    "-f",
+    "--filename",
+    "manifests",
+    multiple=True,
+    type=click.Path(exists=True),
+    help="Make the topics of a manifest, or of a folder of them.",
+)
 def command(
-    brokers: int, port: int, admin_port: int | None, data: Path, settings: tuple[str, ...]
+    brokers: int,
+    port: int,
+    admin_port: int | None,
+    data: Path,
+    settings: tuple[str, ...],
+    manifests: tuple[str, ...],
 ) -> None:
     """Run a broker on this machine, with nothing to configure."""
     if brokers != 1:
@@ -48,6 +74,7 @@ def command(
         )
     from barnabas_cli.broker import parse_settings, run
 
+    declared = _declared(manifests)
     if admin_port is None:
         admin_port = port + ADMIN_PORT - KAFKA_PORT
     properties = {
@@ -61,4 +88,37 @@ def command(
         "group.initial.rebalance.delay.ms": "0",
         **parse_settings(settings),
     }
-    run(properties, NEXT_STEPS.format(port=port, data=data, admin_port=admin_port))
+    option = "" if port == KAFKA_PORT else f" -b 127.0.0.1:{port}"
+    greeting = NEXT_STEPS.format(port=port, data=data, admin_port=admin_port, option=option)
+    making: list[asyncio.Task[None]] = []
+
+    def on_ready() -> None:
+        click.echo(greeting)
+        if declared is not None:
+            # The broker's loop runs it, and cancels it where the broker stops before it is done.
+            making.append(asyncio.ensure_future(_make_topics(f"127.0.0.1:{port}", declared)))
+
+    run(properties, on_ready)
+
+
+def _declared(manifests: tuple[str, ...]) -> Loaded | None:
+    if not manifests:
+        return None
+    from barnabas_cli.apply import load
+
+    return load(manifests)
+
+
+async def _make_topics(bootstrap: str, declared: Loaded) -> None:
+    """Apply the manifests to the broker that has just started; tells what became of it."""
+    from barnabas_cli.apply import reconcile, show_results
+    from barnabas_cli.connection import connect
+    from barnabas_cli.failures import describe
+    from barnabas_cli.output import Output
+
+    try:
+        async with connect(bootstrap, None, APPLY_TIMEOUT_MS).admin() as admin:
+            plan, results = await reconcile(admin, declared.specs, Output())
+        show_results(plan, results)
+    except Exception as error:
+        click.echo(f"Error: the manifests were not applied: {describe(error)[0]}", err=True)
