@@ -253,7 +253,7 @@ class ClientSettings:
             return
         if self.sasl_exchange is not None:
             return
-        name = self.sasl_mechanism.upper()
+        name = self.sasl_mechanism.strip().upper()
         if name not in SASL_MECHANISMS:
             raise ConfigurationError(
                 f"sasl_mechanism={self.sasl_mechanism!r} is none of {', '.join(SASL_MECHANISMS)}: "

@@ -16,6 +16,7 @@ from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.settings import INT_MAX, LONG_MAX, setting
 from barnabas_client.errors import ConfigurationError
 
+DELIVERY_TIMEOUT_MS: Final = 120000
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
 """Brokers remember the last five batches of a producer per partition."""
 
@@ -95,7 +96,7 @@ class ProducerSettings(ClientSettings):
         why="How many requests may wait for their answers on one connection.",
     )
     delivery_timeout_ms: int = setting(
-        120000,
+        DELIVERY_TIMEOUT_MS,
         minimum=0,
         maximum=INT_MAX,
         unit="ms",
@@ -147,7 +148,9 @@ class ProducerSettings(ClientSettings):
         if self.transactional_id == "":
             raise ConfigurationError("transactional_id is empty: leave it out or give it a name")
         least_ms = self.request_timeout_ms + self.linger_ms
-        if self.delivery_timeout_ms < least_ms:
+        if self.delivery_timeout_ms < least_ms and self.delivery_timeout_ms == DELIVERY_TIMEOUT_MS:
+            object.__setattr__(self, "delivery_timeout_ms", least_ms)  # as in Java: not given
+        elif self.delivery_timeout_ms < least_ms:
             raise ConfigurationError(
                 f"delivery_timeout_ms={self.delivery_timeout_ms} is less than request_timeout_ms + "
                 f"linger_ms={least_ms}, so that no request could ever time out: raise it or lower "

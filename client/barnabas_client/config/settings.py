@@ -90,7 +90,7 @@ class Setting:
 
     def _choice(self, text: str) -> str:
         folded = {choice.lower(): choice for choice in self.row.choices}
-        known = folded.get(text.lower())
+        known = folded.get(text.strip().lower())
         if known is None:
             raise self._refusal(text, f"it must be one of {', '.join(self.row.choices)}")
         return known
@@ -144,7 +144,7 @@ def _truth(value: Any) -> bool | None:
 
 
 def _text(value: Any) -> str | None:
-    return value.strip() if isinstance(value, str) else None
+    return value if isinstance(value, str) else None  # a password may end in a space
 
 
 def _list(value: Any) -> tuple[Any, ...] | None:
