@@ -13,6 +13,7 @@ which were added while the replicas change get theirs with the second plan.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -179,8 +180,11 @@ def _reassignment(
             continue
         kept = list(replicas[:wanted])
         while len(kept) < wanted:
-            candidates = [broker_id for broker_id in broker_ids if broker_id not in kept]
-            added = min(candidates, key=lambda broker_id: (load[broker_id], broker_id))
+            # Of equally loaded brokers the next one in the ring, so that leaders' peers differ.
+            start = bisect_right(broker_ids, kept[0])
+            ring = (*broker_ids[start:], *broker_ids[:start])
+            candidates = [broker_id for broker_id in ring if broker_id not in kept]
+            added = min(candidates, key=load.__getitem__)
             load[added] += 1
             kept.append(added)
         changed[partition] = tuple(kept)
