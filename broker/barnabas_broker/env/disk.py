@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from barnabas_broker.env.allocator import unzeroed_memory
 from barnabas_broker.env.disk_protocol import (
     Arguments,
     Buffer,
@@ -29,6 +30,7 @@ from barnabas_broker.env.disk_protocol import (
 
 __all__ = ["Buffer", "Closeable", "Disk", "DiskFile", "RealDisk", "RealFile", "RealLock"]
 
+UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for memory without it
 PARTS_MAX = 1024  # IOV_MAX on Linux and macOS: more buffers than this need a second call
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _WOULD_WAIT = (errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -92,7 +94,7 @@ class RealFile:
         """
         if not _NOWAIT:
             return None
-        data = bytearray(size)
+        data = bytearray(size) if size < UNZEROED_BYTES_MIN else unzeroed_memory(size)
         filled = 0
         try:
             while filled < size:

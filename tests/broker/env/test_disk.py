@@ -1,6 +1,7 @@
 """The contract of disks, on the operating system's files and on the simulated ones."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from barnabas_broker.env import disk as disk_module
-from barnabas_broker.env.disk import Disk, RealDisk
+from barnabas_broker.env.disk import UNZEROED_BYTES_MIN, Disk, RealDisk
 from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
@@ -59,6 +60,19 @@ def test_reads_are_short_only_at_the_end(place: tuple[Disk, str]) -> None:
         found = file.read_nowait(size, position)
         assert found is None or bytes(found) == expected
     file.close()
+
+
+@pytest.mark.parametrize("size", [UNZEROED_BYTES_MIN - 1, UNZEROED_BYTES_MIN, 1_000_000])
+def test_large_reads_from_memory_hold_the_file_and_nothing_else(tmp_path: Path, size: int) -> None:
+    """Their memory is not zeroed first: behind the end of the file nothing of it may be seen."""
+    with contextlib.closing(RealDisk(1)) as disk:
+        file = disk.open(str(tmp_path / "log"), create=True)
+        content = os.urandom(size - 10)
+        file.append([content])
+        for position in (0, 5, size - 10, size):
+            found = file.read_nowait(size, position)
+            assert found is None or found == content[position:]
+        file.close()
 
 
 def test_overwriting_and_truncating(place: tuple[Disk, str]) -> None:
