@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.env.disk import Buffer, DiskFile
 from barnabas_broker.log.errors import CorruptionError
@@ -20,6 +20,9 @@ from barnabas_protocol.records.batch import (
     BatchHeader,
     read_header,
 )
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.segment import Segment
 
 Read = Callable[[int, int], Buffer | None]
 """Size and position to bytes; None where they are not in memory."""
@@ -44,10 +47,13 @@ class BatchPlace(NamedTuple):
     last_offset: int
 
 
-def find_batch(path: str, read: Read, position: int, end: int, offset: int) -> BatchPlace | None:
+def find_batch(
+    segment: Segment, read: Read, position: int, end: int, offset: int
+) -> BatchPlace | None:
     """The first batch whose last offset is at or above `offset`, from `position` on; or None.
 
-    `position` must be a batch's start, `end` the end of a batch.
+    `position` must be a batch's start, `end` the end of a batch; the segment is only named in
+    errors.
     Raises: WouldBlockError; CorruptionError.
     """
     unpack = _PREFIX.unpack_from
@@ -57,11 +63,12 @@ def find_batch(path: str, read: Read, position: int, end: int, offset: int) -> B
             raise WouldBlockError
         at, available = 0, len(data) - _PREFIX.size
         if available < 0:
-            raise CorruptionError(path, position, "ends within a batch header")
+            raise CorruptionError(segment.log_path, position, "ends within a batch header")
         while at <= available:
             base_offset, length, last_delta = unpack(data, at)
             if length < BATCH_LENGTH_MIN:
-                raise CorruptionError(path, position + at, f"batch length {length}")
+                reason = f"batch length {length}"
+                raise CorruptionError(segment.log_path, position + at, reason)
             size = length + LOG_OVERHEAD_BYTES
             if base_offset + last_delta >= offset:
                 return BatchPlace(position + at, size, base_offset, base_offset + last_delta)

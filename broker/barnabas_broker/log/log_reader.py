@@ -94,8 +94,7 @@ def read_span(
     OSError, CorruptionError.
     """
     segment, end_offset, end = span
-    path = segment.log_path
-    place = find_batch(path, read, segment.position_hint(offset), end, offset)
+    place = find_batch(segment, read, segment.position_hint(offset), end, offset)
     if place is None:
         return None
     if place.last_offset >= limit_offset:
@@ -117,7 +116,7 @@ def read_span(
 def _limit_position(span: SegmentSpan, read: Read, first: BatchPlace, limit_offset: int) -> int:
     """Where the first batch that reaches up to `limit_offset` begins."""
     hint = max(span.segment.position_hint(limit_offset), first.position)
-    place = find_batch(span.segment.log_path, read, hint, span.size_bytes, limit_offset)
+    place = find_batch(span.segment, read, hint, span.size_bytes, limit_offset)
     return span.size_bytes if place is None else place.position
 
 

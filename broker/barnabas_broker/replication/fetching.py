@@ -104,6 +104,8 @@ class Fetching(DelayedOperation):
         if parameters.max_wait_ms <= 0 or parameters.min_bytes <= 0 or not self._partitions:
             return True
         readable = 0
+        # As nearly all consumers ask: then nobody has to look up how much there is.
+        is_any_enough = parameters.min_bytes == 1
         for request in self._partitions:
             try:
                 partition = self._find(request)
@@ -116,6 +118,8 @@ class Fetching(DelayedOperation):
                     return True
                 if offset < limit:
                     if offset < log.log_start_offset:
+                        return True
+                    if is_any_enough and request.max_bytes > 0:
                         return True
                     readable += min(log.size_between(offset, limit), request.max_bytes)
                 elif offset > log.log_end_offset:
