@@ -91,21 +91,8 @@ def test_the_crd_names_what_the_reference_asks_for() -> None:
     (version,) = crd["spec"]["versions"]
     assert version["name"] == "v1alpha1"
     assert version["subresources"] == {"status": {}}
-    columns = [column["name"].upper() for column in version["additionalPrinterColumns"]]
-    assert columns == (
-        [
-            "BROKER",
-            "PARTITIONS",
-            "REPLICAS",
-            "LEADERS",
-            "URP",
-            "SIZE",
-            "MSG/S",
-            "DRIFT",
-            "READY",
-            "AGE",
-        ]
-    )
+    columns = " ".join(column["name"].upper() for column in version["additionalPrinterColumns"])
+    assert columns == "BROKER PARTITIONS REPLICAS LEADERS URP SIZE MSG/S DRIFT READY AGE"
 
 
 def test_defaults_and_choices_are_those_of_the_spec() -> None:

@@ -1,4 +1,4 @@
-"""Topics in memory behind the operator's gateway, with a number of steps after which it is cut off."""
+"""Topics in memory behind the operator's gateway, which may be cut off after some steps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
