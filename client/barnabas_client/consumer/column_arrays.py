@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from barnabas_client.consumer.column_scan import (
-    PADDING,
     Booleans,
     Contents,
     Headers,
@@ -58,19 +58,15 @@ def decode(
     `parts` are the decompressed records of the batches; together they are below 2 GiB.
     Raises: ParseError if any batch cannot be read.
     """
-    data = b"".join((*parts, PADDING))
+    data, positions = _in_one_buffer(parts)
     starts = array("q")
-    position = 0
-    for batch, part in zip(batches, parts, strict=True):
-        end = position + len(part)
+    ends = [position + len(part) for position, part in zip(positions, parts, strict=True)]
+    for batch, position, end in zip(batches, positions, ends, strict=True):
         walk(data, position, end, batch.header.record_count, starts)
-        position = end
     if not starts:
         return tuple(pa.array([], SCHEMA.field(name).type) for name in _DECODED)
-    begins = np.frombuffer(starts, np.int64)
-    # Batches are filled to their ends, so a record ends where the next one begins.
-    fields = scan(data, begins, np.append(begins[1:], position))
     counts = np.array([batch.header.record_count for batch in batches])
+    fields = scan(data, *_extents(starts, np.array(ends), counts))
     offsets = _sums([batch.header.base_offset for batch in batches], counts, fields.offset_deltas)
     timestamps, types = _timestamps(batches, counts, fields.timestamp_deltas)
     keys, values, headers = fields.keys, fields.values, fields.headers
@@ -88,6 +84,42 @@ def decode(
         binary_array(data, values),
         header_array(data, headers, len(offsets)),
     )
+
+
+def _in_one_buffer(
+    parts: Sequence[bytes | memoryview],
+) -> tuple[bytes | bytearray, list[int]]:
+    """A buffer that holds all parts in their order, and where each begins in it.
+
+    Uncompressed batches of one answer lie in one buffer already: fresh memory for a copy of them
+    would cost more than anything else here.
+    """
+    whole = parts[0].obj if isinstance(parts[0], memoryview) else None
+    if isinstance(whole, (bytes, bytearray)):
+        base, positions, last = pa.py_buffer(whole).address, [], 0
+        for part in parts:
+            if not isinstance(part, memoryview) or part.obj is not whole:
+                break
+            position = pa.py_buffer(part).address - base if part else last
+            if position < last:
+                break
+            positions.append(position)
+            last = position + len(part)
+        else:
+            return whole, positions
+    joined = b"".join(parts)
+    sizes = [len(part) for part in parts]
+    return joined, [0, *accumulate(sizes[:-1])]
+
+
+def _extents(starts: array[int], batch_ends: Integers, counts: Integers) -> tuple[Any, Any]:
+    """Where every record begins and ends: where the next one begins, or its batch ends."""
+    begins: Integers = np.frombuffer(starts, np.int64)
+    ends = np.empty_like(begins)
+    ends[:-1] = begins[1:]
+    has_records = counts > 0
+    ends[np.cumsum(counts)[has_records] - 1] = batch_ends[has_records]
+    return begins, ends
 
 
 def _timestamps(
@@ -121,8 +153,8 @@ def integer_array(numbers: NDArray[Any], kind: Any) -> Any:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def binary_array(data: bytes, contents: Contents) -> Any:
-    """The contents as a compact array of binary."""
+def binary_array(data: bytes | bytearray, contents: Contents) -> Any:
+    """The contents as a compact array of binary, which does not share the memory of `data`."""
     count = len(contents.starts)
     if not count or (contents.is_null is not None and contents.is_null.all()):
         return pa.nulls(count, pa.binary())
@@ -143,7 +175,7 @@ def _validity(is_null: Booleans) -> Any:
     return pa.py_buffer(np.packbits(~is_null, bitorder="little"))
 
 
-def header_array(data: bytes, headers: Headers | None, record_count: int) -> Any:
+def header_array(data: bytes | bytearray, headers: Headers | None, record_count: int) -> Any:
     """The headers of every record as lists of key and value.
 
     Raises: ParseError if a key is not UTF-8.

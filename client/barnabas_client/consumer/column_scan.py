@@ -27,8 +27,6 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
-# A number is read up to its tenth byte; so many bytes stand behind the data, and more.
-PADDING = b"\0" * 16
 # Below this many records of one length in a row, looking for the row costs more than it saves.
 _ROW_MIN = 12
 # So many records are walked one by one after a row that was not worth it.
@@ -79,7 +77,9 @@ class Fields:
     headers: Headers | None
 
 
-def walk(data: bytes, position: int, end: int, record_count: int, starts: array[int]) -> None:
+def walk(
+    data: bytes | bytearray, position: int, end: int, record_count: int, starts: array[int]
+) -> None:
     """Append where the records of a batch begin; the batch fills the bytes up to `end` exactly.
 
     Raises: ParseError if it does not, or if a length cannot be.
@@ -120,7 +120,7 @@ def walk(data: bytes, position: int, end: int, record_count: int, starts: array[
         raise ParseError(f"the last record ends at {position} of {end}", position)
 
 
-def _row(data: bytes, position: int, count_max: int, size: int) -> int:
+def _row(data: bytes | bytearray, position: int, count_max: int, size: int) -> int:
     """How many records of the same size, at most `count_max`, stand in a row; at least one."""
     end = position + count_max * size
     count = count_max
@@ -133,8 +133,8 @@ def _row(data: bytes, position: int, count_max: int, size: int) -> int:
     return 1
 
 
-def scan(data: bytes, starts: Integers, ends: Integers) -> Fields:
-    """Decode all records of `data`, which has `PADDING` behind the last of them.
+def scan(data: bytes | bytearray, starts: Integers, ends: Integers) -> Fields:
+    """Decode all records of `data` that begin at `starts` and end at `ends`.
 
     Raises: ParseError if a field cannot be, or if a record does not end where its length says.
     """
@@ -150,7 +150,7 @@ def scan(data: bytes, starts: Integers, ends: Integers) -> Fields:
     return Fields(timestamp_deltas, offset_deltas, keys, values, headers)
 
 
-def _headers(data: bytes, cursor: _Cursor) -> Headers | None:
+def _headers(data: bytes | bytearray, cursor: _Cursor) -> Headers | None:
     """The headers, with the cursor at their counts; checks that nothing stands behind them."""
     counts = cursor.numbers()
     positions = cursor.positions
@@ -182,7 +182,10 @@ def _headers(data: bytes, cursor: _Cursor) -> Headers | None:
     for record, count, begin, place in zip(
         active.tolist(), left.tolist(), index.tolist(), places.tolist(), strict=True
     ):
-        rows, final[record] = _plain_headers(data, place, count)
+        try:
+            rows, final[record] = _plain_headers(data, place, count)
+        except IndexError:
+            raise ParseError("record header cut off", place) from None
         table[:, begin : begin + count] = np.array(rows, np.int64).T[:4]
         is_null[begin : begin + count] = [row[4] for row in rows]
     cursor.positions = final
@@ -193,11 +196,11 @@ def _headers(data: bytes, cursor: _Cursor) -> Headers | None:
 
 
 def _plain_headers(
-    data: bytes, position: int, count: int
+    data: bytes | bytearray, position: int, count: int
 ) -> tuple[list[tuple[int, int, int, int, bool]], int]:
     """Where the parts of `count` headers lie, found one by one, and the position behind them."""
     rows = []
-    size = len(data) - len(PADDING)
+    size = len(data)
     for _ in range(count):
         length, name_start = read_varint(data, position)
         name_end = name_start + length
@@ -214,9 +217,9 @@ def _plain_headers(
 class _Cursor:
     """A position in every record, which reading moves on in all of them."""
 
-    def __init__(self, data: bytes, positions: Integers, ends: Integers) -> None:
+    def __init__(self, data: bytes | bytearray, positions: Integers, ends: Integers) -> None:
         self._bytes: Bytes = np.frombuffer(data, np.uint8)
-        self._size = len(data) - len(PADDING)
+        self._size = len(data)
         self.positions = positions
         self.ends = ends
 
@@ -236,7 +239,7 @@ class _Cursor:
         Keys and values are null by the one byte 1; `is_lenient` takes -1 in any spelling, as header
         values do.
         """
-        first = self._bytes[self.positions]
+        first = self._at(self.positions)
         lengths = self.numbers()
         starts = self.positions
         is_null: Booleans | None = None
@@ -254,13 +257,13 @@ class _Cursor:
 
         Raises: ParseError for one of more than ten bytes or 64 bits.
         """
-        data, positions = self._bytes, self.positions
-        first = data[positions]
+        positions = self.positions
+        first = self._at(positions)
         if not first.size or first.max() < 0x80:
             self.move(1)
             small = first.astype(np.int64)
             return (small >> 1) ^ -(small & 1)
-        second = data[positions + 1]
+        second = self._at(positions + 1)
         is_long = first >= 0x80
         low = (first & 0x7F).astype(np.uint64)
         numbers = np.where(is_long, low | second.astype(np.uint64) << np.uint64(7), low)
@@ -274,10 +277,9 @@ class _Cursor:
 
     def _finish_numbers(self, numbers: NDArray[np.uint64], pending: NDArray[np.intp]) -> None:
         """Add the third to tenth bytes of the numbers that have them."""
-        data = self._bytes
         positions = self.positions = self.positions.copy()
         for shift in range(14, _SHIFT_MAX + 1, 7):
-            byte = data[positions[pending]]
+            byte = self._at(positions[pending])
             if shift == _SHIFT_MAX and byte.max() > 1:
                 break
             numbers[pending] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
@@ -287,6 +289,10 @@ class _Cursor:
                 self.move(0)
                 return
         raise ParseError("varint of more than 64 bits", int(positions[pending[0]]))
+
+    def _at(self, positions: Integers) -> Bytes:
+        """The bytes there; behind the data its last byte, before `move` refuses the position."""
+        return self._bytes.take(positions, mode="clip")
 
     def move(self, distance: int | Integers) -> None:
         """Go on in every record; no further than to its end, so that all reads stay inside."""

@@ -1,7 +1,8 @@
 """Columns hold what the plain reader reads, and refuse what it refuses."""
 
+import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +37,17 @@ def fetched(batch: bytes, first_offset: int | None = None, topic: str = "topic")
     )
 
 
+def fetched_together(batches: Sequence[bytes], first_offset: int | None = None) -> Any:
+    """The batches in one answer, as views of the same memory, something else between them."""
+    answer = bytearray(b"?".join(batches))
+    found, position = [], 0
+    for batch in batches:
+        view = memoryview(answer)[position : position + len(batch)]
+        found.append(dataclasses.replace(fetched(batch, first_offset), data=view))
+        position += len(batch) + 1
+    return found
+
+
 def rows(chunk: RecordColumns) -> list[Record]:
     """The columns as records again; what Arrow holds is checked on the way."""
     arrays = (chunk.offsets, chunk.timestamps.cast(pa.int64()), chunk.keys, chunk.values)
@@ -50,7 +62,7 @@ def rows(chunk: RecordColumns) -> list[Record]:
     return [Record(*values) for values in zip(*fields, headers, strict=True)]
 
 
-def read_all(batches: Sequence[FetchedBatch], **options: Any) -> list[Record]:
+def read_all(batches: Iterable[FetchedBatch], **options: Any) -> list[Record]:
     chunks = iterate_columns(batches, max_decompressed_bytes=DECOMPRESSED_MAX, **options)
     return [record for chunk in chunks for record in rows(chunk)]
 
@@ -80,6 +92,7 @@ def test_columns_hold_what_the_plain_reader_reads(
         for record in records
     ]
     assert read_all([fetched(batch) for batch in batches], chunk_bytes=chunk_bytes) == expected
+    assert read_all(fetched_together(batches), chunk_bytes=chunk_bytes) == expected
 
 
 @pytest.mark.parametrize("size", EDGES)
@@ -102,11 +115,11 @@ def test_rows_of_equal_records_are_followed(sizes: list[int], count: int) -> Non
     values = [b"v" * size for size in sizes for _ in range(count)]
     records = [Record(index, 0, None, value) for index, value in enumerate(values)]
     batch = encode_batch(records)
-    assert read_all([fetched(batch), fetched(encode_batch(records[:1])), fetched(batch)]) == [
-        *records,
-        records[0],
-        *records,
-    ]
+    batches = [batch, encode_batch(records[:1]), batch]
+    expected = [*records, records[0], *records]
+    assert read_all([fetched(one) for one in batches]) == expected
+    assert read_all(fetched_together(batches)) == expected
+    assert read_all(reversed(fetched_together(batches))) == expected
 
 
 @pytest.mark.parametrize("count", [3, 15, 16, 40])
@@ -191,14 +204,19 @@ def test_damage_meets_the_verdict_of_the_plain_reader(batch: bytes, is_alone: bo
     except ParseError:
         expected = ParseError
     good = Record(3, 4, b"k", b"v" * 70)
-    around = [] if is_alone else [fetched(encode_batch([good], base_offset=3))]
-    try:
-        data = fetched(batch, first_offset=-(2**63))
-        found: Any = read_all([*around, data, *around])
-    except ParseError:
-        found = ParseError
+    around = [] if is_alone else [encode_batch([good], base_offset=3)]
     beside = [] if is_alone else [good]
-    assert found == (expected if expected is ParseError else [*beside, *expected, *beside])
+    if expected is not ParseError:
+        expected = [*beside, *expected, *beside]
+    batches = [*around, batch, *around]
+    first_offset = -(2**63)
+    apart = [fetched(one, first_offset) for one in batches]
+    for several in (apart, fetched_together(batches, first_offset)):
+        try:
+            found: Any = read_all(several)
+        except ParseError:
+            found = ParseError
+        assert found == expected
 
 
 def _fits(record: Record) -> bool:
