@@ -13,7 +13,7 @@ from barnabas_cli.completion import complete_config_names
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import CommandError
 from barnabas_cli.groups import NearestGroup
-from barnabas_cli.lookups import key_values
+from barnabas_cli.lookups import check_setting_names, key_values
 from barnabas_cli.output import Column, Output, with_output
 from barnabas_cli.suggestions import hint
 
@@ -92,7 +92,7 @@ def set_configs(kind: str, name_and_settings: tuple[str, ...], connection: Conne
         from barnabas_client.admin.values.configs import ConfigChange
 
         resource = await _resource(admin, kind, name)
-        await _check_names(admin, resource, pairs)
+        await check_setting_names(admin, resource, pairs)
         changes = [ConfigChange.set(key, value) for key, value in pairs.items()]
         (await admin.configs.alter({resource: changes})).unwrap()
         click.echo(f"{resource}: {', '.join(f'{key}={value}' for key, value in pairs.items())}")
@@ -112,7 +112,7 @@ def delete_configs(kind: str, name: str, keys: tuple[str, ...], connection: Conn
         from barnabas_client.admin.values.configs import ConfigChange
 
         resource = await _resource(admin, kind, name)
-        await _check_names(admin, resource, dict.fromkeys(keys, ""))
+        await check_setting_names(admin, resource, keys)
         (await admin.configs.alter({resource: [ConfigChange.delete(key) for key in keys]})).unwrap()
         click.echo(f"{resource}: {', '.join(keys)} by default")
 
@@ -147,18 +147,6 @@ async def _resource(admin: Admin, kind: str, name: str | None) -> ConfigResource
         "client-metrics": ResourceType.CLIENT_METRICS,
     }
     return ConfigResource(types[kind], name)
-
-
-async def _check_names(admin: Admin, resource: ConfigResource, pairs: dict[str, str]) -> None:
-    """Refuse an unknown setting with the nearest name, where the cluster lists what there is."""
-    from barnabas_client.admin.values.configs import ResourceType
-
-    if resource.type not in (ResourceType.TOPIC, ResourceType.GROUP):
-        return
-    known = (await admin.configs.describe([resource])).unwrap()[resource]
-    for key in pairs:
-        if known and key not in known:
-            raise CommandError(f"No such setting '{key}' of a topic or group.{hint(key, known)}")
 
 
 def _entry_data(entry: ConfigEntry) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from barnabas_protocol.ids import TopicPartition
 
 _POLL_MS = 500
+_POLL_RECORDS = 500
 # --tail holds records in memory until it knows which are the last.
 TAIL_MAX = 100_000
 _STARTS = ("from_beginning", "offset", "from_timestamp", "tail")
@@ -244,7 +245,12 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
             return
         began = clock.time()
         poll_ms = _POLL_MS if reading.timeout_ms is None else reading.timeout_ms - waited_ms
-        records = await consumer.poll(timeout_ms=max(1, min(poll_ms, _POLL_MS)))
+        # A group commits what was handed out, so no more is asked for than is written.
+        left = None if reading.max_records is None else reading.max_records - reading.count
+        records = await consumer.poll(
+            timeout_ms=max(1, min(poll_ms, _POLL_MS)),
+            max_records=min(left or _POLL_RECORDS, _POLL_RECORDS),
+        )
         for record in records:
             if _is_wanted(record, reading):
                 reading.write(record)

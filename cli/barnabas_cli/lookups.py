@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from barnabas_cli.suggestions import hint
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
+    from barnabas_client.admin.values.configs import ConfigResource
     from barnabas_client.admin.values.topics import TopicDescription
 
 
@@ -33,6 +34,21 @@ async def require_groups(admin: Admin, group_ids: Sequence[str]) -> None:
     for group_id in group_ids:
         if group_id not in known:
             raise CommandError(f"No such group '{group_id}'.{hint(group_id, known)}")
+
+
+async def check_setting_names(admin: Admin, resource: ConfigResource, names: Iterable[str]) -> None:
+    """Refuse an unknown setting with the nearest name, where the cluster lists what there is.
+
+    Raises: CommandError.
+    """
+    from barnabas_client.admin.values.configs import ResourceType
+
+    if resource.type not in (ResourceType.TOPIC, ResourceType.GROUP):
+        return
+    known = (await admin.configs.describe([resource])).unwrap()[resource]
+    for key in names:
+        if known and key not in known:
+            raise CommandError(f"No such setting '{key}' of {resource}.{hint(key, known)}")
 
 
 def key_values(settings: Sequence[str], option: str) -> dict[str, str]:

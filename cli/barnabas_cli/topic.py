@@ -12,7 +12,13 @@ import click
 from barnabas_cli.completion import complete_topics
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
-from barnabas_cli.lookups import confirm, describe_topics, key_values, with_confirmation
+from barnabas_cli.lookups import (
+    check_setting_names,
+    confirm,
+    describe_topics,
+    key_values,
+    with_confirmation,
+)
 from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, with_output
 
 if TYPE_CHECKING:
@@ -187,6 +193,7 @@ def alter(
         from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
 
         await describe_topics(admin, [topic])
+        await check_setting_names(admin, ConfigResource.topic(topic), [*configs, *deleted])
         if partitions is not None:
             (await admin.topics.add_partitions({topic: partitions})).unwrap()
             click.echo(f"{topic} has {partitions} partitions now")
