@@ -10,7 +10,6 @@ longer handed out from then on, and reported lost by the next poll.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection
 
 from barnabas_client.cluster.metadata import ClusterMetadata
@@ -21,6 +20,7 @@ from barnabas_client.consumer.commits import OffsetCommitter
 from barnabas_client.consumer.group.classic import ClassicMember
 from barnabas_client.consumer.group.classic_rebalance import ClassicRebalance
 from barnabas_client.consumer.group.classic_session import ClassicSession
+from barnabas_client.consumer.group.commit_step import CommitStep
 from barnabas_client.consumer.group.rebalance_steps import GivenUp, MemberState
 from barnabas_client.consumer.rebalance_listener import call_listener
 from barnabas_client.consumer.subscription_state import SubscriptionState
@@ -61,7 +61,7 @@ class ClassicMembership:
         self._stop_watching: Callable[[], None] | None = None
         # Between the beginning of a rebalance and the callbacks for it.
         self._given_up: GivenUp | None = None
-        self._commit_task: asyncio.Task[None] | None = None
+        self._commit = CommitStep(committer, settings)
         self._error: Exception | None = None
         committer.bind(self)
 
@@ -120,7 +120,7 @@ class ClassicMembership:
         deadline_ms = self._now_ms() + timeout_ms
         was_joining = self._rebalance.is_running
         await self._rebalance.cancel()
-        await self._cancel_commit()
+        await self._commit.cancel()
         self._given_up = None
         await self._give_up_all(deadline_ms)
         if leave_group is None:
@@ -177,21 +177,11 @@ class ClassicMembership:
             )
             self._subscription.mark_pending_revocation(self._given_up.partitions)
             if not self._given_up.is_lost:
-                self._commit_task = asyncio.create_task(
-                    self._committer.commit_before_rebalance(
-                        min(
-                            self._settings.max_poll_interval_ms,
-                            self._settings.default_api_timeout_ms,
-                        )
-                    ),
-                    name="commit before rebalance",
-                )
-        if self._commit_task is not None:
+                self._commit.start()
+        if self._commit.is_under_way:
             with self._session.program_waits():
-                await asyncio.wait({self._commit_task}, timeout=self._left_seconds(deadline_ms))
-            if not self._commit_task.done():
-                return False
-            self._commit_task = None
+                if not await self._commit.finish(deadline_ms - self._now_ms()):
+                    return False
         given_up, self._given_up = self._given_up, None
         if given_up.partitions:
             is_lost = given_up.is_lost or self._member.generation_id == NO_GENERATION
@@ -271,12 +261,6 @@ class ClassicMembership:
 
     # ---- shared ----------------------------------------------------------------------------
 
-    async def _cancel_commit(self) -> None:
-        task, self._commit_task = self._commit_task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
     def _keep(self, error: Exception | None) -> None:
         """Raise the first error of the listener when the step is done."""
         if self._error is None:
@@ -286,9 +270,6 @@ class ClassicMembership:
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-    def _left_seconds(self, deadline_ms: int) -> float:
-        return max(0, deadline_ms - self._now_ms()) / 1000
 
     def _now_ms(self) -> int:
         return self._client.environment.clock.monotonic_ms()

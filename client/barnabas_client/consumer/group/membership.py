@@ -1,6 +1,6 @@
 """What a consumer sees of its membership in a group, whichever protocol the group speaks.
 
-Not here: the protocols, `classic_membership.py`.
+Not here: the protocols, `classic_membership.py` and `next_generation_membership.py`.
 
 Source: CON-10, CON-11 of behaviour.md; KIP-848 for the second protocol.
 Invariants: partitions are taken away only inside the program's own calls (`poll`, `leave`,
@@ -15,7 +15,9 @@ from typing import Protocol
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.commits import OffsetCommitter
+from barnabas_client.consumer.group.automatic_membership import AutomaticMembership
 from barnabas_client.consumer.group.classic_membership import ClassicMembership
+from barnabas_client.consumer.group.next_generation_membership import NextGenerationMembership
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import ConfigurationError
 from barnabas_client.network.client import Client
@@ -85,4 +87,18 @@ def create_membership(
         if wake is not None:
             wake()
 
-    return ClassicMembership(client, settings, subscription, committer, woken)
+    def classic() -> ClassicMembership:
+        return ClassicMembership(client, settings, subscription, committer, woken)
+
+    def next_generation() -> NextGenerationMembership:
+        return NextGenerationMembership(client, settings, subscription, committer, woken)
+
+    if settings.group_protocol == "classic":
+        return classic()
+    if settings.group_protocol == "consumer":
+        return next_generation()
+
+    def is_managed() -> bool:
+        return subscription.is_group_managed
+
+    return AutomaticMembership(client, settings, is_managed, classic, next_generation)
