@@ -52,6 +52,8 @@ class PollLoop:
         self._is_woken_up = False
         self._assignment_version = -1
         self._yielded_at_ms = 0
+        self._wants_all_topics = False
+        self._join_from_version = 0
         self._error: BarnabasError | None = None
         self._leftover: Portion | None = None
         #: The portion that an iteration is yielding.
@@ -92,8 +94,15 @@ class PollLoop:
             self.membership = create_membership(
                 self.client, self._settings, subscription, self.committer, wake=self._wake.set
             )
-        self.client.want_all_topics(subscription.kind is SubscriptionKind.PATTERN)
+        is_pattern = subscription.kind is SubscriptionKind.PATTERN
+        if is_pattern and not self._wants_all_topics:
+            # Joining with the topics that happen to be known would cost a second rebalance.
+            self._join_from_version = self.client.cluster.version + 1
+        self._wants_all_topics = is_pattern
+        self.client.want_all_topics(is_pattern)
         self.client.set_wanted_topics(subscription.metadata_topics)
+        if not is_pattern:
+            self._join_from_version = 0
         subscription.update_matching(self.client.cluster)
         self._follow_assignment()
         self._wake.set()
@@ -236,6 +245,7 @@ class PollLoop:
             membership is not None
             and self._subscription.is_group_managed
             and membership.needs_poll()
+            and self.client.cluster.version >= self._join_from_version
         ):
             await membership.poll(min(deadline_ms, now_ms + WAIT_MS_MAX))
         if self._assignment_version != self._subscription.assignment_version:
@@ -288,8 +298,6 @@ class PollLoop:
         self._assignment_version = self._subscription.assignment_version
         assigned = self._subscription.assigned
         self.queue.keep_only(lambda partition: partition in assigned)
-        if self._subscription.kind is SubscriptionKind.MANUAL:
-            self.client.set_wanted_topics(self._subscription.metadata_topics)
         self.positions.request()
         self.fetcher.send_fetches()
 
@@ -298,10 +306,9 @@ class PollLoop:
         self._wake.set()
 
     def _on_metadata(self, cluster: ClusterMetadata) -> None:
+        # The membership sees by itself that other topics match the pattern now.
         if self._subscription.update_matching(cluster):
             self.client.set_wanted_topics(self._subscription.metadata_topics)
-            if self.membership is not None:
-                self.membership.request_rejoin("other topics match the pattern")
         self.fetcher.send_fetches()
         self._wake.set()
 
