@@ -9,7 +9,7 @@ same topic; nothing here retries, because the next round plans from what is then
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from barnabas_operator.reconcile.topic_plan import plan_topics
@@ -116,13 +116,17 @@ async def reconcile_topics(
 ) -> tuple[TopicPlan, list[StepResult]]:
     """Observe, plan and apply until nothing is left to do or something failed.
 
-    `on_plan` sees each plan before it is carried out. Returns the last plan, which has steps only
-    where something failed, and the results of all rounds.
+    `on_plan` sees each plan before it is carried out. A step that was carried out is not repeated
+    where a broker does not show its effect yet. Returns the last plan, which has steps only where
+    something failed, and the results of all rounds.
     """
     names = sorted({spec.topic for spec in specs})
     results: list[StepResult] = []
+    carried_out: dict[tuple[type, str], Step] = {}
     for _ in range(ROUNDS_MAX):
         plan = plan_topics(specs, await gateway.observe(names))
+        new = [step for step in plan.steps if carried_out.get((type(step), step.topic)) != step]
+        plan = replace(plan, steps=tuple(new))
         if not plan.steps:
             return plan, results
         on_plan(plan)
@@ -130,4 +134,5 @@ async def reconcile_topics(
         results += done
         if any(result.error is not None for result in done):
             return plan, results
-    return plan, results
+        carried_out |= {(type(step), step.topic): step for step in plan.steps}
+    return replace(plan, steps=()), results
