@@ -1,0 +1,142 @@
+"""`admin.partitions` on real brokers: offsets by every spec, deleted records, elections, moves."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from barnabas_client.admin.values.partitions import ElectionType, OffsetSpec, PartitionOffset
+from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.errors import NotFoundError, OffsetOutOfRangeError, UnsupportedError
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+from tests.client.admin.raw_requests import connected, create_topics, produce
+
+Unique = Callable[[str], str]
+
+
+def test_offsets_are_told_by_spec_and_by_timestamp(bootstrap: str, unique: Unique) -> None:
+    """Latest, earliest, largest timestamp, first record at or after a time, and beyond the end."""
+    partition = TopicPartition(unique("admin.offsets"), 0)
+
+    async def run() -> None:
+        async with connected(bootstrap) as (client, admin):
+            topic = NewTopic(name=partition.topic, partition_count=1)
+            await create_topics(admin, topic)
+            await produce(client, partition, [1000, 3000, 2000])
+
+            async def listed(spec: OffsetSpec | int, **options: bool) -> PartitionOffset:
+                outcomes = await admin.partitions.list_offsets({partition: spec}, **options)
+                return outcomes[partition].unwrap()
+
+            assert (await listed(OffsetSpec.EARLIEST)).offset == 0
+            assert (await listed(OffsetSpec.LATEST)).offset == 3
+            assert (await listed(OffsetSpec.LATEST, read_committed=True)).offset == 3
+            largest = await listed(OffsetSpec.MAX_TIMESTAMP)
+            assert (largest.offset, largest.timestamp_ms) == (1, 3000)
+            later = await listed(1500)
+            assert (later.offset, later.timestamp_ms) == (1, 3000)
+            nothing = await listed(4000)
+            assert (nothing.offset, nothing.timestamp_ms) == (None, None)
+            assert (await listed(OffsetSpec.EARLIEST_LOCAL)).offset == 0
+            await admin.topics.delete([partition.topic])
+
+    asyncio.run(run())
+
+
+def test_partitions_that_are_not_there_fail_alone(bootstrap: str, unique: Unique) -> None:
+    """A topic without that partition and no topic at all, beside one that answers."""
+    name = unique("admin.offsets")
+
+    async def run() -> None:
+        async with connected(bootstrap) as (_, admin):
+            await create_topics(admin, NewTopic(name=name, partition_count=2))
+            good, beyond = TopicPartition(name, 1), TopicPartition(name, 2)
+            missing = TopicPartition("no-such-topic", 0)
+            wanted = dict.fromkeys((beyond, missing, good), OffsetSpec.LATEST)
+            outcomes = await admin.partitions.list_offsets(wanted)
+            assert list(outcomes) == [beyond, missing, good]
+            assert outcomes[good].unwrap().offset == 0
+            assert isinstance(outcomes[beyond].error, NotFoundError)
+            assert isinstance(outcomes[missing].error, NotFoundError)
+            await admin.topics.delete([name])
+
+    asyncio.run(run())
+
+
+def test_records_are_deleted_up_to_an_offset_or_all(bootstrap: str, unique: Unique) -> None:
+    """The value is the new log start offset; beyond the end is refused."""
+    name = unique("admin.delete.records")
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+
+    async def run() -> None:
+        async with connected(bootstrap) as (client, admin):
+            await create_topics(admin, NewTopic(name=name, partition_count=2))
+            for partition in (first, second):
+                await produce(client, partition, [1, 2, 3])
+            deleted = await admin.partitions.delete_records({first: 2, second: -1})
+            assert deleted.unwrap() == {first: 2, second: 3}
+            listed = await admin.partitions.list_offsets({first: OffsetSpec.EARLIEST})
+            assert listed[first].unwrap().offset == 2
+            beyond = await admin.partitions.delete_records({first: 9})
+            assert isinstance(beyond[first].error, OffsetOutOfRangeError)
+            await admin.topics.delete([name])
+
+    asyncio.run(run())
+
+
+def test_barnabas_says_in_one_line_what_it_does_not_serve(unique: Unique, barnabas: str) -> None:
+    """Elections and reassignments are not served by one broker alone: upgrade or do without."""
+    partition = TopicPartition(unique("admin.unserved"), 0)
+
+    async def run() -> None:
+        async with connected(barnabas) as (_, admin):
+            await create_topics(admin, NewTopic(name=partition.topic))
+            elected = await admin.partitions.elect_leaders(partitions=[partition])
+            error = elected[partition].error
+            assert isinstance(error, UnsupportedError)
+            assert "ELECT_LEADERS" in str(error)
+            assert "\n" not in str(error)
+            with pytest.raises(UnsupportedError, match="LIST_PARTITION_REASSIGNMENTS"):
+                await admin.partitions.list_reassignments()
+            moved = await admin.partitions.reassign({partition: [1]})
+            assert isinstance(moved[partition].error, UnsupportedError)
+            await admin.topics.delete([partition.topic])
+
+    asyncio.run(run())
+
+
+@pytest.mark.interop
+def test_leaders_are_elected_and_partitions_moved(apache: str, unique: Unique) -> None:
+    """On one broker there is nothing to elect or to move, which the codes say."""
+    partition = TopicPartition(unique("admin.moves"), 0)
+    missing = TopicPartition("no-such-topic", 0)
+
+    async def run() -> None:
+        async with connected(apache) as (_, admin):
+            topic = NewTopic(name=partition.topic, partition_count=1)
+            await create_topics(admin, topic)
+            elected = await admin.partitions.elect_leaders(
+                ElectionType.PREFERRED, [partition, missing]
+            )
+            needless = elected[partition].error
+            assert needless is not None
+            assert needless.code is ErrorCode.ELECTION_NOT_NEEDED
+            assert isinstance(elected[missing].error, NotFoundError)
+            everything = await admin.partitions.elect_leaders()
+            assert everything.errors == {}
+
+            moved = await admin.partitions.reassign({partition: [1], missing: [1]})
+            assert moved[partition].is_ok
+            assert isinstance(moved[missing].error, NotFoundError)
+            wrong = await admin.partitions.reassign({partition: [99]})
+            error = wrong[partition].error
+            assert error is not None
+            assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            cancelled = await admin.partitions.reassign({partition: None})
+            assert isinstance(cancelled[partition].error, NotFoundError), "none is under way"
+            assert await admin.partitions.list_reassignments() == {}
+            assert await admin.partitions.list_reassignments([partition]) == {}
+            await admin.topics.delete([partition.topic])
+
+    asyncio.run(run())
