@@ -176,7 +176,7 @@ class Accumulator:
         """The batch is off the wire; one of the calls below says what becomes of it."""
         queue.in_flight.remove(batch)
         if queue.sequences is not None:
-            queue.sequences.answered()
+            queue.sequences.answered(batch)
 
     def release(self, batch: ProducerBatch) -> None:
         """The batch is done and off the wire: its memory is free again."""

@@ -48,6 +48,7 @@ class ProducerBatch(DeliveryGroup):
         "created_ms",
         "headers",
         "is_closed",
+        "is_on_wire",
         "is_plain",
         "keys",
         "order",
@@ -79,6 +80,7 @@ class ProducerBatch(DeliveryGroup):
         self.reserved_bytes = reserved_bytes
         self.created_ms = created_ms
         self.is_closed = False
+        self.is_on_wire = False
         # Only values so far, none of them null: the shape that `send` appends to in line.
         self.is_plain = True
         self.keys: list[bytes | None] | None = None

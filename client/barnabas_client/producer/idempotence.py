@@ -16,7 +16,7 @@ Pure: told what happened to batches, it says what may be sent and in which order
                                     ones wait. An acknowledgement of a later batch proves that it
                                     was written; if none comes: restart
 
-    cut      batches behind lose their numbers as they come back, none gets a new one
+    cut      batches behind lose their numbers, at once or as they come back; none gets a new one
     restart  once nothing is outstanding or on the wire: a new epoch, numbers from 0
 
 Source: KIP-98; KIP-360 (raising the epoch in the client when that is safe). Unlike Java's client
@@ -119,6 +119,7 @@ class PartitionSequences:
     def sent(self, batch: ProducerBatch) -> None:
         """The batch goes out; it gets a number unless it has one."""
         self.on_wire_count += 1
+        batch.is_on_wire = True
         if batch.sequence >= 0:
             return
         assert self.identity is not None
@@ -127,9 +128,10 @@ class PartitionSequences:
         self.next_sequence = (self.next_sequence + batch.record_count) & SEQUENCE_MASK
         self.outstanding.append(batch)
 
-    def answered(self) -> None:
-        """A batch is no longer on the wire; one of the calls below follows."""
+    def answered(self, batch: ProducerBatch) -> None:
+        """The batch is no longer on the wire; one of the calls below follows."""
         self.on_wire_count -= 1
+        batch.is_on_wire = False
 
     def succeeded(self, batch: ProducerBatch) -> None:
         """The batch is in the log, and so is all that was numbered before it."""
@@ -145,9 +147,12 @@ class PartitionSequences:
     def cut_before(self, batch: ProducerBatch) -> None:
         """What came before the batch is missing: it and all behind it need new numbers."""
         self._cut_from = min(self._cut_from or batch.order, batch.order)
+        for other in list(self.outstanding):
+            if not other.is_on_wire:
+                self.will_repeat(other)
 
     def will_repeat(self, batch: ProducerBatch) -> None:
-        """The batch goes back into the queue, with its number unless that has become useless."""
+        """The batch waits to go again, with its number unless that has become useless."""
         if self._cut_from is not None and batch.order >= self._cut_from:
             if batch in self.outstanding:
                 self.outstanding.remove(batch)
@@ -164,7 +169,7 @@ class PartitionSequences:
             # The last number that was given out, and never used.
             self.next_sequence = batch.sequence
         else:
-            self._cut_from = min(self._cut_from or batch.order, batch.order)
+            self.cut_before(batch)
 
     def split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         """The parts of a batch that was refused as too large share out its numbers."""
