@@ -94,13 +94,12 @@ class Brokers:
             address = self.address_of(node_id)
             if address is not None and address != connection.address:
                 self.connections.forget(node_id)
+        homes = {(node.host, node.port): node.node_id for node in picture.nodes.values()}
         for bootstrap_id, address in self._bootstrap.items():
-            if self.connections.current(bootstrap_id) is None:
-                continue
-            for node in picture.nodes.values():
-                if (node.host, node.port) == address:
-                    self.connections.adopt(bootstrap_id, node.node_id)
-                    break
+            if self.connections.current(bootstrap_id) is not None:
+                if address in homes:
+                    self.connections.adopt(bootstrap_id, homes[address])
+                self.connections.release(bootstrap_id)
 
     def begin_anew(self) -> None:
         """Forget every broker; only the bootstrap addresses count."""

@@ -74,6 +74,7 @@ class Client:
         if self._is_closed:
             raise ClosedError("the client is closed")
         if self._started is not None:
+            await self.wait_for_version(0, timeout_ms=self.settings.default_api_timeout_ms)
             return
         self._started = started = RunningClient(
             self.settings,

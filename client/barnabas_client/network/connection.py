@@ -111,6 +111,9 @@ class Connection:
             )
         except BarnabasError as raised:
             error = raised
+        except BaseException:
+            self._transport.abort()
+            raise
         else:
             return
         self._transport.abort()

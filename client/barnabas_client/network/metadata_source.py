@@ -36,6 +36,7 @@ class MetadataSource:
         self._clock = environment.clock
         self._failing_since_ms = failing_since_ms
         self._settings = brokers.settings
+        self._begun_anew_at_ms = 0
 
     async def ask(self, request: MetadataRequest) -> MetadataResponse:
         """The answer of the first broker that gives one.
@@ -44,7 +45,8 @@ class MetadataSource:
         """
         brokers = self._brokers
         if self._has_failed_for_long():
-            _log.warning("no metadata for a while: beginning anew from bootstrap_servers")
+            _log.info("no metadata for a while: beginning anew from bootstrap_servers")
+            self._begun_anew_at_ms = self._clock.monotonic_ms()
             brokers.begin_anew()
         known = brokers.candidates()
         if not known:
@@ -65,6 +67,7 @@ class MetadataSource:
         if since_ms is None or self._settings.metadata_recovery_strategy == "none":
             return False
         patience_ms = self._settings.metadata_recovery_rebootstrap_trigger_ms
+        since_ms = max(since_ms, self._begun_anew_at_ms)
         return self._clock.monotonic_ms() - since_ms >= patience_ms
 
     async def _ask(

@@ -13,6 +13,7 @@ Source: KIP-144 and KIP-601 (reconnect backoff, set-up timeouts).
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from barnabas_client.network.frame_receiver import SHARED_BYTES
 from barnabas_client.network.sasl import SaslExchange
 
 COORDINATOR_BASE: Final = 1 << 32
+
+_log: Final = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
@@ -127,9 +130,8 @@ class NodeConnections:
 
     def adopt(self, bootstrap_id: int, node_id: int) -> None:
         """Let the connection to a bootstrap address serve as that of the node that lives there."""
-        old = self._nodes.get(bootstrap_id)
-        if old is None or old.connection is None:
-            return
+        old = self._nodes[bootstrap_id]
+        assert old.connection is not None
         node = self._nodes.setdefault(node_id, _Node())
         if node.connection is None and node.attempt is None:
             node.connection, old.connection = old.connection, None
@@ -148,6 +150,12 @@ class NodeConnections:
                 self._on_disconnect(node_id, error)
 
         return closed
+
+    def release(self, node_id: int) -> None:
+        """Close a connection that nobody needs any more, unless an answer is on its way."""
+        connection = self.current(node_id)
+        if connection is not None and not connection.state.in_flight:
+            connection.disconnect(IdleError(f"{connection.peer} is not needed any more"))
 
     def disconnect(self, node_id: int, error: BarnabasError) -> None:
         """Give the node's connection up, if there is one."""
@@ -180,6 +188,7 @@ class NodeConnections:
         open_ones = [node.connection for node in nodes if node.connection is not None]
         await asyncio.gather(*(connection.close() for connection in open_ones))
         self._nodes.clear()
+        await asyncio.sleep(0)  # attempts that were ended close their sockets in the next turn
 
     async def _connect(self, node_id: int, node: _Node) -> None:
         """One attempt; tells those who wait how it ended and never raises."""
@@ -236,6 +245,7 @@ class NodeConnections:
     def _take_failure(self, node: _Node, error: BarnabasError) -> None:
         random = self._environment.random.random()
         wait_ms = self._reconnect.wait_ms(node.failures, random)
+        _log.log(logging.DEBUG if node.failures else logging.INFO, "%s", error)
         node.failures += 1
         node.retry_at_ms = self._environment.clock.monotonic_ms() + wait_ms
         node.error = error
