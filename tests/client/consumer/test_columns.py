@@ -19,7 +19,12 @@ from barnabas_protocol.records.batch import read_header
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
 from tests.protocol.records.test_batch import GOLDEN
 from tests.protocol.records.test_record import record_lists
-from tests.protocol.records.test_record_reader import EDGES, damaged_batches, raw_batches
+from tests.protocol.records.test_record_reader import (
+    EDGES,
+    alike_batches,
+    damaged_batches,
+    raw_batches,
+)
 
 INT64_MAX = 2**63 - 1
 DECOMPRESSED_MAX = 1 << 20
@@ -187,7 +192,7 @@ def test_a_broken_batch_comes_after_all_before_it() -> None:
         next(chunks)
 
 
-@given(damaged_batches() | raw_batches(), st.booleans())
+@given(damaged_batches() | raw_batches() | alike_batches(), st.booleans())
 @example(GOLDEN[:61] + b"\x10\0\0\0\x81\0\x01\0", True)
 @example(GOLDEN[:61] + b"\x10\0\0\0\x01\x81\0\0", True)
 @example(GOLDEN[:61] + b"\x0f\0\0\0\x01\x01\0", True)

@@ -123,6 +123,35 @@ def raw_batches(draw: Any) -> bytes:
     return bytes(batch)
 
 
+@st.composite
+def alike_batches(draw: Any) -> bytes:
+    """Records that differ in one thing or in nothing but their deltas; sometimes damaged."""
+    count, start = draw(st.integers(7, 90)), draw(st.sampled_from([0, 30, 63, 64, 200, 8150, 9000]))
+    key = draw(st.sampled_from([None, b"", b"key", b"k" * 63, b"k" * 64]))
+    value = draw(st.sampled_from([None, b"", b"value", b"v" * 63, b"v" * 64, b"v" * 9000]))
+    step = draw(st.sampled_from([0, 1, 2, 100, 200, 70000, -1, -90]))
+    headers = draw(st.sampled_from([(), (), (), (("h", b"x"),)]))
+    records = [Record(start + i, 2**40 + step * i, key, value, headers) for i in range(count)]
+    odd = draw(st.integers(0, 3 * count))
+    if odd < count:
+        changes: list[dict[str, Any]] = [
+            {"key": b"other"},
+            {"key": None},
+            {"value": b"w" * draw(st.integers(0, 130))},
+            {"value": None},
+            {"timestamp": 2**40 + 9000},
+            {"headers": (("h", None),)},
+        ]
+        records[odd] = records[odd]._replace(**draw(st.sampled_from(changes)))
+    if draw(st.booleans()):
+        gap = draw(st.integers(0, count))
+        records[gap:] = [record._replace(offset=record.offset + 1) for record in records[gap:]]
+    batch = bytearray(encode_batch(records))
+    for _ in range(draw(st.integers(0, 2))):
+        batch[draw(st.integers(61, min(len(batch) - 1, 400)))] = draw(st.integers(0, 255))
+    return bytes(batch)
+
+
 def verdict(decode: Any) -> Any:
     try:
         return decode()
@@ -130,7 +159,7 @@ def verdict(decode: Any) -> Any:
         return ParseError
 
 
-@given(damaged_batches() | raw_batches(), st.integers(1, 3))
+@given(damaged_batches() | raw_batches() | alike_batches(), st.sampled_from([1, 2, 3, 20, 500]))
 @example(GOLDEN[:61] + b"\x0e\0\0\0\x01\x01\0", 1)
 @example(GOLDEN[:61] + b"\x10\0\0\0\x81\0\x01\0", 1)
 @example(GOLDEN[:61] + b"\x10\0\0\0\x01\x81\0\0", 1)
