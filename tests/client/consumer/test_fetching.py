@@ -1,0 +1,445 @@
+"""Fetching from a model of a cluster, on virtual time: what comes when, and what goes wrong."""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import pytest
+
+from barnabas_client.consumer.consumer import Consumer
+from barnabas_client.consumer.records import ConsumerRecord
+from barnabas_client.errors import (
+    AuthorizationError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+)
+from barnabas_protocol.errors import ErrorCode
+from tests.client.consumer.model_cluster import ModelCluster, run_model
+from tests.client.consumer.model_log import ModelSessions, partition
+
+T0, T1 = partition(0), partition(1)
+
+
+async def drain(consumer: Consumer, count: int, **options: Any) -> list[ConsumerRecord]:
+    """Poll until so many records have come."""
+    records: list[ConsumerRecord] = []
+    async with asyncio.timeout(60):
+        while len(records) < count:
+            records += await consumer.poll(**options)
+    return records
+
+
+def offsets(records: list[ConsumerRecord]) -> list[int]:
+    return [record.offset for record in records]
+
+
+@pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 17])
+def test_all_records_arrive_once_and_in_order_in_every_fetch_version(version: int) -> None:
+    """CON-3, CON-4: sessions begin with version 7, ids with 13; the result is the same."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1, version=version)
+        for number in range(300):
+            cluster.logs[T0].append(b"a%d" % number, b"b%d" % number)
+            cluster.logs[T1].append(b"c%d" % number)
+        async with cluster.consumer(max_partition_fetch_bytes=1000) as consumer:
+            consumer.assign([T0, T1])
+            records = await drain(consumer, 900)
+        assert offsets([one for one in records if one.partition == 0]) == list(range(600))
+        assert offsets([one for one in records if one.partition == 1]) == list(range(300))
+
+    run_model(run())
+
+
+def test_a_session_names_only_what_changed() -> None:
+    """KIP-227: an idle partition is not repeated in each request."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0, T1])
+            assert await consumer.poll(timeout_ms=100) == []
+            cluster.logs[T0].append(b"x")
+            await drain(consumer, 1)
+            cluster.logs[T0].append(b"y")
+            await drain(consumer, 1)
+        named = [
+            sum(len(topic.partitions) for topic in request.topics)
+            for _, request, _ in cluster.fetches
+            if request.session_epoch >= 0
+        ]
+        assert named[0] == 2
+        assert all(count <= 1 for count in named[1:])
+        assert cluster.fetches[-1][1].session_epoch == -1, "closing frees the broker's memory"
+
+    run_model(run())
+
+
+def test_a_lost_session_costs_nothing_but_a_full_fetch() -> None:
+    """KIP-227: FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH begin anew."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.logs[T0].append(b"1")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            cluster.sessions[1].sessions.clear()
+            cluster.logs[T0].append(b"2")
+            await drain(consumer, 1)
+            for session_id in cluster.sessions[1].epochs:
+                cluster.sessions[1].epochs[session_id] += 5
+            cluster.logs[T0].append(b"3")
+            assert offsets(await drain(consumer, 1)) == [2]
+
+    run_model(run())
+
+
+def test_a_broker_without_sessions_is_read_all_the_same() -> None:
+    """KIP-227: session id 0 in the answer means that every request is full."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.sessions[1] = ModelSessions(gives_sessions=False)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            for number in range(5):
+                cluster.logs[T0].append(b"x")
+                assert offsets(await drain(consumer, 1)) == [number]
+
+    run_model(run())
+
+
+def test_a_lost_connection_is_retried_and_loses_nothing() -> None:
+    """CLI-5: the fate of the request is not known, so the next one is full."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.logs[T0].append(b"1", b"2")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 2)
+            cluster.disconnects_next.add(1)
+            cluster.logs[T0].append(b"3")
+            assert offsets(await drain(consumer, 1)) == [2]
+            cluster.logs[T0].append(b"4")
+            assert offsets(await drain(consumer, 1)) == [3]
+        assert not cluster.disconnects_next
+        assert cluster.refreshes >= 1
+
+    run_model(run())
+
+
+@pytest.mark.parametrize("tells_leaders", [False, True])
+def test_a_new_leader_is_found_by_refresh_or_by_its_hint(tells_leaders: bool) -> None:
+    """CON-5, KIP-951: reading goes on at the new leader, after its log was compared."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.tells_leaders = tells_leaders
+        log = cluster.logs[T0]
+        log.append(b"1")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            log.move_to(2, 1)
+            log.append(b"2")
+            assert offsets(await drain(consumer, 1)) == [1]
+            assert cluster.epoch_lookups == 1
+        assert (cluster.refreshes == 0) == tells_leaders
+
+    run_model(run())
+
+
+def test_a_dead_leader_is_waited_for() -> None:
+    """CON-4: poll returns nothing meanwhile, and other partitions are read."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1)
+        cluster.logs[T1].move_to(2, 0)
+        cluster.publish()
+        cluster.logs[T0].append(b"1")
+        cluster.logs[T1].append(b"1")
+        cluster.unreachable.add(1)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0, T1])
+            consumer.seek(T0, 0)
+            consumer.seek(T1, 0)
+            assert [one.partition for one in await drain(consumer, 1)] == [1]
+            assert await consumer.poll(timeout_ms=500) == []
+            cluster.unreachable.clear()
+            assert [one.partition for one in await drain(consumer, 1)] == [0]
+
+    run_model(run())
+
+
+@pytest.mark.parametrize("checks_divergence", [False, True])
+def test_a_truncated_log_is_read_from_where_it_still_agrees(checks_divergence: bool) -> None:
+    """KIP-320: with a reset policy the consumer goes back; seen by epochs, not by luck."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.checks_divergence = checks_divergence
+        log = cluster.logs[T0]
+        for _ in range(4):
+            log.append(b"old")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 4)
+            log.truncate(2)
+            log.move_to(2, 1)
+            for _ in range(4):
+                log.append(b"new")
+            cluster.publish()
+            records = await drain(consumer, 4)
+        assert [(one.offset, one.value) for one in records] == [
+            (offset, b"new") for offset in (2, 3, 4, 5)
+        ]
+
+    run_model(run())
+
+
+def test_truncation_is_an_error_without_a_reset_policy() -> None:
+    """KIP-320: the error says what was lost and where the log still agrees; a seek cures it."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, auto_offset_reset="none")
+        log = cluster.logs[T0]
+        for _ in range(4):
+            log.append(b"old")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            await drain(consumer, 4)
+            log.truncate(2)
+            log.move_to(2, 1)
+            log.append(b"new")
+            cluster.publish()
+            with pytest.raises(LogTruncatedError) as raised:
+                await drain(consumer, 1)
+            assert raised.value.positions == {T0: 4}
+            assert raised.value.divergence == {T0: 2}
+            consumer.seek(T0, 2)
+            assert (await drain(consumer, 1))[0].value == b"new"
+
+    run_model(run())
+
+
+def test_out_of_range_follows_the_policy() -> None:
+    """CON-5: the position is reset to the beginning, here after retention has moved it."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        log = cluster.logs[T0]
+        for _ in range(6):
+            log.append(b"x")
+        log.start_offset = 3
+        log.batches = log.batches[3:]
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 1)
+            assert offsets(await drain(consumer, 3)) == [3, 4, 5]
+
+    run_model(run())
+
+
+def test_out_of_range_is_an_error_with_the_policy_none() -> None:
+    """CON-5: it is raised at every poll until a seek, and names the position."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, auto_offset_reset="none")
+        cluster.logs[T0].append(b"x")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 7)
+            for _ in range(2):
+                with pytest.raises(OffsetOutOfRangeError) as raised:
+                    await drain(consumer, 1)
+                assert raised.value.positions == {T0: 7}
+            consumer.seek(T0, 0)
+            await drain(consumer, 1)
+
+    run_model(run())
+
+
+def test_an_error_of_one_partition_comes_after_the_records_before_it() -> None:
+    """CON-6: a partition error after some records is raised at the next poll."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1)
+        cluster.logs[T0].append(b"x")
+        cluster.errors[T1] = deque([ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0, T1])
+            assert offsets(await drain(consumer, 1)) == [0]
+            with pytest.raises(AuthorizationError, match="t-1"):
+                await consumer.poll()
+            assert await consumer.poll(timeout_ms=100) == []
+
+    run_model(run())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_what_passes_is_not_raised(code: ErrorCode) -> None:
+    """CON-4: errors that a retry cures never reach the program."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.logs[T0].append(b"x")
+        cluster.errors[T0] = deque([code] * 3)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            assert offsets(await drain(consumer, 1)) == [0]
+
+    run_model(run())
+
+
+def test_a_replica_of_the_same_rack_is_read_until_it_fails() -> None:
+    """KIP-392: the leader names it, errors of the replica lead back to the leader."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, client_rack="here")
+        cluster.preferred[T0] = 2
+        log = cluster.logs[T0]
+        log.append(b"1")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            assert cluster.fetches[0][1].rack_id == "here"
+            assert [node for node, _, _ in cluster.fetches if node == 2]
+            cluster.preferred.clear()
+            cluster.errors[T0] = deque([ErrorCode.OFFSET_OUT_OF_RANGE])
+            log.append(b"2")
+            assert offsets(await drain(consumer, 1)) == [1]
+            assert await consumer.position(T0) == 2
+
+    run_model(run())
+
+
+def test_a_preferred_replica_is_forgotten_with_the_metadata() -> None:
+    """KIP-392: after metadata_max_age_ms the leader is asked again which replica it is."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, client_rack="here", metadata_max_age_ms=1000)
+        cluster.preferred[T0] = 2
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            for _ in range(10):
+                await consumer.poll(timeout_ms=500)
+        assert sum(node == 1 for node, _, _ in cluster.fetches) > 2
+
+    run_model(run())
+
+
+def test_what_is_buffered_stays_bounded_while_nobody_polls() -> None:
+    """CON-6: a slow program does not fill the memory, and goes on where it was."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1)
+        for log in cluster.logs.values():
+            for _ in range(200):
+                log.append(b"x" * 100)
+        async with cluster.consumer(
+            prefetch_bytes_max=10_000, max_partition_fetch_bytes=3000, max_poll_records=1
+        ) as consumer:
+            consumer.assign([T0, T1])
+            records = await drain(consumer, 1)
+            count = 1
+            while count < 400:
+                await asyncio.sleep(0.05)
+                queue = consumer._running.queue
+                assert sum(queue.buffered_bytes_by_node().values()) <= 10_000
+                got = await consumer.poll()
+                records += got
+                count += len(got)
+        assert sorted((one.partition, one.offset) for one in records) == [
+            (number, offset) for number in (0, 1) for offset in range(200)
+        ]
+
+    run_model(run())
+
+
+def test_the_next_fetch_is_on_its_way_while_records_are_handed_out() -> None:
+    """CON-4: before records are returned the next fetches are already sent (pipelining)."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        for _ in range(100):
+            cluster.logs[T0].append(b"x" * 100)
+        async with cluster.consumer(max_partition_fetch_bytes=2000) as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            assert cluster.in_flight[1] == 1
+            before = len(cluster.fetches)
+            await asyncio.sleep(0.1)
+            assert len(cluster.fetches) <= before + 2, "but no more than there is room for"
+
+    run_model(run())
+
+
+def test_a_seek_drops_what_was_fetched() -> None:
+    """CON-6: records at another position than the one that was sought are never handed out."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        for _ in range(50):
+            cluster.logs[T0].append(b"x")
+        async with cluster.consumer(max_poll_records=5) as consumer:
+            consumer.assign([T0])
+            assert offsets(await drain(consumer, 5)) == [0, 1, 2, 3, 4]
+            consumer.seek(T0, 30)
+            assert offsets(await drain(consumer, 5)) == [30, 31, 32, 33, 34]
+            consumer.seek_to_end()
+            assert await consumer.position(T0) == 50
+
+    run_model(run())
+
+
+def test_paused_partitions_keep_what_was_fetched() -> None:
+    """CON-6: nothing of them is handed out, and after resume nothing is missing."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1)
+        for log in cluster.logs.values():
+            for _ in range(20):
+                log.append(b"x")
+        async with cluster.consumer(max_poll_records=1) as consumer:
+            consumer.assign([T0, T1])
+            first = await drain(consumer, 1)
+            paused = partition(first[0].partition)
+            consumer.pause([paused])
+            rest = await drain(consumer, 20)
+            assert {one.partition for one in rest} == {1 - paused.partition}
+            assert await consumer.poll(timeout_ms=50) == []
+            consumer.resume([paused])
+            assert offsets(await drain(consumer, 19)) == list(range(1, 20))
+
+    run_model(run())
+
+
+def test_reset_by_duration_begins_with_what_is_young_enough() -> None:
+    """KIP-1106: `by_duration:PT1H` looks an hour back on the wall clock, else at the end."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1, auto_offset_reset="by_duration:PT1H")
+        now_ms = cluster.environment.clock.wall_ms()
+        cluster.logs[T0].append(b"old", timestamp_ms=now_ms - 7_200_000)
+        cluster.logs[T0].append(b"young", timestamp_ms=now_ms - 60_000)
+        cluster.logs[T1].append(b"old", timestamp_ms=now_ms - 7_200_000)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0, T1])
+            assert [one.value for one in await drain(consumer, 1)] == [b"young"]
+            assert await consumer.position(T1) == 1
+
+    run_model(run())
