@@ -23,6 +23,7 @@ from barnabas_protocol.schema import Message
 
 SILENCE = object()
 """Answer nothing and go on reading."""
+FRAME_BYTES_MAX = 100_000_000
 CLOSE = object()
 """Close the connection."""
 
@@ -78,6 +79,9 @@ class ScriptedBroker:
         self.cluster_id = "scripted"
         self.received: list[Received] = []
         self.connections: list[ScriptedConnection] = []
+        self.reading = asyncio.Event()
+        """Cleared, nothing is read any more, so that the kernel's buffers fill."""
+        self.reading.set()
         self._server: asyncio.Server | None = None
 
     @property
@@ -112,7 +116,10 @@ class ScriptedBroker:
         self.connections.append(connection)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
+                await self.reading.wait()
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
+                if size > FRAME_BYTES_MAX:
+                    break
                 received = Received(connection, await reader.readexactly(size))
                 self.received.append(received)
                 answer = self._answer(received)

@@ -53,6 +53,8 @@ class Brokers:
         self._environment = environment
         self._picture = ClusterMetadata()
         self._learned: dict[int, Node] = {}
+        self.asking = ""
+        """Which broker was asked last by `ask_one_of`, for errors of those who wait for it."""
         self._bootstrap = {
             FIRST_BOOTSTRAP_ID - index: address for index, address in enumerate(settings.addresses)
         }
@@ -198,6 +200,7 @@ class Brokers:
         """
         causes = {}
         for node_id in node_ids:
+            self.asking = self._place(node_id)
             try:
                 return await self.request(node_id, request, None, None)
             except RetriableError as error:

@@ -41,6 +41,7 @@ class MetadataRefresher:
         environment: Environment,
         *,
         ask: AskForMetadata,
+        asking: Callable[[], str],
         on_picture: Callable[[ClusterMetadata], None],
     ) -> None:
         self.cache = cache
@@ -49,6 +50,7 @@ class MetadataRefresher:
         self._clock = environment.clock
         self._random = environment.random
         self._ask = ask
+        self._asking = asking
         self._on_picture = on_picture
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._wake = asyncio.Event()
@@ -125,7 +127,9 @@ class MetadataRefresher:
     def _timed_out(self, timeout_ms: int) -> BarnabasError:
         cause = self._last_error
         if cause is None:
-            return TimedOutError(f"no metadata of the cluster within {timeout_ms} ms")
+            return TimedOutError(
+                f"no metadata of the cluster within {timeout_ms} ms, still asking {self._asking()}"
+            )
         error = again(cause, f"no metadata of the cluster within {timeout_ms} ms: {cause.message}")
         error.__cause__ = cause
         return error

@@ -61,7 +61,12 @@ class RunningClient:
             on_picture(picture)
 
         self.refresher = MetadataRefresher(
-            cache, settings, environment, ask=source.ask, on_picture=publish
+            cache,
+            settings,
+            environment,
+            ask=source.ask,
+            asking=lambda: self.brokers.asking,
+            on_picture=publish,
         )
         self.coordinators = Coordinators(
             version=self._coordinator_version, ask=self._ask_node, learn=self.brokers.learn
