@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from barnabas_client.cluster.metadata import Node
 from barnabas_client.errors import BarnabasError, ClientBrokenError, ClosedError, RetriableError
 from barnabas_client.producer.accumulator import Accumulator
 from barnabas_client.producer.admission import Admission
@@ -286,6 +287,10 @@ class Sender:
             for answer in topic.partition_responses:
                 answers[topic_key, answer.index] = answer
         outcomes = self._outcomes
+        endpoints = [
+            Node(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in response.node_endpoints
+        ]
         is_stale = False
         for queue, batch in sent:
             topic_key = queue.topic.topic_id if is_by_id else batch.topic
@@ -297,7 +302,7 @@ class Sender:
                 outcomes.acknowledge(queue, batch, found.base_offset, found.log_append_time_ms)
             else:
                 is_stale = True
-                self._refused(queue, batch, found, now_ms)
+                self._refused(queue, batch, found, endpoints, now_ms)
         if is_stale:
             self._client.request_refresh()
 
@@ -306,15 +311,14 @@ class Sender:
         queue: PartitionQueue,
         batch: ProducerBatch,
         answer: PartitionProduceResponse,
+        endpoints: list[Node],
         now_ms: int,
     ) -> None:
+        # KIP-951: the broker may tell who leads now, sooner than metadata do.
         hint = answer.current_leader
-        knows_leader = (
-            hint.leader_epoch > queue.leader_epoch and hint.leader_id in self._client.cluster.nodes
+        knows_leader = hint.leader_id >= 0 and self._client.apply_leader_hint(
+            batch.topic, batch.partition, hint.leader_id, hint.leader_epoch, endpoints
         )
-        if knows_leader:
-            # KIP-951: the broker tells who leads now, sooner than metadata do.
-            queue.leader_id, queue.leader_epoch = hint.leader_id, hint.leader_epoch
         message = answer.error_message
         for record_error in answer.record_errors[:1]:
             detail = record_error.batch_index_error_message or "refused"
