@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barnabas_cli.failures import CommandError
+from barnabas_cli.failures import FAILED, CommandError
 from barnabas_cli.suggestions import hint
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def confirm(question: str, *, is_confirmed: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Say --yes to do it without being asked.")
     if not click.confirm(question):
-        raise CommandError("nothing was changed")
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(FAILED)
 
 
 def with_confirmation(function: Callable[..., None]) -> Callable[..., None]:
