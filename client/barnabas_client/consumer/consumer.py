@@ -69,9 +69,8 @@ class Consumer(OffsetCalls):
         loop = self._loop
         try:
             if loop is not None:
-                loop.is_closing = True
+                loop.begin_close()
                 if self._use.is_taken_by_other:
-                    loop.wake_up()
                     await self._use.wait_until_free()
                 await loop.close(timeout_ms)
         finally:

@@ -48,7 +48,7 @@ class PollLoop:
         self._subscription = subscription
         self._clock = client.environment.clock
         self._wake = asyncio.Event()
-        self.is_closing = False
+        self._is_closing = False
         self._is_woken_up = False
         self._assignment_version = -1
         self._yielded_at_ms = 0
@@ -117,6 +117,11 @@ class PollLoop:
         """Let the poll that waits, or else the next one, return early; end an iteration."""
         self._is_woken_up = True
         self.interrupt()
+        self._wake.set()
+
+    def begin_close(self) -> None:
+        """Make the poll that waits, and every later one, raise ClosedError."""
+        self._is_closing = True
         self._wake.set()
 
     def settle(self) -> None:
@@ -193,7 +198,7 @@ class PollLoop:
         self.positions.request()
         while state.offset < 0:
             self.positions.raise_error()
-            if self.is_closing or not await self._wait(deadline_ms):
+            if self._is_closing or not await self._wait(deadline_ms):
                 return
 
     async def close(self, timeout_ms: int) -> None:
@@ -230,7 +235,7 @@ class PollLoop:
 
     async def _maintain(self, deadline_ms: int) -> None:
         """See to commits, the group and the event loop; raise what has gone wrong meanwhile."""
-        if self.is_closing:
+        if self._is_closing:
             raise ClosedError("the consumer is being closed")
         if self._subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: call subscribe() or assign() first")
