@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import barnabas_client
 from barnabas_client import TopicPartition
+from barnabas_client.consumer.consumer import Consumer
+from barnabas_client.producer.producer import Producer
 from benchmarks.python_clients.measurement import (
     BATCH_BYTES,
     LINGER_MS,
@@ -19,7 +20,7 @@ from benchmarks.python_clients.measurement import (
 
 async def produce(task: Task) -> None:
     values, topic = task.values(), task.topic
-    async with barnabas_client.Producer(
+    async with Producer(
         task.bootstrap, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES
     ) as producer:
         for index in range(task.warm_up_count):
@@ -35,7 +36,7 @@ async def produce(task: Task) -> None:
 
 
 async def consume(task: Task) -> None:
-    async with barnabas_client.Consumer(task.bootstrap, auto_offset_reset="earliest") as consumer:
+    async with Consumer(task.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(task.topic, 0)])
         reading = Reading(task)
         while not reading.add(len(await consumer.poll(max_records=POLL_COUNT_MAX))):
@@ -43,7 +44,7 @@ async def consume(task: Task) -> None:
 
 
 async def columns(task: Task) -> None:
-    async with barnabas_client.Consumer(task.bootstrap, auto_offset_reset="earliest") as consumer:
+    async with Consumer(task.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(task.topic, 0)])
         reading = Reading(task)
         while not reading.add(sum(len(chunk) for chunk in await consumer.poll_columns())):

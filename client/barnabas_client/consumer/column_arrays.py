@@ -26,8 +26,8 @@ from barnabas_client.consumer.column_scan import (
     Headers,
     Integers,
     scan,
-    walk,
 )
+from barnabas_client.consumer.record_walk import walk
 from barnabas_client.consumer.records import FetchedBatch
 from barnabas_protocol.errors import ParseError
 

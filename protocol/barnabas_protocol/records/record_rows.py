@@ -162,12 +162,11 @@ def _is_consecutive(
 ) -> bool:
     """Whether the offset deltas count up from the first one."""
     at, size = position + layout.offset, layout.size
-    deltas = slice(first_delta, first_delta + count)
+    first, last = data[at:end:size], first_delta + count
     if layout.offset_bytes == 1:
-        return data[at:end:size] == _ONE_BYTE[deltas]
-    return (
-        data[at:end:size] == _LOW_BYTES[deltas] and data[at + 1 : end : size] == _HIGH_BYTES[deltas]
-    )
+        return first == _ONE_BYTE[first_delta:last]
+    second = data[at + 1 : end : size]
+    return first == _LOW_BYTES[first_delta:last] and second == _HIGH_BYTES[first_delta:last]
 
 
 def _timestamps(
