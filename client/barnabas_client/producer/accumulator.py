@@ -165,8 +165,9 @@ class Accumulator:
     def _close(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if queue.open_batch is batch:
             queue.open_batch = None
-        ratio = batch.close(self._codec, self._level)
         topic = queue.topic
+        topic.batch_ends(batch)
+        ratio = batch.close(self._codec, self._level)
         if ratio > topic.compression_ratio:
             topic.compression_ratio = max(topic.compression_ratio + _RATIO_STEP_UP, ratio)
         else:
@@ -251,7 +252,8 @@ class Accumulator:
         if not queue.batches:
             self.active.pop(queue, None)
         if not batch.is_closed:
-            # For the metadata of its records, and so that nothing is added.
+            # So that nothing is added.
+            queue.topic.batch_ends(batch)
             batch.close(Compression.NONE, None)
 
     def waiting(self) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:

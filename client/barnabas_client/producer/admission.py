@@ -19,6 +19,7 @@ from typing import Final
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.errors import (
+    AbortableError,
     BarnabasError,
     BufferFullError,
     NotFoundError,
@@ -206,6 +207,7 @@ class Admission:
         """Let records out of the lines as far as metadata and memory allow; fail late ones."""
         for name in list(self.lines):
             line = self.lines[name]
+            has_failed = False
             while line:
                 record = line[0]
                 try:
@@ -219,6 +221,9 @@ class Admission:
                 line.popleft()
                 self.waiting_bytes -= record.size
                 if error is not None:
+                    # One unseen failure in the log stands for all of a line.
+                    record.group.was_seen = has_failed
+                    has_failed = True
                     record.group.fail(error)
             if not line:
                 del self.lines[name]
@@ -295,8 +300,11 @@ class Admission:
 
     def abandon(self, error: BarnabasError) -> None:
         """Fail all that is in line."""
+        has_failed = isinstance(error, AbortableError)
         for line in self.lines.values():
             for record in line:
+                record.group.was_seen = has_failed
+                has_failed = True
                 record.group.fail(error)
         self.lines.clear()
         self.waiting_bytes = 0

@@ -73,6 +73,11 @@ class DeliveryGroup:
         # First own position, group, first position there; rising, and it covers all records.
         self.moved_to: list[tuple[int, DeliveryGroup, int]] | None = None
 
+    @property
+    def name(self) -> str:
+        """Where the records go, as far as that is decided."""
+        return self.topic if self.partition < 0 else f"{self.topic}-{self.partition}"
+
     def metadata(self, position: int) -> RecordMetadata:
         """The metadata of an acknowledged record."""
         offset, timestamp = self.base_offset, self.log_append_time_ms
@@ -143,16 +148,15 @@ class DeliveryGroup:
             try:
                 call()
             except Exception:
-                _log.exception("a callback for %s-%d failed", self.topic, self.partition)
+                _log.exception("a callback for %s failed", self.name)
 
     def __del__(self) -> None:
         """Make a failure that nobody asked about visible, as asyncio does for its futures."""
         if self.error is not None and not self.was_seen:
             _log.error(
-                "%d records for %s-%d were not delivered, and nobody asked about them: %s",
+                "%d records for %s were not delivered, and nobody asked about them: %s",
                 len(self.timestamps),
-                self.topic,
-                self.partition,
+                self.name,
                 self.error,
             )
 
@@ -229,7 +233,7 @@ class Delivery(tuple[DeliveryGroup, int]):
         state = "on its way"
         if group.is_done:
             state = "acknowledged" if group.error is None else f"failed: {group.error}"
-        return f"<Delivery {group.topic}-{group.partition} record {position}: {state}>"
+        return f"<Delivery {group.name} record {position}: {state}>"
 
     # A promise is itself, whatever it holds.
     __eq__ = object.__eq__

@@ -115,17 +115,20 @@ class TopicQueues:
 
     def sticky_for_new_batch(self, batch_bytes: int) -> PartitionQueue:
         """Where the next batch without keys begins: elsewhere once one is filled (KIP-794)."""
-        sticky, last = self.sticky, self._sticky_batch
-        if last is not None:
-            self._sticky_bytes += last.reserved_bytes - last.room_bytes
-            # A batch that is still open did not have room for the record at hand.
-            if sticky.open_batch is last or self._sticky_bytes >= batch_bytes:
-                return self.choose_sticky()
-        return sticky
+        # A batch that is still open did not have room for the record at hand.
+        if self._sticky_batch is not None or self._sticky_bytes >= batch_bytes:
+            return self.choose_sticky()
+        return self.sticky
 
     def sticky_batch_begins(self, batch: ProducerBatch) -> None:
         """Count this batch for `sticky_for_new_batch`."""
         self._sticky_batch = batch
+
+    def batch_ends(self, batch: ProducerBatch) -> None:
+        """The batch is closed: nothing is added to it any more."""
+        if self._sticky_batch is batch:
+            self._sticky_batch = None
+            self._sticky_bytes += batch.reserved_bytes - batch.room_bytes
 
     def queue_of_key(self, key: bytes) -> PartitionQueue:
         """Where the key's hash says, remembered for short keys."""

@@ -1,0 +1,373 @@
+"""The sender against a broker that loses, refuses, delays and throttles (PRD-6, PRD-8)."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from barnabas_client.errors import (
+    AuthorizationError,
+    BufferFullError,
+    ClosedError,
+    NotFoundError,
+    TimedOutError,
+)
+from barnabas_client.producer import Delivery, Producer
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages.init_producer_id import InitProducerIdResponse
+from barnabas_protocol.messages.metadata import (
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from barnabas_protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas_protocol.records.batch import read_header
+from barnabas_protocol.records.record import decode_records
+from tests.support.in_process_broker import eventually
+from tests.support.scripted_broker import CLOSE, SILENCE, Received, ScriptedBroker, scripted_brokers
+
+TOPIC = "t"
+QUICK: dict[str, Any] = {
+    "reconnect_backoff_ms": 5,
+    "reconnect_backoff_max_ms": 20,
+    "retry_backoff_ms": 5,
+    "retry_backoff_max_ms": 20,
+    "linger_ms": 0,
+}
+
+
+@dataclass
+class Node:
+    """What one scripted broker takes, and how it is to answer the next Produce requests."""
+
+    broker: ScriptedBroker
+    # Each an error code, CLOSE, SILENCE or a finished PartitionProduceResponse; then all is well.
+    next_answers: list[Any] = field(default_factory=list)
+    values: list[bytes] = field(default_factory=list)
+    sequences: list[tuple[int, int]] = field(default_factory=list)
+    throttle_time_ms: int = 0
+
+    def produce(self, received: Received) -> object:
+        given = self.next_answers.pop(0) if self.next_answers else ErrorCode.NONE
+        if given is CLOSE or given is SILENCE:
+            return given
+        topics = []
+        for topic in received.message.topic_data:
+            parts = [self._partition(data, given) for data in topic.partition_data]
+            topics.append(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=parts
+                )
+            )
+        return ProduceResponse(responses=topics, throttle_time_ms=self.throttle_time_ms)
+
+    def _partition(self, data: Any, given: Any) -> PartitionProduceResponse:
+        header = read_header(bytes(data.records))
+        self.sequences.append((header.producer_epoch, header.base_sequence))
+        if isinstance(given, PartitionProduceResponse):
+            return given
+        if given != ErrorCode.NONE:
+            return PartitionProduceResponse(index=data.index, error_code=given)
+        offset = len(self.values)
+        self.values += [record.value or b"" for record in decode_records(bytes(data.records))]
+        return PartitionProduceResponse(index=data.index, base_offset=offset)
+
+
+def lead(node: Node, others: list[Node], leader_epoch: int = 0) -> None:
+    """Make this node the leader of the topic's only partition, in every broker's metadata."""
+    partition = MetadataResponsePartition(
+        leader_id=node.broker.node_id, leader_epoch=leader_epoch, replica_nodes=[1]
+    )
+    topic = MetadataResponseTopic(name=TOPIC, topic_id=b"i" * 16, partitions=[partition])
+    for other in others:
+        other.broker.topics = [topic]
+
+
+_producer_ids = itertools.count(5)
+
+
+def new_producer_id(_: Received) -> InitProducerIdResponse:
+    return InitProducerIdResponse(producer_id=next(_producer_ids), producer_epoch=0)
+
+
+@asynccontextmanager
+async def cluster(count: int = 1) -> AsyncIterator[list[Node]]:
+    async with scripted_brokers(count) as brokers:
+        nodes = [Node(broker) for broker in brokers]
+        lead(nodes[0], nodes)
+        for node in nodes:
+            node.broker.script[ApiKey.PRODUCE] = node.produce
+            node.broker.script[ApiKey.INIT_PRODUCER_ID] = new_producer_id
+        yield nodes
+
+
+def test_a_lost_reply_is_asked_for_again_with_the_same_number() -> None:
+    """The connection closes in mid-request: disconnected counts as retriable."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [CLOSE, CLOSE]
+            metadata = await producer.send(TOPIC, b"1")
+            assert metadata.offset == 1
+            assert node.values == [b"0", b"1"]
+            assert node.sequences[-1] == (0, 1)
+
+    asyncio.run(run())
+
+
+def test_a_silent_broker_is_left_after_the_request_timeout() -> None:
+    """CLI-5: a request that is not answered counts as a lost connection, and is repeated."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, request_timeout_ms=100, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [SILENCE]
+            assert (await producer.send(TOPIC, b"1")).offset == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("tells_leader", [True, False])
+def test_records_follow_the_leader(tells_leader: bool) -> None:
+    """NOT_LEADER: by the hint of KIP-951 at once, else by new metadata."""
+
+    async def run() -> None:
+        async with (
+            cluster(2) as (first, second),
+            Producer(first.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            answer = PartitionProduceResponse(index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if tells_leader:
+                answer.current_leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=9)
+            else:
+                lead(second, [first, second], leader_epoch=9)
+            first.next_answers = [answer] * 1000
+            await producer.send(TOPIC, b"1")
+            assert second.values == [b"1"]
+            assert second.sequences == [(0, 1)]
+
+    asyncio.run(run())
+
+
+def test_retriable_refusals_are_repeated_until_the_delivery_timeout() -> None:
+    """PRD-8: and then the error says what to look at; the number is used up (KIP-360)."""
+
+    async def run() -> None:
+        settings = {"request_timeout_ms": 50, "delivery_timeout_ms": 150}
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK, **settings) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
+            with pytest.raises(TimedOutError, match="delivery_timeout_ms=150"):
+                await producer.send(TOPIC, b"1")
+            assert node.broker.count(ApiKey.PRODUCE) > 3
+            node.next_answers = []
+            await producer.send(TOPIC, b"2")
+            assert node.sequences[-1] == (1, 0), "a new epoch begins at 0"
+
+    asyncio.run(run())
+
+
+def test_a_duplicate_is_a_success() -> None:
+    """PRD-9: the record is in the log, only where is not known."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            node.next_answers = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+            assert (await producer.send(TOPIC, b"0")).offset == -1
+
+    asyncio.run(run())
+
+
+def test_a_lost_identity_is_replaced() -> None:
+    """INVALID_PRODUCER_EPOCH without transactions: another producer id, numbers from 0."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [ErrorCode.INVALID_PRODUCER_EPOCH]
+            await producer.send(TOPIC, b"1")
+            assert node.broker.count(ApiKey.INIT_PRODUCER_ID) == 2
+            assert node.sequences[-1] == (0, 0)
+
+    asyncio.run(run())
+
+
+def test_a_refusal_for_good_fails_the_record_and_nothing_else() -> None:
+    """The type says what to do; the message names the topic."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            node.next_answers = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+            with pytest.raises(AuthorizationError, match="t-0"):
+                await producer.send(TOPIC, b"0")
+            assert (await producer.send(TOPIC, b"1")).offset == 0
+
+    asyncio.run(run())
+
+
+def test_a_failure_that_nobody_asks_about_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As asyncio does for its futures; one line for a batch, however many records."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            node.next_answers = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+            await producer.partitions_for(TOPIC)
+            for _ in range(3):
+                producer.send(TOPIC, b"v")
+            await producer.flush()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(run())
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert "3 records for t-0 were not delivered" in messages[0]
+
+
+def test_a_throttled_producer_waits() -> None:
+    """KIP-219: nothing goes out before the time is over."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            clock = producer._environment.clock
+            node.throttle_time_ms = 150
+            await producer.send(TOPIC, b"0")
+            node.throttle_time_ms = 0
+            before_ms = clock.monotonic_ms()
+            await producer.send(TOPIC, b"1")
+            assert clock.monotonic_ms() - before_ms >= 100
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_does_not_appear_fails_after_max_block() -> None:
+    """PRD-1: the wait for metadata is bounded, and other topics do not wait with it."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, max_block_ms=100, **QUICK) as producer,
+        ):
+            missing = MetadataResponseTopic(
+                name="missing", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            node.broker.topics = [*node.broker.topics, missing]
+            lost = producer.send("missing", b"v")
+            assert (await producer.send(TOPIC, b"v")).offset == 0
+            with pytest.raises(NotFoundError, match="create it"):
+                await lost
+
+    asyncio.run(run())
+
+
+def test_a_full_buffer_fails_records_in_line_and_then_send_itself() -> None:
+    """PRD-2: after `max_block_ms` the promise fails; a line as long as the buffer refuses more."""
+
+    async def run() -> None:
+        settings = {"buffer_memory": 3000, "batch_size": 1000, "max_block_ms": 100}
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, request_timeout_ms=500, **QUICK, **settings) as p,
+        ):
+            await p.send(TOPIC, b"0")
+            node.next_answers = [SILENCE] * 6
+            sent: list[Delivery] = []
+            with pytest.raises(BufferFullError, match="drain"):
+                sent.extend(p.send(TOPIC, b"v" * 400) for _ in range(100))
+            await asyncio.sleep(0)
+            with pytest.raises(BufferFullError, match="max_block_ms=100"):
+                await sent[-1]
+            node.next_answers = []
+            await p.flush()
+            assert sent[0].result().offset == 1
+
+    asyncio.run(run())
+
+
+def test_close_with_a_timeout_fails_what_is_left() -> None:
+    """PRD-11: the records may still be in the log, and the error says that it is our doing."""
+
+    async def run() -> None:
+        async with cluster() as (node,):
+            producer = Producer(node.broker.bootstrap, **QUICK)
+            await producer.start()
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [SILENCE] * 10
+            left = producer.send(TOPIC, b"1")
+            await producer.close(timeout_ms=50)
+            with pytest.raises(ClosedError):
+                await left
+            assert producer._accumulator.used_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_at_most_five_requests_are_in_flight_and_they_stay_in_order() -> None:
+    """PRD-8: the sixth waits for an answer."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"first")
+            held: list[tuple[Received, object]] = []
+
+            def hold(received: Received) -> object:
+                held.append((received, node.produce(received)))
+                return SILENCE
+
+            node.broker.script[ApiKey.PRODUCE] = hold
+            sent = []
+
+            async def has_sent(count: int) -> bool:
+                return len(held) == count
+
+            for number in range(8):
+                sent.append(producer.send(TOPIC, b"%d" % number))
+                await eventually(lambda: has_sent(min(len(sent), 5)))
+            node.broker.script[ApiKey.PRODUCE] = node.produce
+            for received, answer in held:
+                received.connection.answer(received, answer)  # type: ignore[arg-type]
+            await producer.flush()
+            assert node.values == [b"first", *(b"%d" % number for number in range(8))]
+            assert [delivery.result().offset for delivery in sent] == list(range(1, 9))
+
+    asyncio.run(run())
