@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,16 +125,15 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
         "--bootstrap-server",
         "--bootstrap-servers",
         "bootstrap_servers",
-        envvar="BARNABAS_BOOTSTRAP_SERVERS",
         metavar="HOST:PORT,...",
         help=f"Brokers to find the cluster through.  [default: {DEFAULT_BOOTSTRAP};"
         " env: BARNABAS_BOOTSTRAP_SERVERS]",
     )
     @click.option(
         "--command-config",
-        envvar="BARNABAS_COMMAND_CONFIG",
         type=click.Path(exists=True, dir_okay=False),
-        help="A properties file with the client's settings, as Kafka's tools take it.",
+        help="A properties file with the client's settings, as Kafka's tools take it."
+        "  [env: BARNABAS_COMMAND_CONFIG]",
     )
     @click.option(
         "--api-timeout",
@@ -165,14 +165,20 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+def _environment(name: str) -> str | None:
+    return os.environ.get(f"BARNABAS_{name}") or None
+
+
 def connect(
     bootstrap_servers: str | None, command_config: str | None, timeout_ms: int
 ) -> Connection:
-    """The connection that options mean; addresses on the command line win over the file's.
+    """The connection that options mean, else the environment, else the file.
 
     Raises: CommandError for a file that cannot be used.
     """
     settings: dict[str, Any] = {}
+    bootstrap_servers = bootstrap_servers or _environment("BOOTSTRAP_SERVERS")
+    command_config = command_config or _environment("COMMAND_CONFIG")
     if command_config is not None:
         from barnabas_broker.config.parse import parse_properties
         from barnabas_cli.command_config import parsed

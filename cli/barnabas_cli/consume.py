@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _POLL_MS = 500
 _POLL_RECORDS = 500
+# What is there already is not worth waiting for.
+_QUICK_FETCH_MS = 50
 # --tail holds records in memory until it knows which are the last.
 TAIL_MAX = 100_000
 _STARTS = ("from_beginning", "offset", "from_timestamp", "tail")
@@ -115,6 +117,7 @@ def command(
         "isolation_level": isolation,
         "allow_auto_create_topics": False,
         "auto_offset_reset": "earliest" if reading.from_beginning else "latest",
+        "fetch_max_wait_ms": _POLL_MS if reading.follow else _QUICK_FETCH_MS,
     }
     if group is not None:
         if partitions or any(options[name] for name in _STARTS[1:]):
@@ -124,12 +127,16 @@ def command(
         settings |= {"group_id": group}
 
     async def work() -> None:
-        partition_numbers = await _partition_numbers(connection, topics)
+        positions = await _positions(
+            connection, reading, is_member=group is not None, isolation=isolation
+        )
         async with connection.consumer(**settings) as consumer:
             if group is not None:
                 consumer.subscribe(topics)
             else:
-                await _place(consumer, reading, partition_numbers)
+                consumer.assign(positions)
+                for place, offset in positions.items():
+                    consumer.seek(place, offset)
             await _read(consumer, reading)
 
     try:
@@ -175,48 +182,53 @@ def _reading(
         raise click.UsageError(str(error)) from None
 
 
-async def _partition_numbers(
-    connection: Connection, topics: tuple[str, ...]
-) -> dict[str, list[int]]:
-    """The partitions of the topics. Raises: CommandError for a topic that does not exist."""
+async def _positions(
+    connection: Connection, reading: Reading, *, is_member: bool, isolation: str
+) -> dict[TopicPartition, int]:
+    """Where to begin in each partition; notes the ends. A member's group knows both by itself.
+
+    Asked before the consumer fetches anything, for answers on a connection come in order and a
+    fetch may wait. Raises: CommandError for topics and partitions that do not exist.
+    """
     from barnabas_cli.lookups import describe_topics
-
-    async with connection.admin() as admin:
-        described = await describe_topics(admin, topics)
-    return {name: list(topic.partitions) for name, topic in described.items()}
-
-
-async def _place(
-    consumer: Consumer, reading: Reading, partition_numbers: dict[str, list[int]]
-) -> None:
-    """Assign the partitions, and go to where reading begins. Raises: CommandError."""
+    from barnabas_client.admin.values.partitions import OffsetSpec
     from barnabas_protocol.ids import TopicPartition
 
-    places = []
-    for topic, numbers in partition_numbers.items():
-        missing = reading.partitions - set(numbers)
-        if missing:
-            raise CommandError(
-                f"'{topic}' has no partition {min(missing)}: there are 0 to {max(numbers)}"
-            )
-        places += [
-            TopicPartition(topic, number)
-            for number in numbers
-            if not reading.partitions or number in reading.partitions
+    async with connection.admin() as admin:
+        described = await describe_topics(admin, reading.topics)
+        if is_member:
+            return {}
+        places = [
+            TopicPartition(topic.name, number)
+            for topic in described.values()
+            for number in _chosen(reading, topic.name, list(topic.partitions))
         ]
-    consumer.assign(places)
-    starts, ends = await asyncio.gather(
-        consumer.beginning_offsets(places), consumer.end_offsets(places)
-    )
-    times = {}
-    if reading.moment_ms is not None:
-        times = await consumer.offsets_for_times(dict.fromkeys(places, reading.moment_ms))
-    for place in places:
-        found = times.get(place)
-        consumer.seek(
-            place, _start(reading, starts[place], ends[place], found.offset if found else None)
+
+        async def offsets(wanted: OffsetSpec | int) -> dict[TopicPartition, int | None]:
+            found = await admin.partitions.list_offsets(
+                dict.fromkeys(places, wanted), read_committed=isolation == "read_committed"
+            )
+            return {place: answer.offset for place, answer in found.unwrap().items()}
+
+        starts, ends, times = await asyncio.gather(
+            offsets(OffsetSpec.EARLIEST),
+            offsets(OffsetSpec.LATEST),
+            offsets(OffsetSpec.LATEST if reading.moment_ms is None else reading.moment_ms),
         )
-    reading.ends = ends
+    reading.ends = {place: end or 0 for place, end in ends.items()}
+    return {
+        place: _start(reading, starts[place] or 0, reading.ends[place], times[place])
+        for place in places
+    }
+
+
+def _chosen(reading: Reading, topic: str, numbers: list[int]) -> list[int]:
+    missing = reading.partitions - set(numbers)
+    if missing:
+        raise CommandError(
+            f"'{topic}' has no partition {min(missing)}: there are 0 to {max(numbers)}"
+        )
+    return [number for number in numbers if not reading.partitions or number in reading.partitions]
 
 
 def _start(reading: Reading, start: int, end: int, at_moment: int | None) -> int:

@@ -88,7 +88,7 @@ class RootGroup(LazyGroup):
         try:
             code = super().main(
                 args,
-                prog_name or "barnabas",
+                "barnabas",
                 complete_var,
                 standalone_mode=False,
                 obj=invocation,

@@ -99,7 +99,7 @@ def _read_batches(
                 )
             records = decode_records(view, position) if with_records else None
         except ParseError as error:
-            report.problems.append(f"position {position}: {error}")
+            report.problems.append(f"position {position}: {error.reason}")
             break
         _count(report, position, header)
         if on_batch is not None:

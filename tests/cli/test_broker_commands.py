@@ -1,0 +1,291 @@
+"""The commands against a real broker, as a new user would type them."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.barnabas_process import barnabas_command
+from tests.support.command_line import CommandLine
+
+MANIFEST = """\
+apiVersion: barnabas.dev/v1alpha1
+kind: Topic
+metadata:
+  name: {name}
+spec:
+  partitions: {partitions}
+  config:
+    retention.ms: 86400000
+"""
+
+
+@pytest.fixture
+def cli(bootstrap: str) -> CommandLine:
+    return CommandLine(bootstrap)
+
+
+@pytest.fixture
+def topic(cli: CommandLine, unique: Callable[[str], str]) -> str:
+    """A topic with two partitions."""
+    name = unique("orders")
+    cli.run("topic", "create", name, "--partitions", "2")
+    return name
+
+
+def piped(bootstrap: str, text: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """The command as a process of its own, fed through a pipe."""
+    return subprocess.run(
+        [str(barnabas_command()), *arguments],
+        input=text,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap},
+    )
+
+
+def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
+    name = unique("life")
+    created = cli.run("topic", "create", name, "-p", "2", "-r", "1", "-c", "retention.ms=60000")
+    assert created.stdout == f"created {name} with 2 partitions, 1 replica\n"
+    assert "already exists" in cli.error("topic", "create", name)
+    assert "exists already" in cli.run("topic", "create", name, "--if-not-exists").stdout
+    (row,) = [row for row in cli.json("topic", "list") if row["topic"] == name]
+    assert (row["partitions"], row["replicas"], row["leaders"], row["offline"]) == (2, 1, 2, 0)
+    cli.run("topic", "alter", name, "-p", "3", "-c", "retention.ms=1000")
+    (described,) = cli.json("topic", "describe", name)
+    assert described["config"] == {"retention.ms": "1000"}
+    assert [part["end_offset"] for part in described["partition_list"]] == [0, 0, 0]
+    assert cli.lines("topic", "describe", name)[0].startswith(f"{name}  id ")
+    assert f"Did you mean '{name}'?" in cli.error("topic", "describe", name + "x")
+    assert "Did you mean 'retention.ms'?" in cli.error(
+        "topic", "alter", name, "-c", "retention.m=1"
+    )
+    assert cli.run("topic", "delete", name, "--yes").stdout == f"deleted {name}\n"
+    assert cli.run("topic", "delete", name, "--if-exists", "-y").stdout == "nothing to delete\n"
+
+
+def test_lines_become_records_and_records_lines(
+    bootstrap: str, cli: CommandLine, topic: str
+) -> None:
+    written = piped(
+        bootstrap, b"a:1\nb:\xff\nc:NULL\n", "produce", topic, "-K", ":", "--null", "NULL"
+    )
+    assert (written.returncode, written.stderr) == (0, f"3 records written to {topic}\n".encode())
+    read = piped(bootstrap, b"", "consume", topic, "--keys")
+    assert (read.returncode, sorted(read.stdout.splitlines())) == (
+        0,
+        [b"a\t1", b"b\t\xff", b"c\tnull"],
+    )
+    records = [json.loads(line) for line in cli.lines("consume", topic, "-F", "json")]
+    assert {record["key"]: record.get("value") for record in records} == {
+        "a": "1",
+        "b": None,
+        "c": None,
+    }
+
+
+def test_consuming_begins_and_ends_where_it_is_told(
+    cli: CommandLine, topic: str, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("".join(f"{number}\n" for number in range(10)))
+    cli.run("produce", topic, "-f", str(lines), "-p", "0", "-z", "gzip", "-H", "source=file")
+
+    def consumed(*options: str) -> str:
+        return " ".join(cli.lines("consume", topic, *options))
+
+    assert consumed() == "0 1 2 3 4 5 6 7 8 9"
+    assert consumed("-n", "3") == "0 1 2"
+    assert consumed("--offset", "7") == "7 8 9"
+    assert consumed("--offset", "-1") == "9"
+    assert consumed("--tail", "2") == "8 9"
+    assert consumed("--from-timestamp", "1h", "-n", "1") == "0"
+    assert consumed("--from-timestamp", "now") == ""
+    assert consumed("-p", "1") == ""
+    assert consumed("--follow", "--timeout", "0.2") == ""
+    assert (
+        consumed("--follow", "--from-beginning", "-n", "2", "-H") == "source=file\t0 source=file\t1"
+    )
+    assert consumed("-n", "1", "-F", "{partition}:{offset}={value}") == "0:0=0"
+    assert "has no partition 9: there are 0 to 1" in cli.error("consume", topic, "-p", "9")
+    assert "No such topic" in cli.error("consume", topic + "x")
+
+
+def test_a_line_that_is_no_record_stops_with_its_number(
+    cli: CommandLine, topic: str, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a:1\nb2\n")
+    error = cli.error("produce", topic, "-f", str(lines), "-K", ":")
+    assert error == "line 2: there is no key separator ':' (1 records were written before)"
+
+
+def test_a_group_is_described_reset_and_undone(
+    cli: CommandLine, topic: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Issue 4: reset with preview and undo; a preview changes nothing."""
+    group = unique("billing")
+    lines = tmp_path / "lines.txt"
+    lines.write_text("x\n" * 10)
+    cli.run("produce", topic, "-f", str(lines), "-p", "1")
+    assert len(cli.lines("consume", topic, "--group", group, "--from-beginning", "-n", "4")) == 4
+
+    def committed() -> dict[int, tuple[int | None, int | None]]:
+        (described,) = cli.json("group", "describe", group)
+        return {
+            row["partition"]: (row["committed"], row["lag"])
+            for row in described["partition_list"]
+            if row["committed"]
+        }
+
+    assert committed() == {1: (4, 6)}
+    assert group in [row["group"] for row in cli.json("group", "list")]
+    preview = cli.run("group", "reset", group, "--shift-by", "2")
+    assert "--execute" in preview.stderr
+    assert committed() == {1: (4, 6)}
+    undo = tmp_path / "undo.csv"
+    done = cli.run(
+        "group", "reset", group, "--shift-by", "2", "--execute", "--undo-file", str(undo)
+    )
+    assert f"barnabas group reset {group} --from-file {undo} --execute" in done.stdout
+    assert committed() == {1: (6, 4)}
+    again = str(tmp_path / "again.csv")
+    cli.run("group", "reset", group, "--from-file", str(undo), "--execute", "--undo-file", again)
+    assert committed()[1] == (4, 6)
+    rows = cli.json("group", "reset", group, "--to-datetime", "1h", "--topic", f"{topic}:1")
+    assert rows["changes"][0] | {"note": ""} == {
+        "topic": topic,
+        "partition": 1,
+        "old": 4,
+        "new": 0,
+        "change": -4,
+        "note": "",
+    }
+    assert f"Did you mean '{group}'?" in cli.error("group", "describe", group[:-1])
+    cli.run("group", "delete", group, "--yes")
+    assert "No such group" in cli.error("group", "reset", group, "--to-latest")
+
+
+def test_a_new_group_can_be_given_offsets(
+    cli: CommandLine, topic: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    group = unique("new")
+    undo = str(tmp_path / "undo.csv")
+    place = ["--topic", topic, "--execute", "--undo-file"]
+    cli.run("group", "reset", group, "--to-latest", *place, undo)
+    assert Path(undo).read_text() == f"{topic},0,-\n{topic},1,-\n"
+    (described,) = cli.json("group", "describe", group)
+    assert [row["committed"] for row in described["partition_list"]] == [0, 0]
+    second = str(tmp_path / "second.csv")
+    cli.run("group", "reset", group, "--from-file", undo, "--execute", "--undo-file", second)
+    left = (
+        cli.run("group", "describe", group, "-o", "json", code=0) if _exists(cli, group) else None
+    )
+    assert left is None or json.loads(left.stdout)[0]["partition_list"] == []
+
+
+def _exists(cli: CommandLine, group: str) -> bool:
+    """A group without members and offsets may vanish by itself."""
+    return group in [row["group"] for row in cli.json("group", "list")]
+
+
+def test_settings_are_shown_set_and_given_back(cli: CommandLine, topic: str) -> None:
+    cli.run("config", "set", "topic", topic, "retention.ms=1000", "cleanup.policy=compact")
+    rows = {row["name"]: row for row in cli.json("config", "describe", "topic", topic)}
+    assert rows["retention.ms"]["value"] == "1000"
+    assert rows["retention.ms"]["source"] == "dynamic-topic"
+    assert "Did you mean 'retention.ms'?" in cli.error(
+        "config", "set", "topic", topic, "retention.m=1"
+    )
+    cli.run("config", "delete", "topic", topic, "retention.ms", "cleanup.policy")
+    sources = {row["source"] for row in cli.json("config", "describe", "topic", topic)}
+    assert "dynamic-topic" not in sources
+    everything = cli.json("config", "describe", "topic", topic, "--all")
+    assert "retention.ms" in [row["name"] for row in everything]
+    assert "No such broker '99'" in cli.error("config", "describe", "broker", "99")
+
+
+def test_the_cluster_tells_its_health(cli: CommandLine, topic: str) -> None:
+    status = cli.json("cluster", "status")
+    assert status["health"] == "healthy"
+    assert status["brokers"][0]["state"] == "ready"
+    assert "healthy" in cli.lines("cluster", "status")[0]
+    assert cli.json("cluster", "brokers")[0]["leaders"] >= 2
+    assert cli.json("cluster", "describe")["controller"] == status["controller"]
+    assert isinstance(cli.json("cluster", "features"), list)
+
+
+def test_manifests_are_compared_and_applied(
+    cli: CommandLine, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Issue 4: apply -f and diff -f; exit code 3 where there are differences."""
+    name = unique("declared")
+    manifest = tmp_path / "topic.yaml"
+    manifest.write_text(MANIFEST.format(name=name, partitions=2))
+    difference = cli.run("diff", "-f", str(manifest), code=3)
+    assert difference.stdout.splitlines() == [
+        f"+ topic {name}",
+        "+   partitions: 2",
+        "+   replicas: by default",
+        "+   config retention.ms: 86400000",
+    ]
+    assert cli.run("apply", "-f", str(tmp_path)).stdout.endswith("1 of 1 change done\n")
+    assert cli.run("apply", "-f", str(tmp_path), "--dry-run").stdout == "1 topic is as declared\n"
+    assert cli.json("diff", "-f", str(manifest)) == {
+        "steps": [],
+        "findings": [],
+        "unchanged": [name],
+    }
+    manifest.write_text(MANIFEST.format(name=name, partitions=1))
+    refused = cli.run("apply", "-f", str(manifest), code=1)
+    assert "cannot lose partitions: it has 2, 1 are declared" in refused.stdout
+    text = MANIFEST.format(name=name, partitions=3)
+    changed = cli.run("apply", "-f", "-", text=text)
+    assert "~   partitions: 2 → 3" in changed.stdout
+
+
+def test_what_a_broker_does_not_serve_is_one_line(cli: CommandLine, bootstrap: str) -> None:
+    """Issue 4: errors are one line. Without an authorizer Apache Kafka refuses, Barnabas too."""
+    assert cli.error("acl", "list")
+
+
+def test_topics_and_groups_complete(cli: CommandLine, topic: str, bootstrap: str) -> None:
+    answer = subprocess.run(
+        [str(barnabas_command())],
+        env={
+            **os.environ,
+            "_BARNABAS_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"barnabas topic describe {topic[:-1]}",
+            "COMP_CWORD": "3",
+            "BARNABAS_BOOTSTRAP_SERVERS": bootstrap,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert f"plain,{topic}" in answer.stdout.splitlines()
+
+
+def test_a_reader_that_goes_away_is_no_error(
+    bootstrap: str, cli: CommandLine, topic: str, tmp_path: Path
+) -> None:
+    """`barnabas consume | head` ends without a word."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text(f"{'x' * 100}\n" * 5000)
+    cli.run("produce", topic, "-f", str(lines))
+    with subprocess.Popen(
+        [str(barnabas_command()), "consume", topic],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap},
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"x" * 100 + b"\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
