@@ -203,6 +203,11 @@ class Connection:
         except BarnabasError as error:
             self.disconnect(self._named(error))
             return
+        except Exception as error:  # e.g. of a sasl_exchange that the caller has given
+            broken = ClientBrokenError(f"the exchange with {self.peer} failed: {error!r}")
+            broken.__cause__ = error
+            self.disconnect(broken)
+            return
         if answer is not None:
             if not answer.tag.done():
                 answer.tag.set_result(answer.response)

@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.metadata_cache import MetadataCache
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.env import Environment
-from barnabas_client.errors import BarnabasError, ClosedError, RetriableError, TimedOutError
+from barnabas_client.errors import (
+    BarnabasError,
+    ClientBrokenError,
+    ClosedError,
+    RetriableError,
+    TimedOutError,
+)
 from barnabas_client.network.backoff import Backoff
 from barnabas_client.network.connection import again
 from barnabas_protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+_log: Final = logging.getLogger(__name__)
 
 
 class AskForMetadata(Protocol):
@@ -150,24 +159,34 @@ class MetadataRefresher:
                 full=full, allow_auto_create=self._settings.allow_auto_create_topics
             )
             self._asked += 1
-            try:
-                answer = await self._ask(request)
-            except BarnabasError as error:
+            error = await self._attempt(request)
+            if error is not None:
                 self._take_failure(request, error, full=full)
                 await self._pause(failures)
                 failures += 1
                 continue
-            self.failing_since_ms = None
-            self._last_error = None
-            self.cache.merge(request, answer)
-            self._answered = self._asked
-            self.publish()
             if not self.cache.is_incomplete:
                 failures = 0
                 continue
             self.request()
             await self._pause(failures)
             failures += 1
+
+    async def _attempt(self, request: MetadataRequest) -> BarnabasError | None:
+        """Ask and publish what is learned; return why there is nothing to learn."""
+        try:
+            answer = await self._ask(request)
+            self.failing_since_ms = None
+            self._last_error = None
+            self.cache.merge(request, answer)
+            self._answered = self._asked
+            self.publish()
+        except BarnabasError as error:
+            return error
+        except Exception as error:  # those who wait must hear of a bug, too
+            _log.exception("the client cannot take in metadata")
+            return ClientBrokenError(f"the client cannot take in metadata: {error!r}")
+        return None
 
     def _take_failure(self, request: MetadataRequest, error: BarnabasError, *, full: bool) -> None:
         self.cache.failed(request)

@@ -12,6 +12,7 @@ from barnabas_client.errors import (
     AuthenticationError,
     BrokerUnreachableError,
     ClientBrokenError,
+    ClosedError,
     DisconnectedError,
     RetriableError,
     TimedOutError,
@@ -413,6 +414,44 @@ def test_a_broker_without_any_log_in_is_not_tried_for_long() -> None:
     asyncio.run(run())
 
 
+def test_a_log_in_of_the_callers_own_is_used_and_its_bugs_are_told() -> None:
+    """`sasl_exchange` is the seam for mechanisms that are not built in."""
+
+    class Own:
+        mechanism = "OWN"
+        is_complete = True
+
+        def first(self) -> bytes:
+            return b"token"
+
+        def respond(self, challenge: bytes) -> bytes | None:
+            if challenge == b"bug":
+                raise ZeroDivisionError
+            return None
+
+    async def run() -> None:
+        async with scripted_brokers() as (broker,):
+            hosts: list[str] = []
+            own = {
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_exchange": lambda host: hosts.append(host) or Own(),
+            }
+            broker.script[ApiKey.SASL_HANDSHAKE] = lambda _: SaslHandshakeResponse()
+            broker.script[ApiKey.SASL_AUTHENTICATE] = lambda _: SaslAuthenticateResponse()
+            async with started(broker, **own):
+                tokens = [row for row in broker.received if row.api is ApiKey.SASL_AUTHENTICATE]
+                assert bytes(tokens[0].message.auth_bytes) == b"token"
+                assert hosts == ["127.0.0.1"]
+            broker.script[ApiKey.SASL_AUTHENTICATE] = lambda _: SaslAuthenticateResponse(
+                auth_bytes=b"bug"
+            )
+            with pytest.raises(ClientBrokenError, match="ZeroDivisionError"):
+                async with started(broker, **own):
+                    pass
+
+    asyncio.run(run())
+
+
 def test_requests_wait_while_the_log_in_is_repeated() -> None:
     """KIP-368: what is in flight is answered, what comes then waits, nothing is lost."""
     log_ins: list[Received] = []
@@ -453,6 +492,25 @@ def test_closing_while_nothing_can_be_reached_leaves_nothing_behind() -> None:
         with pytest.raises(asyncio.CancelledError):
             await starting
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
+def test_closing_fails_what_is_in_flight_or_waits_for_room() -> None:
+    """Nobody is left waiting for a client that is gone."""
+
+    async def run() -> None:
+        async with scripted_brokers() as (broker,):
+            broker.script[ApiKey.HEARTBEAT] = lambda _: SILENCE
+            async with started(broker, max_in_flight_requests_per_connection=1) as client:
+                sent = asyncio.ensure_future(client.request(1, HEARTBEAT))
+                waiting = asyncio.ensure_future(client.request(1, HEARTBEAT))
+                await eventually(lambda: _true(client.in_flight_count(1) == 1))
+                refreshing = asyncio.ensure_future(client.refresh())
+                await asyncio.sleep(0)
+            for future in (sent, waiting, refreshing):
+                with pytest.raises(ClosedError):
+                    await future
 
     asyncio.run(run())
 
