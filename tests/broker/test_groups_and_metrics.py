@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
@@ -14,6 +16,8 @@ from barnabas_protocol.messages import (
     offset_fetch,
     sync_group,
 )
+from barnabas_protocol.records.batch import iterate_headers
+from barnabas_protocol.records.compression import Compression
 from tests.broker.test_produce_and_fetch import (
     TOPIC,
     batch,
@@ -112,12 +116,16 @@ def value_of(server: Server, name: str, **labels: str) -> float:
     return found
 
 
-def test_a_group_survives_a_broker_restart(tmp_path: Path) -> None:
-    """GRP-20, OFS-3: members go on in their generation, offsets are there, no rebalance."""
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
+def test_a_group_survives_a_broker_restart(tmp_path: Path, codec: Compression) -> None:
+    """GRP-20, OFS-3: members go on in their generation, offsets are there, no rebalance.
+
+    Whichever codec `offsets.topic.compression.codec` has the group's records written with.
+    """
 
     async def run() -> None:
         async with (
-            running_broker(tmp_path) as server,
+            running_broker(tmp_path, offsets_topic_compression_codec=str(int(codec))) as server,
             await RawClient.connect(server.port) as client,
         ):
             await topic_id_of(client)
@@ -145,6 +153,11 @@ def test_a_group_survives_a_broker_restart(tmp_path: Path) -> None:
             labels = {"group": GROUP, "topic": TOPIC, "partition": "0"}
             assert value_of(server, "barnabas_group_lag_records", **labels) == 1
             assert value_of(server, "barnabas_groups", state="Stable") == 1
+
+        written = b"".join(
+            path.read_bytes() for path in tmp_path.glob("__consumer_offsets-*/*.log")
+        )
+        assert {header.compression for _, header in iterate_headers(written)} == {codec}
 
         async with (
             running_broker(tmp_path) as server,
