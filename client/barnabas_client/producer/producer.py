@@ -345,10 +345,17 @@ class Producer(TransactionMethods):
         self._open_topics = {}
         try:
             if self._sender is not None and self._sender.failure is None:
-                with contextlib.suppress(TimedOutError):
-                    await self._flush(timeout_ms)
+                await self._finish(timeout_ms)
         finally:
             await self._shut_down()
+
+    async def _finish(self, timeout_ms: int | None) -> None:
+        """Send what waits, within the time; an open transaction is aborted instead."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                if self._transactions is not None:
+                    await self._transactions.close()
+                await self._flush(None)
 
     async def _shut_down(self) -> None:
         if self._unsubscribe is not None:

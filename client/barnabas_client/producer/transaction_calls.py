@@ -8,11 +8,12 @@ marker comes behind all of them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from barnabas_client.errors import AbortableError, BarnabasError
+from barnabas_client.errors import BarnabasError
 from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
 from barnabas_client.producer.transactions import TransactionState, TransactionStatus
 from barnabas_protocol.ids import TopicPartition
@@ -62,6 +63,10 @@ class TransactionCalls:
         await self._flush()
         await self._coordinator.end(is_committed=False)
 
+    async def close(self) -> None:
+        """Abort what is open, so that readers need not wait for the transaction's timeout."""
+        await self._abort_if_open()
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """See `Producer.transaction`."""
@@ -72,18 +77,14 @@ class TransactionCalls:
             yield
             await self.commit()
         except BaseException:
-            await self._abort_after_failure()
+            await self._abort_if_open()
             raise
 
-    async def _abort_after_failure(self) -> None:
-        """Abort what can be aborted; the error under way says more than one of the abort."""
-        if self.state.status not in (TransactionStatus.OPEN, TransactionStatus.FAILED):
-            return
-        try:
-            await self.abort()
-        except BarnabasError as error:
-            if not isinstance(error, AbortableError):
-                self.state.break_down(error)
+    async def _abort_if_open(self) -> None:
+        """Abort what can be aborted; the reason to do so says more than an error of the abort."""
+        if self.state.status in (TransactionStatus.OPEN, TransactionStatus.FAILED):
+            with contextlib.suppress(BarnabasError):
+                await self.abort()
 
 
 class TransactionMethods:
