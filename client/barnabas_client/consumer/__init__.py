@@ -1,1 +1,6 @@
-"""The consumer: reading records, alone or as a member of a group."""
+"""The consumer: reading records, alone or as a member of a group (start with `consumer.py`)."""
+
+from barnabas_client.consumer.consumer import Consumer as Consumer
+from barnabas_client.consumer.rebalance_listener import RebalanceListener as RebalanceListener
+from barnabas_client.consumer.records import ConsumerRecord as ConsumerRecord
+from barnabas_client.consumer.records import FetchedBatch as FetchedBatch

@@ -1,0 +1,102 @@
+"""Every example of the documentation's client pages is run as it stands, against a real broker.
+
+A fence ```python is a whole program; a ```text fence right behind it is what it prints, where `…`
+stands for anything within a line. ```python needs=apache marks what Barnabas does not serve yet.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "client").glob("*.md"))
+DOCUMENTED_ADDRESS = "127.0.0.1:9092"
+_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SECONDS_MAX = 60
+
+
+class Example(NamedTuple):
+    """One program of a page; `output` is None where the page does not show it."""
+
+    page: Path
+    line: int
+    program: str
+    output: str | None
+    needs_apache: bool
+
+    def __str__(self) -> str:
+        return f"{self.page.stem}-line-{self.line}"
+
+
+def examples() -> list[Example]:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        fences = list(_FENCE.finditer(text))
+        for number, fence in enumerate(fences):
+            if fence[1] != "python":
+                continue
+            output = None
+            if number + 1 < len(fences):
+                behind = fences[number + 1]
+                if behind[1] == "text" and not text[fence.end() : behind.start()].strip():
+                    output = behind[3]
+            line = text.count("\n", 0, fence.start()) + 1
+            found.append(Example(page, line, fence[3], output, "needs=apache" in fence[2]))
+    return found
+
+
+def run_program(program: str, bootstrap: str, directory: Path) -> str:
+    path = directory / "example.py"
+    path.write_text(program.replace(DOCUMENTED_ADDRESS, bootstrap), encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        cwd=directory,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS_MAX,
+        check=False,
+    )
+    assert result.returncode == 0, f"{program}\n{result.stdout}\n{result.stderr}"
+    assert not result.stderr, result.stderr
+    return result.stdout
+
+
+def matches(expected: str, printed: str) -> bool:
+    pattern = re.escape(expected.strip()).replace("…", ".*")
+    return re.fullmatch(pattern, printed.strip()) is not None
+
+
+EXAMPLES = examples()
+
+
+def test_there_is_a_page_per_role() -> None:
+    """The issue's own list: a producer's, a consumer's and an administrator's page."""
+    pages = {example.page.stem for example in EXAMPLES}
+    assert {"producer", "consumer", "admin"} <= pages
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.needs_apache], ids=str)
+def test_example_runs_and_prints_what_the_page_says(
+    example: Example, bootstrap: str, tmp_path: Path
+) -> None:
+    """A page that shows what does not work is worse than none."""
+    printed = run_program(example.program, bootstrap, tmp_path)
+    if example.output is not None:
+        assert matches(example.output, printed), printed
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.needs_apache], ids=str)
+def test_example_runs_on_apache_kafka(example: Example, apache: str, tmp_path: Path) -> None:
+    """What Barnabas does not serve yet is shown against the broker that does."""
+    printed = run_program(example.program, apache, tmp_path)
+    if example.output is not None:
+        assert matches(example.output, printed), printed
