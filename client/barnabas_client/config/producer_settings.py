@@ -123,13 +123,6 @@ class ProducerSettings(ClientSettings):
     interceptors: Sequence[Any] = setting(
         (), why="Objects that see every record before it is sent and after it is acknowledged."
     )
-    receive_buffer_bytes: int = setting(
-        32768,
-        minimum=-1,
-        maximum=INT_MAX,
-        unit="bytes",
-        why="The kernel's receive buffer of a connection; -1 leaves it to the system.",
-    )
 
     @property
     def required_acks(self) -> int:
