@@ -152,15 +152,15 @@ class ClientSettings:
         minimum=-1,
         maximum=INT_MAX,
         unit="bytes",
-        why="The kernel's send buffer of a connection; -1 lets the system fit it to the load, where "
-        "Java sets 131072: a request of 1 MB then costs ten times the CPU.",
+        why="The kernel's send buffer of a connection; -1 lets the system fit it to the load. Java "
+        "sets 131072: a request of 1 MB then costs ten times the CPU.",
     )
     receive_buffer_bytes: int = setting(
         -1,
         minimum=-1,
         maximum=INT_MAX,
         unit="bytes",
-        why="The kernel's receive buffer of a connection; -1 lets the system fit it to the load, where "
+        why="The kernel's receive buffer of a connection; -1 lets the system fit it to the load. "
         "Java sets 32768 or 65536.",
     )
     receive_message_max_bytes: int = setting(
