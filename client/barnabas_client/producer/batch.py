@@ -48,6 +48,7 @@ class ProducerBatch(DeliveryGroup):
         "created_ms",
         "headers",
         "is_closed",
+        "is_keyed",
         "is_on_wire",
         "is_plain",
         "keys",
@@ -81,8 +82,10 @@ class ProducerBatch(DeliveryGroup):
         self.created_ms = created_ms
         self.is_closed = False
         self.is_on_wire = False
-        # Only values so far, none of them null: the shape that `send` appends to in line.
+        # Only values so far, or only keys and values, and none of them null: what `send` appends
+        # to in line. An empty batch is plain.
         self.is_plain = True
+        self.is_keyed = False
         self.keys: list[bytes | None] | None = None
         self.values: list[bytes | None] = []
         self.headers: list[Headers] | None = None
@@ -104,16 +107,14 @@ class ProducerBatch(DeliveryGroup):
     ) -> int:
         """Add a record of any kind; return its position in the batch."""
         position = len(self.values)
-        if key is not None and value is not None and not headers and self.headers is None:
-            # Keyed records throughout, so far.
-            if self.keys is None and position == 0:
-                self.keys = []
-                self.is_plain = False
-            if self.keys is not None:
-                self.keys.append(key)
-            else:
-                self._mix(key, headers)
-        elif not (self.is_plain and key is None and value is not None and not headers):
+        if key is not None and self.is_plain and position == 0:
+            self.is_plain, self.is_keyed = False, True
+            self.keys = []
+        is_bare = value is not None and not headers
+        if self.is_keyed and is_bare and key is not None:
+            assert self.keys is not None
+            self.keys.append(key)
+        elif not (self.is_plain and is_bare and key is None):
             self._mix(key, headers)
         self.values.append(value)
         self.timestamps.append(timestamp_ms)
@@ -123,7 +124,7 @@ class ProducerBatch(DeliveryGroup):
     def _mix(self, key: bytes | None, headers: Headers) -> None:
         """Keep keys and headers of every record from now on, null or not."""
         count = len(self.values)
-        self.is_plain = False
+        self.is_plain = self.is_keyed = False
         if self.keys is None:
             self.keys = [None] * count
         if self.headers is None:

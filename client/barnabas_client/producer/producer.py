@@ -21,9 +21,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
-from barnabas_client.cluster.metadata import PartitionMetadata
+from barnabas_client.cluster.metadata import ClusterMetadata, PartitionMetadata
 from barnabas_client.config.options import ProducerOptions
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.env import Environment
@@ -31,9 +31,7 @@ from barnabas_client.errors import (
     BarnabasError,
     ClosedError,
     IllegalStateError,
-    RecordTooLargeError,
     TimedOutError,
-    UsageError,
 )
 from barnabas_client.network.client import Client
 from barnabas_client.producer.accumulator import Accumulator
@@ -42,28 +40,18 @@ from barnabas_client.producer.delivery import Delivery, finished
 from barnabas_client.producer.idempotence import Identities
 from barnabas_client.producer.interceptors import Interceptors, ProducerRecord
 from barnabas_client.producer.outcomes import Outcomes
+from barnabas_client.producer.preparation import Preparation
 from barnabas_client.producer.producer_id import IdempotentIdentity
-from barnabas_client.producer.record_encoding import (
-    RECORD_OVERHEAD_BYTES,
-    RECORD_OVERHEAD_BYTES_MAX,
-    Headers,
-    headers_size,
-)
+from barnabas_client.producer.record_encoding import RECORD_OVERHEAD_BYTES, Headers
 from barnabas_client.producer.sender import IdentitySource, Sender
-from barnabas_client.producer.serializers import checked_headers, create_serializer
 from barnabas_client.producer.transaction_calls import TransactionCalls, TransactionMethods
 from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
 from barnabas_client.producer.transactions import TransactionState
-from barnabas_protocol.records.batch import HEADER_BYTES
 
-if TYPE_CHECKING:
-    from barnabas_client.cluster.metadata import ClusterMetadata
-
-# `drain` lets the loop run each time so many batches were begun: often enough to keep the brokers
-# busy, seldom enough that a turn of the loop costs little per record.
-_BATCHES_PER_TURN: Final = 4
-# A value that is surely below every limit needs no check of its size.
-_PLAIN_OVERHEAD_BYTES: Final = HEADER_BYTES + RECORD_OVERHEAD_BYTES_MAX
+# `drain` lets the loop run each time so much was sent: often enough to keep brokers busy, seldom enough
+# that a turn of the loop costs little per record.
+_BYTES_PER_TURN: Final = 64 * 1024
+_BATCHES_PER_TURN_MAX: Final = 64
 
 _new_tuple = tuple.__new__
 
@@ -105,6 +93,8 @@ class Producer(TransactionMethods):
         self._unsubscribe: Callable[[], None] | None = None
         self._is_closed = False
         self._yielded_at = 0
+        per_turn = _BYTES_PER_TURN // max(settings.batch_size, 1)
+        self._batches_per_turn = max(1, min(per_turn, _BATCHES_PER_TURN_MAX))
         self._room: asyncio.Event | None = None
         self._transactions: TransactionCalls | None = None
         is_transactional = settings.transactional_id is not None
@@ -122,13 +112,11 @@ class Producer(TransactionMethods):
             or settings.value_serializer
             or settings.partitioner
             or settings.transactional_id
+            or settings.partitioner_ignore_keys
         )
         self._open_topics = {} if has_long_way else self._admission.open_topics
-        self._key_to_bytes = create_serializer("key", settings.key_serializer)
-        self._value_to_bytes = create_serializer("value", settings.value_serializer)
+        self._preparation = Preparation(settings)
         self._interceptors = Interceptors(settings.interceptors)
-        self._record_bytes_max = min(settings.max_request_size, settings.buffer_memory)
-        self._plain_bytes_max = self._record_bytes_max - _PLAIN_OVERHEAD_BYTES
 
     async def start(self) -> None:
         """Connect; to be awaited before anything else, once.
@@ -207,20 +195,30 @@ class Producer(TransactionMethods):
         Raises: UsageError and its kinds if the record cannot be sent as it is, or the producer is
         closed; BufferFullError if even the line is full.
         """
-        topic_queues = self._open_topics.get(topic)
+        queues = self._open_topics.get(topic)
         if (
-            topic_queues is None
-            or key is not None
-            or partition is not None
-            or headers
-            or timestamp_ms is not None
+            queues is None
             or value.__class__ is not bytes
+            or partition is not None
+            or timestamp_ms is not None
+            or headers
         ):
             return self._send(topic, value, key, partition, timestamp_ms, headers)
-        size = len(value) + RECORD_OVERHEAD_BYTES
-        batch = topic_queues.sticky.open_batch
-        if batch is None or (room := batch.room_bytes - size) < 0 or not batch.is_plain:
-            return self._send(topic, value, None, None, None, ())
+        # From here on in line what `Admission` and `ProducerBatch.append` do for all others.
+        if key is None:
+            batch = queues.sticky.open_batch
+            room = -1 if batch is None else batch.room_bytes - len(value) - RECORD_OVERHEAD_BYTES
+            if batch is None or room < 0 or not batch.is_plain:
+                return self._send(topic, value, None, None, None, ())
+        else:
+            queue = queues.by_key.get(key) if key.__class__ is bytes else None
+            batch = None if queue is None else queue.open_batch
+            if batch is None or not batch.is_keyed:
+                return self._send(topic, value, key, None, None, ())
+            room = batch.room_bytes - len(value) - len(key) - RECORD_OVERHEAD_BYTES
+            if room < 0:
+                return self._send(topic, value, key, None, None, ())
+            batch.keys.append(key)  # type: ignore[union-attr]
         batch.room_bytes = room
         batch.timestamps.append(self._wall_ms())
         values = batch.values
@@ -254,39 +252,17 @@ class Producer(TransactionMethods):
         return delivery
 
     def _accept(self, record: ProducerRecord) -> Delivery:
-        topic, value, key, partition, timestamp_ms, headers = record
-        if headers:
-            headers = checked_headers(headers)
-        key_bytes = None if key is None else self._key_to_bytes(topic, key, headers)
-        value_bytes = self._value_to_bytes(topic, value, headers)
-        self._check_size(topic, key_bytes, value_bytes, headers)
-        if partition is not None and partition < 0:
-            raise UsageError(f"partition {partition} of {topic}: partitions count from 0")
+        topic, key, value, partition, timestamp_ms, headers = self._preparation.prepare(record)
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
-        elif timestamp_ms < 0:
-            raise UsageError(f"timestamp_ms={timestamp_ms} lies before 1970")
         count = self._accumulator.batch_count
         delivery = self._admission.accept(
-            topic, key_bytes, value_bytes, partition, timestamp_ms, headers, self._monotonic_ms()
+            topic, key, value, partition, timestamp_ms, headers, self._monotonic_ms()
         )
         if self._accumulator.batch_count != count or self._admission.lines:
             assert self._sender is not None
             self._sender.wake()
         return delivery
-
-    def _check_size(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> None:
-        size = (len(value) if value else 0) + (len(key) if key else 0)
-        if headers:
-            size += headers_size(headers)
-        if size > self._plain_bytes_max:
-            raise RecordTooLargeError(
-                f"a record of {size} bytes for {topic} does not fit: the most is "
-                f"{self._plain_bytes_max}, by max_request_size={self.settings.max_request_size} "
-                f"and buffer_memory={self.settings.buffer_memory}"
-            )
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -302,7 +278,7 @@ class Producer(TransactionMethods):
         Costs next to nothing while there is room, so it can follow every `send`.
         """
         accumulator = self._accumulator
-        if accumulator.batch_count - self._yielded_at >= _BATCHES_PER_TURN:
+        if accumulator.batch_count - self._yielded_at >= self._batches_per_turn:
             self._yielded_at = accumulator.batch_count
             await asyncio.sleep(0)
         while self._admission.is_crowded and not self._is_closed:
@@ -326,7 +302,7 @@ class Producer(TransactionMethods):
         accumulator.flush_count += 1
         sender.wake()
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            async with _timeout(timeout_ms):
                 await finished(groups)
         except TimeoutError:
             raise TimedOutError(f"not everything was acknowledged within {timeout_ms} ms") from None
@@ -352,7 +328,7 @@ class Producer(TransactionMethods):
     async def _finish(self, timeout_ms: int | None) -> None:
         """Send what waits, within the time; an open transaction is aborted instead."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            async with _timeout(timeout_ms):
                 if self._transactions is not None:
                     await self._transactions.close()
                 await self._flush(None)
@@ -399,3 +375,7 @@ class Producer(TransactionMethods):
         self._admission.update(cluster)
         if self._sender is not None:
             self._sender.wake()
+
+
+def _timeout(timeout_ms: int | None) -> asyncio.Timeout:
+    return asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)

@@ -1,0 +1,73 @@
+"""From what the caller gave to what a batch takes: serialized, checked, within the limits.
+
+Invariants: whatever is wrong with a record is said here, before anything has changed (PRD-1, PRD-2).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from barnabas_client.config.producer_settings import ProducerSettings
+from barnabas_client.errors import RecordTooLargeError, UsageError
+from barnabas_client.producer.interceptors import ProducerRecord
+from barnabas_client.producer.record_encoding import (
+    RECORD_OVERHEAD_BYTES_MAX,
+    Headers,
+    headers_size,
+)
+from barnabas_client.producer.serializers import checked_headers, create_serializer
+from barnabas_protocol.records.batch import HEADER_BYTES
+
+_OVERHEAD_BYTES: Final = HEADER_BYTES + RECORD_OVERHEAD_BYTES_MAX
+
+
+class PreparedRecord(NamedTuple):
+    """A record as it goes into a batch; without a timestamp it gets the time of sending."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers
+
+
+class Preparation:
+    """What the settings say about records before they are sent."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._key_to_bytes = create_serializer("key", settings.key_serializer)
+        self._value_to_bytes = create_serializer("value", settings.value_serializer)
+        self._max_request_size = settings.max_request_size
+        self._buffer_memory = settings.buffer_memory
+        self._bytes_max = min(settings.max_request_size, settings.buffer_memory) - _OVERHEAD_BYTES
+
+    def prepare(self, record: ProducerRecord) -> PreparedRecord:
+        """The record in bytes.
+
+        Raises: SerializationError, RecordTooLargeError, UsageError.
+        """
+        topic, value, key, partition, timestamp_ms, headers = record
+        if headers:
+            headers = checked_headers(headers)
+        key_bytes = None if key is None else self._key_to_bytes(topic, key, headers)
+        value_bytes = self._value_to_bytes(topic, value, headers)
+        self._check_size(topic, key_bytes, value_bytes, headers)
+        if partition is not None and partition < 0:
+            raise UsageError(f"partition {partition} of {topic}: partitions count from 0")
+        if timestamp_ms is not None and timestamp_ms < 0:
+            raise UsageError(f"timestamp_ms={timestamp_ms} lies before 1970")
+        return PreparedRecord(topic, key_bytes, value_bytes, partition, timestamp_ms, headers)
+
+    def _check_size(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        size = (len(value) if value else 0) + (len(key) if key else 0)
+        if headers:
+            size += headers_size(headers)
+        if size > self._bytes_max:
+            raise RecordTooLargeError(
+                f"a record of {size} bytes for {topic} does not fit: the most is "
+                f"{self._bytes_max}, by max_request_size={self._max_request_size} and "
+                f"buffer_memory={self._buffer_memory}"
+            )
