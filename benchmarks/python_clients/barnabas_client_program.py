@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas_client import TopicPartition
-from barnabas_client.consumer.consumer import Consumer
-from barnabas_client.producer.producer import Producer
+from barnabas_client import Consumer, Producer, TopicPartition
 from benchmarks.python_clients.measurement import (
     BATCH_BYTES,
     LINGER_MS,

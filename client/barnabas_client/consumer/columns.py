@@ -12,14 +12,14 @@ the largest batch that decompresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_client.consumer.records import FetchedBatch
-from barnabas_client.errors import UsageError
-from barnabas_protocol.errors import ParseError
+from barnabas_client.errors import CorruptRecordError, UsageError
+from barnabas_protocol.errors import ErrorCode, ParseError
 from barnabas_protocol.records.record import DECOMPRESSED_BYTES_MAX, read_payload
 
 if TYPE_CHECKING:
@@ -111,6 +111,31 @@ def iterate_columns(
             yield from _finish(chunk)
             raise
     yield from _finish(chunk)
+
+
+def read_columns(
+    batches: Sequence[FetchedBatch],
+) -> tuple[list[RecordColumns], CorruptRecordError | None]:
+    """All columns of batches of one partition, up to one that cannot be read and why not.
+
+    Raises: UsageError if pyarrow or numpy is not installed.
+    """
+    found: list[RecordColumns] = []
+    chunks = iterate_columns(batches)
+    try:
+        while (columns := next(chunks, None)) is not None:
+            found.append(columns)
+    except ParseError as reason:
+        topic, partition = batches[0].topic, batches[0].partition
+        offset = found[-1].next_offset if found else batches[0].first_offset
+        error = CorruptRecordError(
+            f"{topic}-{partition} cannot be read at offset {offset}: {reason}. Seek behind it to go"
+            " on without these records",
+            ErrorCode.CORRUPT_MESSAGE,
+        )
+        error.position = (topic, partition, offset)
+        return found, error
+    return found, None
 
 
 class _Chunk:

@@ -17,7 +17,7 @@ from typing import Final, Self, Unpack
 
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.options import ConsumerOptions
-from barnabas_client.consumer.columns import RecordColumns, iterate_columns
+from barnabas_client.consumer.columns import RecordColumns, read_columns
 from barnabas_client.consumer.offset_calls import OffsetCalls
 from barnabas_client.consumer.poll_loop import PollLoop
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
@@ -179,8 +179,17 @@ class Consumer(OffsetCalls):
             return await self._running.poll_batches(timeout_ms)
 
     async def poll_columns(self, *, timeout_ms: int = POLL_TIMEOUT_MS) -> list[RecordColumns]:
-        """The next records as Arrow columns, of one partition each; needs the extra `columnar`."""
-        return list(iterate_columns(await self.poll_batches(timeout_ms=timeout_ms)))
+        """The next records as Arrow columns, of one partition each; needs the extra `columnar`.
+
+        Raises: as `poll`; CorruptRecordError again and again until a seek behind the batch.
+        """
+        found, error = read_columns(await self.poll_batches(timeout_ms=timeout_ms))
+        if error is not None and error.position is not None:
+            topic, partition, offset = error.position
+            self.seek(TopicPartition(topic, partition), offset)
+            if not found:
+                raise error
+        return found
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Iterate over records until `wakeup` or `close`; errors come as from `poll`.

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from barnabas_client.consumer import columns
-from barnabas_client.consumer.columns import RecordColumns, iterate_columns
+from barnabas_client.consumer.columns import RecordColumns, iterate_columns, read_columns
 from barnabas_client.consumer.records import FetchedBatch
 from barnabas_client.errors import UsageError
 from barnabas_protocol.errors import ParseError
@@ -190,6 +190,20 @@ def test_a_broken_batch_comes_after_all_before_it() -> None:
     assert len(next(chunks)) == 3
     with pytest.raises(ParseError):
         next(chunks)
+
+
+def test_a_consumer_learns_where_the_broken_batch_is() -> None:
+    """What was read before it is handed out; then the error names the offset to seek behind."""
+    good = fetched(encode_batch([Record(7, 0, None, b"v")], base_offset=7))
+    broken = fetched(encode_batch([Record(8, 0, None, b"v")], base_offset=8)[:-1] + b"\2")
+    found, error = read_columns([good, broken])
+    assert [rows(chunk)[0].offset for chunk in found] == [7]
+    assert error is not None and error.position == ("topic", 7, 8)
+    found, error = read_columns([broken, good])
+    assert (found, error and error.position) == ([], ("topic", 7, 8))
+    assert "topic-7 cannot be read at offset 8" in str(error)
+    found, error = read_columns([good])
+    assert (len(found), error) == (1, None)
 
 
 @given(damaged_batches() | raw_batches() | alike_batches(), st.booleans())
