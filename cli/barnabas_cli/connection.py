@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import signal
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from barnabas_cli.failures import CommandError
+from barnabas_cli.failures import TERMINATED, CommandError
 from barnabas_cli.groups import Invocation
 
 if TYPE_CHECKING:
@@ -69,10 +70,17 @@ class Connection:
         """Run a command's coroutine to its end."""
 
         async def probed() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            # As Ctrl-C does: what is open is closed, and a group need not wait for a dead member.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
             await self._probe()
             return await work()
 
-        return asyncio.run(probed())
+        try:
+            return asyncio.run(probed())
+        except asyncio.CancelledError:
+            raise click.exceptions.Exit(TERMINATED) from None
 
     def run_admin(self, work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine that needs nothing but an administrative client."""

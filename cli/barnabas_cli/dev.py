@@ -19,15 +19,13 @@ ADMIN_PORT = 9644
 KAFKA_PORT = 9092
 APPLY_TIMEOUT_MS = 60_000
 
-NEXT_STEPS = """\
-Barnabas is ready on 127.0.0.1:{port}, its data is in {data}. Stop it with Ctrl-C.
-
-Try next, in another terminal:
-  echo hello | barnabas produce greetings{option}      # write
-  barnabas consume greetings{option}                   # read
-  barnabas cluster status{option}                      # look inside
-  curl http://127.0.0.1:{admin_port}/metrics            # the same for Prometheus
-"""
+GREETING = "Barnabas is ready on 127.0.0.1:{port}, its data is in {data}. Stop it with Ctrl-C."
+NEXT_STEPS = (
+    ("echo hello | barnabas produce greetings{option}", "write"),
+    ("barnabas consume greetings{option}", "read"),
+    ("barnabas cluster status{option}", "look inside"),
+    ("curl http://127.0.0.1:{admin_port}/metrics", "for Prometheus"),
+)
 
 
 @click.command("dev")
@@ -88,8 +86,7 @@ def command(
         "group.initial.rebalance.delay.ms": "0",
         **parse_settings(settings),
     }
-    option = "" if port == KAFKA_PORT else f" -b 127.0.0.1:{port}"
-    greeting = NEXT_STEPS.format(port=port, data=data, admin_port=admin_port, option=option)
+    greeting = _greeting(port, admin_port, data)
     making: list[asyncio.Task[None]] = []
 
     def on_ready() -> None:
@@ -99,6 +96,19 @@ def command(
             making.append(asyncio.ensure_future(_make_topics(f"127.0.0.1:{port}", declared)))
 
     run(properties, on_ready)
+
+
+def _greeting(port: int, admin_port: int, data: Path) -> str:
+    """Where the broker is, and what to try next."""
+    option = "" if port == KAFKA_PORT else f" -b 127.0.0.1:{port}"
+    steps = [
+        (command.format(option=option, admin_port=admin_port), words)
+        for command, words in NEXT_STEPS
+    ]
+    width = max(len(command) for command, _ in steps)
+    lines = [f"  {command.ljust(width)}   # {words}" for command, words in steps]
+    first = GREETING.format(port=port, data=data)
+    return "\n".join([first, "", "Try next, in another terminal:", *lines, ""])
 
 
 def _declared(manifests: tuple[str, ...]) -> Loaded | None:

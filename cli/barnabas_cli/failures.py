@@ -1,7 +1,7 @@
 """What a failed command says, in one line, and its exit code.
 
 Exit codes (scripts depend on them): 0 done; 1 failed; 2 the command line is wrong; 3 `diff` found
-differences; 130 ended by Ctrl-C; 141 the reader of the output went away.
+differences; 130 ended by Ctrl-C; 141 the reader of the output went away; 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ WRONG_USAGE = 2
 DIFFERENCES = 3
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
+TERMINATED = 143
 
 
 class CommandError(click.ClickException):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # How many lines are taken before others get a turn: sending is a plain call.
 _LINES_PER_TURN = 500
+_BYTES_PER_TURN = 1024 * 1024
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -128,7 +129,7 @@ async def _send_lines(
 ) -> int:
     """Send all lines; returns how many were acknowledged. Raises: CommandError."""
     acknowledgements = _Acknowledgements()
-    number = 0
+    number = waiting_bytes = 0
     problem = ""
     async for line in lines:
         number += 1
@@ -141,7 +142,9 @@ async def _send_lines(
             producer.send(topic, value, key=key, partition=partition, headers=headers)
         )
         advance(len(line))
-        if number % _LINES_PER_TURN == 0:
+        waiting_bytes += len(line)
+        if number % _LINES_PER_TURN == 0 or waiting_bytes > _BYTES_PER_TURN:
+            waiting_bytes = 0
             await producer.drain()
         if acknowledgements.error is not None:
             break
