@@ -43,6 +43,7 @@ class TlsFiles:
         self._openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
             *("-days", "3650", "-subj", f"/CN={name}"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # Python 3.13 asks for it
             *("-keyout", str(certificate.with_suffix(".key")), "-out", str(certificate)),
         )
 
@@ -53,7 +54,7 @@ class TlsFiles:
             *("-subj", f"/CN={host}", "-keyout", str(key), "-out", str(request)),
         )
         names = certificate.with_suffix(".names")
-        names.write_text(f"subjectAltName=DNS:{host}\n")
+        names.write_text(f"subjectAltName=DNS:{host}\nauthorityKeyIdentifier=keyid\n")
         self._openssl(
             *("x509", "-req", "-in", str(request), "-days", "3650", "-CAcreateserial"),
             *("-CA", str(self.authority), "-CAkey", str(self.authority.with_suffix(".key"))),

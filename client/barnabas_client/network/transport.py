@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -20,6 +21,10 @@ from barnabas_protocol.schema import Buffer
 
 WRITE_HIGH_BYTES: Final = 1024 * 1024
 """Above this the kernel is behind, and callers wait: one large Produce request is on its way."""
+_WRITELINES_PAUSES: Final = not (3, 12) <= sys.version_info < (3, 12, 9) and not (
+    (3, 13) <= sys.version_info < (3, 13, 2)
+)
+"""Python's `writelines` forgot to tell of full buffers for a while (CVE-2024-12254)."""
 ADDRESS_SECONDS: Final = 2.0
 """How long one of several addresses of a name may stay silent."""
 
@@ -91,8 +96,10 @@ class FrameTransport(asyncio.BufferedProtocol):
         assert transport is not None
         if len(buffers) == 1:
             transport.write(buffers[0])
-        else:
+        elif _WRITELINES_PAUSES:
             transport.writelines(buffers)
+        else:
+            transport.write(b"".join(buffers))
 
     def abort(self) -> None:
         """Close at once, without telling `on_closed`."""
