@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from barnabas_client.admin.destinations import AnyBroker, Controller
 from barnabas_client.admin.ledger import outcomes_of, refused
-from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting, Call, nameless
+from barnabas_client.admin.outcome import Outcome, Outcomes
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.scram import (
     ScramCredential,
     ScramDeletion,
@@ -67,30 +67,58 @@ class Scram:
     async def alter(
         self, changes: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Set and remove credentials; all changes of one user are made or none.
+        """Set and remove credentials; the outcome is per user.
+
+        Brokers refuse two changes of a user in one request, so a user's changes are made one after
+        the other; those after a failed one are left out.
 
         Raises: UsageError for an unknown mechanism.
         """
-        by_user: dict[str, list[ScramCredentialDeletion | ScramCredentialUpsertion]]
-        by_user = defaultdict(list)
+        remaining_ms = self._routing.countdown(timeout_ms)
+        by_user: dict[str, deque[ScramUpsertion | ScramDeletion]] = defaultdict(deque)
         for change in changes:
             if change.mechanism not in _HASHES:
                 raise UsageError(f"the SCRAM mechanism of user {change.user} is unknown")
-            if isinstance(change, ScramDeletion):
-                entry = ScramCredentialDeletion(name=change.user, mechanism=change.mechanism)
-                by_user[change.user].append(entry)
-            else:
-                # Made slow on purpose: many iterations would hold up the loop.
-                by_user[change.user].append(await asyncio.to_thread(salted, change))
-        call = Call[str, None](
-            action="alter SCRAM credentials of",
-            api=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-            to=Controller(),
-            build=lambda asked: _alterations(asked.keys, by_user),
-            read=lambda answer, asked: {one.user: refused(one) for one in answer.results},
-            is_change=True,
+            by_user[change.user].append(change)
+        outcomes: dict[str, Outcome[None]] = {}
+        while by_user:
+            entries = {user: await _entry(waiting.popleft()) for user, waiting in by_user.items()}
+            outcomes.update(await self._routing.each(entries, _alter(entries), remaining_ms()))
+            by_user = {
+                user: waiting
+                for user, waiting in by_user.items()
+                if waiting and outcomes[user].is_ok
+            }
+        return Outcomes(outcomes)
+
+
+async def _entry(
+    change: ScramUpsertion | ScramDeletion,
+) -> ScramCredentialUpsertion | ScramCredentialDeletion:
+    if isinstance(change, ScramDeletion):
+        return ScramCredentialDeletion(name=change.user, mechanism=change.mechanism)
+    # Made slow on purpose: many iterations would hold up the loop.
+    return await asyncio.to_thread(salted, change)
+
+
+def _alter(
+    entries: Mapping[str, ScramCredentialUpsertion | ScramCredentialDeletion],
+) -> Call[str, None]:
+    def build(asked: Asked[str]) -> AlterUserScramCredentialsRequest:
+        some = [entries[user] for user in asked.keys]
+        return AlterUserScramCredentialsRequest(
+            deletions=[one for one in some if isinstance(one, ScramCredentialDeletion)],
+            upsertions=[one for one in some if isinstance(one, ScramCredentialUpsertion)],
         )
-        return await self._routing.each(by_user, call, timeout_ms)
+
+    return Call(
+        action="alter SCRAM credentials of",
+        api=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        to=Controller(),
+        build=build,
+        read=lambda answer, asked: {one.user: refused(one) for one in answer.results},
+        is_change=True,
+    )
 
 
 def salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
@@ -110,16 +138,5 @@ def salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
 def _credentials(one: Any) -> tuple[ScramCredential, ...]:
     return tuple(
         ScramCredential(mechanism=ScramMechanism(info.mechanism), iterations=info.iterations)
-        for info in one.credential_infos
-    )
-
-
-def _alterations(
-    users: Sequence[str],
-    by_user: Mapping[str, Sequence[ScramCredentialDeletion | ScramCredentialUpsertion]],
-) -> AlterUserScramCredentialsRequest:
-    entries = [entry for user in users for entry in by_user[user]]
-    return AlterUserScramCredentialsRequest(
-        deletions=[one for one in entries if isinstance(one, ScramCredentialDeletion)],
-        upsertions=[one for one in entries if isinstance(one, ScramCredentialUpsertion)],
+        for info in sorted(one.credential_infos, key=lambda info: int(info.mechanism))
     )

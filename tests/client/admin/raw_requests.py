@@ -71,7 +71,7 @@ async def produce(
     transactional_id: str | None = None,
     **batch: Any,
 ) -> None:
-    """Append one batch with a record per timestamp."""
+    """Append one batch with a record per timestamp; waits until the broker leads."""
     records = [Record(n, stamp, b"key", b"value") for n, stamp in enumerate(timestamps_ms)]
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -89,9 +89,15 @@ async def produce(
         ],
     )
     (node_id, *_) = client.cluster.nodes
-    answer = await client.request(node_id, request, version=_PRODUCE_BY_NAME)
-    code = answer.responses[0].partition_responses[0].error_code
-    assert code == ErrorCode.NONE, ErrorCode(code)
+    codes: list[int] = []
+
+    async def is_answered() -> bool:
+        answer = await client.request(node_id, request, version=_PRODUCE_BY_NAME)
+        codes.append(answer.responses[0].partition_responses[0].error_code)
+        return not is_retriable(codes[-1])
+
+    await eventually(is_answered)
+    assert codes[-1] == ErrorCode.NONE, ErrorCode(codes[-1])
 
 
 async def ask_coordinator(
