@@ -239,7 +239,7 @@ def _batch_line(path: Path, batch: dict[str, Any]) -> str:
     parts = [
         f"{path.parent.name}/{path.name}@{batch['position']}",
         f"offsets {batch['base_offset']}..{batch['last_offset']}",
-        f"{batch['records_count']} records",
+        counted(batch["records_count"], "record"),
         bytes_text(batch["size_bytes"]),
         f"leader epoch {batch['leader_epoch']}",
         batch["compression"],

@@ -186,7 +186,7 @@ def test_batches_and_records_are_listed(tmp_path: Path) -> None:
     path = segment(tmp_path / "orders-0", batch(0, b"v", producer_id=4, producer_epoch=0))
     lines = CommandLine().lines("log", "inspect", str(path.with_suffix(".log")), "--records")
     assert lines[0] == (
-        f"orders-0/{0:020d}.log@0  offsets 0..0  1 records  72 B  leader epoch -1  none"
+        f"orders-0/{0:020d}.log@0  offsets 0..0  1 record  72 B  leader epoch -1  none"
         "  create time 1970-01-01T00:00:01.000Z  producer 4 epoch 0 sequence -1"
     )
     assert lines[1] == "  0  1970-01-01T00:00:01.000Z  key=key  value=v"
