@@ -36,6 +36,7 @@ from barnabas_client.errors import (
     BarnabasError,
     ClosedError,
     LogTruncatedError,
+    MembershipLostError,
     NoOffsetError,
     OffsetOutOfRangeError,
     RetriableError,
@@ -147,9 +148,6 @@ class PositionFinder:
                 await self._find_committed()
                 await self._reset()
                 await self._validate()
-            except RetriableError:
-                # Each kind of look-up notes its own retry time; this one failed as a whole.
-                pass
             except ClosedError:
                 return
             except BarnabasError as error:
@@ -205,9 +203,11 @@ class PositionFinder:
             try:
                 committed = await self._fetch_committed(set(unknown))
             except BarnabasError as error:
-                is_retriable = isinstance(error, RetriableError)
-                backoff_ms = self._client.backoff_ms(self._attempt)
-                self._delay(unknown, backoff_ms if is_retriable else _FAILED_RETRY_MS)
+                # A membership that is over is no error here: the next poll joins again.
+                if isinstance(error, RetriableError | MembershipLostError):
+                    self._delay(unknown, self._client.backoff_ms(self._attempt))
+                    return
+                self._delay(unknown, _FAILED_RETRY_MS)
                 raise
         lost: dict[tuple[str, int], int | None] = {}
         for partition, state in unknown.items():
