@@ -165,7 +165,7 @@ class PartitionSequences:
         self.outstanding.remove(batch)
         if not is_certain:
             self._unresolved = max(self._unresolved or batch.order, batch.order)
-        elif not self.outstanding and self.next_sequence == _after(batch) and not self.is_blocked:
+        elif self.next_sequence == _after(batch) and not self.is_blocked:
             # The last number that was given out, and never used.
             self.next_sequence = batch.sequence
         else:

@@ -1,6 +1,6 @@
 """From what the caller gave to what a batch takes: serialized, checked, within the limits.
 
-Invariants: whatever is wrong with a record is said here, before anything has changed (PRD-1, PRD-2).
+Invariants: whatever is wrong with a record is said before anything has changed (PRD-1, PRD-2).
 """
 
 from __future__ import annotations

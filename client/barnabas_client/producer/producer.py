@@ -48,8 +48,8 @@ from barnabas_client.producer.transaction_calls import TransactionCalls, Transac
 from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
 from barnabas_client.producer.transactions import TransactionState
 
-# `drain` lets the loop run each time so much was sent: often enough to keep brokers busy, seldom enough
-# that a turn of the loop costs little per record.
+# `drain` lets the loop run each time so much was sent: often enough to keep brokers busy, seldom
+# enough that a turn of the loop costs little per record.
 _BYTES_PER_TURN: Final = 64 * 1024
 _BATCHES_PER_TURN_MAX: Final = 64
 

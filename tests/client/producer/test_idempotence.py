@@ -1,0 +1,169 @@
+"""The numbers of a partition, case by case; `test_delivery_model.py` mixes them all (PRD-9)."""
+
+from barnabas_client.producer.batch import ProducerBatch
+from barnabas_client.producer.idempotence import (
+    EPOCH_MAX,
+    Identities,
+    PartitionSequences,
+    ProducerIdentity,
+)
+
+FIRST = ProducerIdentity(1, 0)
+
+
+def identities(current: ProducerIdentity = FIRST, *, is_transactional: bool = False) -> Identities:
+    made = Identities(is_transactional=is_transactional)
+    made.current = current
+    return made
+
+
+def batch(order: int, count: int = 1) -> ProducerBatch:
+    made = ProducerBatch("t", 0, room_bytes=0, reserved_bytes=0, created_ms=0, order=(order,))
+    made.record_count = count
+    return made
+
+
+def sent(
+    sequences: PartitionSequences, known: Identities, *batches: ProducerBatch
+) -> list[ProducerBatch]:
+    for one in batches:
+        assert sequences.may_send(one, known)
+        sequences.sent(one)
+    return list(batches)
+
+
+def test_numbers_count_records_and_wrap() -> None:
+    """TXL-2: 2^31 - 1 is followed by 0."""
+    sequences, known = PartitionSequences(), identities()
+    first, second = sent(sequences, known, batch(1, 3), batch(2, 2))
+    assert (first.sequence, second.sequence) == (0, 3)
+    sequences.next_sequence = (1 << 31) - 2
+    third, fourth = sent(sequences, known, batch(3, 5), batch(4, 1))
+    assert (third.sequence, third.last_sequence, fourth.sequence) == ((1 << 31) - 2, 2, 3)
+
+
+def test_without_an_identity_nothing_goes_out() -> None:
+    """The sender asks a broker for one first."""
+    assert not PartitionSequences().may_send(batch(1), Identities())
+
+
+def test_five_batches_may_be_outstanding() -> None:
+    """The broker remembers five."""
+    sequences, known = PartitionSequences(), identities()
+    first, *_ = sent(sequences, known, *(batch(number) for number in range(5)))
+    assert not sequences.may_send(batch(9), known)
+    sequences.answered(first)
+    sequences.succeeded(first)
+    assert sequences.may_send(batch(9), known)
+
+
+def test_a_batch_that_goes_again_goes_before_all_others_and_alone() -> None:
+    """So that the broker sees numbers in order."""
+    sequences, known = PartitionSequences(), identities()
+    first, second = sent(sequences, known, batch(1), batch(2))
+    for one in (first, second):
+        sequences.answered(one)
+        sequences.will_repeat(one)
+    assert not sequences.may_send(second, known)
+    assert sequences.may_send(first, known)
+    sequences.sent(first)
+    assert first.sequence == 0
+    assert not sequences.may_send(second, known)
+
+
+def test_a_gap_behind_a_refused_batch_begins_a_new_epoch() -> None:
+    """KIP-360: what followed cannot be in the log, so it may get new numbers."""
+    sequences, known = PartitionSequences(), identities()
+    first, second = sent(sequences, known, batch(1), batch(2))
+    sequences.answered(first)
+    sequences.failed(first, is_certain=True)
+    assert not sequences.may_send(batch(3), known), "the second one is still on the wire"
+    sequences.answered(second)
+    sequences.will_repeat(second)
+    assert second.sequence == -1
+    sent(sequences, known, second)
+    assert (second.producer_epoch, second.sequence) == (1, 0)
+
+
+def test_the_last_number_is_used_again_if_its_batch_was_refused() -> None:
+    """Nothing was numbered behind it: no epoch is wasted."""
+    sequences, known = PartitionSequences(), identities()
+    sent(sequences, known, batch(1))
+    (second,) = sent(sequences, known, batch(2, 4))
+    sequences.answered(second)
+    sequences.failed(second, is_certain=True)
+    (third,) = sent(sequences, known, batch(3))
+    assert (third.producer_epoch, third.sequence) == (0, 1)
+
+
+def test_what_may_be_in_the_log_is_never_numbered_anew() -> None:
+    """The first batch is given up, nobody knows whether it is there; the second may be there."""
+    sequences, known = PartitionSequences(), identities()
+    first, second = sent(sequences, known, batch(1), batch(2))
+    for one in (first, second):
+        sequences.answered(one)
+    sequences.failed(first, is_certain=False)
+    sequences.will_repeat(second)
+    assert not sequences.may_send(batch(3), known)
+    sent(sequences, known, second)
+    assert (second.producer_epoch, second.sequence) == (0, 1)
+    sequences.answered(second)
+    sequences.succeeded(second)
+    (third,) = sent(sequences, known, batch(3))
+    assert (third.producer_epoch, third.sequence) == (0, 2), "the first one was there after all"
+
+
+def test_doubt_that_nothing_resolves_begins_a_new_epoch() -> None:
+    """Nothing is outstanding that could be doubled."""
+    sequences, known = PartitionSequences(), identities()
+    (first,) = sent(sequences, known, batch(1))
+    sequences.answered(first)
+    sequences.failed(first, is_certain=False)
+    (second,) = sent(sequences, known, batch(2))
+    assert (second.producer_epoch, second.sequence) == (1, 0)
+
+
+def test_a_partition_keeps_its_epoch_while_something_is_outstanding() -> None:
+    """Another partition's restart does not touch it."""
+    one, other, known = PartitionSequences(), PartitionSequences(), identities()
+    (pending,) = sent(one, known, batch(1))
+    known.bump(FIRST)
+    (fresh,) = sent(other, known, batch(2))
+    (behind,) = sent(one, known, batch(3))
+    assert (fresh.producer_epoch, behind.producer_epoch) == (1, 0)
+    for done in (pending, behind):
+        one.answered(done)
+        one.succeeded(done)
+    (last,) = sent(one, known, batch(4))
+    assert (last.producer_epoch, last.sequence) == (1, 0)
+
+
+def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
+    """Epochs are 16 bits; a broker gives the next id."""
+    known = identities(ProducerIdentity(1, EPOCH_MAX))
+    known.bump(ProducerIdentity(1, EPOCH_MAX))
+    assert known.current is None
+
+
+def test_a_transactional_producer_never_raises_its_epoch_by_itself() -> None:
+    """Its coordinator does; until then the partition waits."""
+    sequences, known = PartitionSequences(), identities(is_transactional=True)
+    (first,) = sent(sequences, known, batch(1))
+    sequences.answered(first)
+    sequences.failed(first, is_certain=False)
+    assert not sequences.may_send(batch(2), known)
+    known.current = ProducerIdentity(1, 1)
+    (second,) = sent(sequences, known, batch(2))
+    assert (second.producer_epoch, second.sequence) == (1, 0)
+
+
+def test_the_parts_of_a_batch_share_out_its_numbers() -> None:
+    """What follows keeps its own."""
+    sequences, known = PartitionSequences(), identities()
+    whole, _ = sent(sequences, known, batch(1, 5), batch(2))
+    parts = [batch(1, 3), batch(1, 2)]
+    sequences.answered(whole)
+    sequences.split(whole, parts)
+    assert [part.sequence for part in parts] == [0, 3]
+    assert sequences.may_send(parts[0], known)
+    assert not sequences.may_send(parts[1], known)

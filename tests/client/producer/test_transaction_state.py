@@ -1,0 +1,132 @@
+"""What a transactional producer may do, and when; no broker is involved (PRD-11)."""
+
+import random
+
+import pytest
+
+from barnabas_client.cluster.metadata import PartitionMetadata, TopicMetadata
+from barnabas_client.errors import (
+    AbortableError,
+    FencedError,
+    IllegalStateError,
+    TimedOutError,
+    error_for,
+)
+from barnabas_client.producer.queues import PartitionQueue, TopicQueues
+from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+
+S = TransactionStatus
+
+
+def ready() -> TransactionState:
+    state = TransactionState("id")
+    state.move(S.INITIALIZING)
+    state.move(S.READY)
+    return state
+
+
+def opened() -> TransactionState:
+    state = ready()
+    state.begin()
+    return state
+
+
+def some_queues() -> list[PartitionQueue]:
+    partitions = {n: PartitionMetadata(partition=n, leader_id=1) for n in range(2)}
+    topic = TopicMetadata(name="t", partitions=partitions)
+    return TopicQueues(topic, random.Random(0), is_idempotent=True).queues
+
+
+def test_an_initialization_without_an_answer_can_be_repeated() -> None:
+    """TimedOutError is retriable."""
+    state = TransactionState("id")
+    state.move(S.INITIALIZING)
+    state.move(S.UNINITIALIZED)
+    state.move(S.INITIALIZING)
+
+
+def test_records_belong_into_an_open_transaction() -> None:
+    """Before, after and between there is none."""
+    with pytest.raises(IllegalStateError, match="init_transactions"):
+        TransactionState("id").check_can_send()
+    state = ready()
+    with pytest.raises(IllegalStateError, match="no transaction is open"):
+        state.check_can_send()
+    state.begin()
+    state.check_can_send()
+    state.move(S.COMMITTING)
+    with pytest.raises(IllegalStateError, match="being committed"):
+        state.check_can_send()
+
+
+def test_a_failed_record_fails_the_transaction_until_it_is_aborted() -> None:
+    """And makes a new epoch necessary (KIP-360)."""
+    state = opened()
+    state.record_failed(TimedOutError("too late"))
+    assert state.status is S.FAILED
+    with pytest.raises(AbortableError, match="too late"):
+        state.move(S.COMMITTING)
+    with pytest.raises(AbortableError):
+        state.check_can_send()
+    state.move(S.ABORTING)
+    assert isinstance(state.reason_to_give_up, AbortableError)
+    assert state.needs_new_epoch
+    state.end()
+    assert state.error is None
+    assert not state.needs_new_epoch
+    state.begin()
+
+
+def test_a_fenced_producer_stays_fenced() -> None:
+    """Every call says so again."""
+    state = opened()
+    state.fail(error_for(ErrorCode.PRODUCER_FENCED, "another one"))
+    for call in (state.check_can_send, state.begin, lambda: state.move(S.ABORTING)):
+        with pytest.raises(FencedError, match="another one"):
+            call()
+
+
+def test_an_old_epoch_on_produce_leaves_the_verdict_to_the_coordinator() -> None:
+    """It may be the transaction's timeout that raised the epoch."""
+    state = opened()
+    state.record_failed(error_for(ErrorCode.INVALID_PRODUCER_EPOCH, "old"))
+    assert state.status is S.FAILED
+    state.move(S.ABORTING)
+
+
+def test_version_1_tells_the_coordinator_of_partitions_first() -> None:
+    """AddPartitionsToTxn comes before the first record."""
+    state, queues = opened(), some_queues()
+    assert state.admitted(queues) == []
+    assert state.wanted == [TopicPartition("t", 0), TopicPartition("t", 1)]
+    state.partitions_added([TopicPartition("t", 1)])
+    assert state.admitted(queues) == [queues[1]]
+    assert state.wanted == [TopicPartition("t", 0)]
+
+
+def test_version_2_sends_right_away() -> None:
+    """Produce adds the partition; from then on the transaction must be ended."""
+    state, queues = opened(), some_queues()
+    state.is_version_2 = True
+    assert not state.is_begun_at_broker
+    assert state.admitted(queues) == queues
+    assert state.is_begun_at_broker
+
+
+def test_nothing_is_sent_while_aborting() -> None:
+    """What waits is given up instead."""
+    state = opened()
+    state.move(S.ABORTING)
+    assert state.admitted(some_queues()) == []
+    assert state.wanted == []
+
+
+def test_a_commit_that_timed_out_can_only_be_repeated() -> None:
+    """It may have been carried out, so it cannot be aborted."""
+    state = opened()
+    state.move(S.COMMITTING)
+    state.move(S.COMMITTING)
+    with pytest.raises(IllegalStateError):
+        state.move(S.ABORTING)
