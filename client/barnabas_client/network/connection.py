@@ -171,8 +171,7 @@ class Connection:
                 raise again(self.error)
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
-            if self.state.throttled_until_ms < self._timer_due_ms:
-                self._arm()
+            self._wake()  # sets the timer where that is needed
             try:
                 await waiter
             except asyncio.CancelledError:
@@ -286,7 +285,11 @@ class Connection:
 
     def _wake(self) -> None:
         """Let those go on for whom there is room."""
-        if not self._waiters or not self.is_ready:
+        if not self._waiters:
+            return
+        if not self.is_ready:
+            if self._clock.monotonic_ms() < self.state.throttled_until_ms < self._timer_due_ms:
+                self._arm()  # nothing else may happen here before
             return
         room = self._settings.max_in_flight_requests_per_connection - len(self.state.in_flight)
         while self._waiters and room > 0:

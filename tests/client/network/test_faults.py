@@ -180,6 +180,24 @@ def test_a_throttled_client_sends_nothing_until_the_time_is_over() -> None:
     asyncio.run(run())
 
 
+def test_who_waits_for_room_goes_on_when_the_throttle_time_is_over() -> None:
+    """The throttle time comes with the very answer that makes room."""
+
+    async def run() -> None:
+        async with (
+            scripted_brokers() as (broker,),
+            started(broker, max_in_flight_requests_per_connection=1) as client,
+        ):
+            broker.script[ApiKey.HEARTBEAT] = lambda _: HeartbeatResponse(throttle_time_ms=50)
+            clock = client.environment.clock
+            before_ms = clock.monotonic_ms()
+            async with asyncio.timeout(9):
+                await asyncio.gather(*(client.request(1, HEARTBEAT) for _ in range(3)))
+            assert clock.monotonic_ms() - before_ms >= 100
+
+    asyncio.run(run())
+
+
 def test_an_idle_connection_is_closed_and_made_again() -> None:
     """`connections.max.idle.ms`; it is no failure, so nothing is refreshed and nobody waits."""
 
@@ -314,6 +332,24 @@ def test_a_broker_can_tell_the_client_to_begin_anew() -> None:
             assert partition is not None
             assert partition.leader_epoch == 2
             assert len(broker.connections) == 2
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_has_moved_is_found_at_its_new_address() -> None:
+    """A pod that was replaced keeps its number and gets another address."""
+
+    async def run() -> None:
+        async with scripted_brokers(2) as (old, new):
+            old.nodes = [old]
+            async with started(old) as client:
+                assert client.is_ready(1)
+                new.node_id = 1
+                old.nodes = [new]
+                await client.refresh()
+                assert not client.is_ready(1)
+                await client.request(1, MetadataRequest(topics=[]))
+                assert new.count(ApiKey.METADATA) == 1
 
     asyncio.run(run())
 
