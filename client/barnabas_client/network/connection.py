@@ -41,7 +41,7 @@ Answered = asyncio.Future[Any]
 
 
 class IdleError(DisconnectedError):
-    """The connection was closed because nobody used it: no failure of anybody's."""
+    """The connection was closed because it is of no use any more: no failure of the broker's."""
 
 
 class Connection:

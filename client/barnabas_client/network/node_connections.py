@@ -169,11 +169,8 @@ class NodeConnections:
             self.disconnect(node_id, error)
 
     def forget(self, node_id: int) -> None:
-        """Let go of a node that has moved to another address: its failures do not count."""
-        self.disconnect(node_id, BrokerUnreachableError("the broker has another address now"))
-        node = self._nodes.get(node_id)
-        if node is not None:
-            node.failures = node.retry_at_ms = 0
+        """Let go of a node that has moved to another address: that is no failure of its."""
+        self.disconnect(node_id, IdleError("the broker has another address now"))
 
     async def close(self) -> None:
         """Close every connection and end every attempt."""
