@@ -5,11 +5,14 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
+from tests.support.in_process_broker import DEADLINE_SECONDS
+from tests.support.waiting import wait_until
 
 MANIFEST = """\
 apiVersion: barnabas.dev/v1alpha1
@@ -289,3 +292,37 @@ def test_a_reader_that_goes_away_is_no_error(
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 141
+
+
+def test_a_group_with_members_is_shown_and_not_reset(
+    bootstrap: str, cli: CommandLine, topic: str, unique: Callable[[str], str]
+) -> None:
+    """Issue 4: a reset checks that the group is empty. SIGTERM makes a member leave at once."""
+    group = unique("live")
+
+    def described() -> dict[str, Any]:
+        if not _exists(cli, group):
+            return {"members": [], "state": None, "partition_list": []}
+        (found,) = cli.json("group", "describe", group)
+        return dict(found)
+
+    def is_stable() -> bool:
+        shown = described()
+        return shown["state"] == "Stable" and len(shown["members"]) == 1
+
+    with subprocess.Popen(
+        [str(barnabas_command()), "consume", topic, "--group", group, "--follow"],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap},
+    ) as member:
+        wait_until(is_stable, DEADLINE_SECONDS, lambda: str(described()))
+        (shown,) = described()["members"]
+        assert shown["partitions"] == [f"{topic}-0", f"{topic}-1"]
+        assert shown["client"] in cli.run("group", "describe", group, "--members").stdout
+        refused = cli.error("group", "reset", group, "--to-earliest", "--topic", topic, "--execute")
+        assert refused.startswith(f"group '{group}' is Stable with 1 members (")
+        member.terminate()
+        assert member.wait(60) == 143
+    wait_until(
+        lambda: described()["state"] in (None, "Empty"), DEADLINE_SECONDS, lambda: str(described())
+    )
