@@ -12,6 +12,7 @@ from barnabas_client.admin.ledger import refused
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.cluster import BrokerDescription, ClusterDescription
+from barnabas_client.errors import UnsupportedError
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas_protocol.messages.metadata import MetadataRequest
@@ -40,9 +41,7 @@ class Cluster:
         Raises: UnsupportedError if fenced brokers are asked for and the broker cannot tell;
         TimedOutError, or what the broker says.
         """
-        is_served = await self._routing.any_broker_serves(ApiKey.DESCRIBE_CLUSTER)
-        if not is_served and not include_fenced_brokers:
-            return await self._describe_by_metadata(include_authorized_operations, timeout_ms)
+        remaining_ms = self._routing.countdown(timeout_ms)
         call = Call[None, ClusterDescription](
             action="describe the cluster",
             api=ApiKey.DESCRIBE_CLUSTER,
@@ -55,7 +54,12 @@ class Cluster:
             name=nameless,
             version_min=_FENCED_BROKERS_VERSION if include_fenced_brokers else 0,
         )
-        return await self._routing.one(call, timeout_ms)
+        try:
+            return await self._routing.one(call, remaining_ms())
+        except UnsupportedError:
+            if include_fenced_brokers:
+                raise
+        return await self._describe_by_metadata(include_authorized_operations, remaining_ms())
 
     async def unregister_broker(self, node_id: int, *, timeout_ms: int | None = None) -> None:
         """Forget a broker that has been shut down for good.
@@ -90,7 +94,7 @@ class Cluster:
         await self._routing.one(call, timeout_ms)
 
     async def _describe_by_metadata(
-        self, include_authorized_operations: bool, timeout_ms: int | None
+        self, include_authorized_operations: bool, timeout_ms: int
     ) -> ClusterDescription:
         call = Call[None, ClusterDescription](
             action="describe the cluster",

@@ -23,8 +23,8 @@ from barnabas_client.admin.values.configs import (
     ConfigType,
     ResourceType,
 )
-from barnabas_client.errors import UsageError
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import alter_configs, incremental_alter_configs
 from barnabas_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -150,16 +150,17 @@ class ResourceOwners:
     async def locate(
         self, client: Client, keys: Sequence[ConfigResource], timeout_ms: int
     ) -> dict[ConfigResource, int | Refusal]:
-        """The broker of each resource.
-
-        Raises: UsageError for a broker whose name is no number.
-        """
-        owned = [key for key in keys if key.type in _OF_ONE_BROKER and key.name]
-        for key in owned:
-            if not key.name.isdigit():
-                raise UsageError(f"a broker is named by its number, not by {key.name!r}")
-        others = [key for key in keys if key not in set(owned)]
+        """The broker of each resource; refused where a broker's name is no number."""
         located: dict[ConfigResource, int | Refusal] = {}
+        owned, others = [], []
+        for key in keys:
+            if key.type not in _OF_ONE_BROKER or not key.name:
+                others.append(key)
+            elif key.name.isdecimal():
+                owned.append(key)
+            else:
+                reason = "a broker is named by its number"
+                located[key] = Refusal(ErrorCode.INVALID_REQUEST, reason)
         if owned:
             located.update(await self._brokers.locate(client, owned, timeout_ms))
         if others:

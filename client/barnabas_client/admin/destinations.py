@@ -148,7 +148,10 @@ class Brokers(Generic[K]):
 class Leaders(Generic[K]):
     """The leader of the partition that each item names."""
 
-    patient: Collection[int] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+    patient: Collection[int] = (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
 
     def __init__(self, partition: Callable[[K], TopicPartition]) -> None:
         self._partition = partition

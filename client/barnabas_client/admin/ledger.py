@@ -26,7 +26,8 @@ from barnabas_protocol.errors import RETRIABLE, ErrorCode
 T = TypeVar("T")
 
 # Retriable by Kafka's table and yet an answer to an administrator: what is named does not exist,
-# the election cannot be held, the broker gave up waiting (and may have done its part).
+# the election cannot be held, the disk failed, or the broker gave up waiting for a change (and may
+# have done its part).
 _FINAL: Final = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -70,8 +71,6 @@ def refusal_error(subject: str, refusal: Refusal) -> BarnabasError:
     text = f"{subject}: {reason}"
     if code in _NOT_FOUND:
         return NotFoundError(text, code)
-    if code is ErrorCode.REQUEST_TIMED_OUT:
-        return TimedOutError(f"{text}; it may still be carried out", code)
     return error_for(code, text)
 
 
@@ -174,7 +173,7 @@ class Ledger(Generic[K, T]):
         return Outcomes(settled)
 
     def _repeats(self, key: K, code: int) -> bool:
-        if code in self._retried:
+        if code in self._retried or (code == ErrorCode.REQUEST_TIMED_OUT and not self._is_change):
             return True
         if code not in self._patient:
             return False
@@ -182,6 +181,8 @@ class Ledger(Generic[K, T]):
         return self._patience[key] < PATIENCE_ATTEMPTS
 
     def _settle_error(self, key: K, error: BarnabasError) -> None:
-        if key in self._uncertain and isinstance(error, (AlreadyExistsError, NotFoundError)):
+        if self._is_change and isinstance(error, TimedOutError):
+            error.message += "; it may still be carried out"
+        elif key in self._uncertain and isinstance(error, (AlreadyExistsError, NotFoundError)):
             error.message += "; an earlier attempt, whose answer was lost, may have done it"
         self._outcomes[key] = Outcome.failed(error)

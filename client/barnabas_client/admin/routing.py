@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from barnabas_client.admin.destinations import AnyBroker, Brokers, Destination
+from barnabas_client.admin.destinations import Brokers, Destination
 from barnabas_client.admin.ledger import RETRIED, Ledger, Refusal, refused
 from barnabas_client.admin.outcome import K, Outcomes
 from barnabas_client.errors import BarnabasError, UsageError
@@ -124,16 +124,13 @@ class AdminRouting:
     async def every_broker(
         self, call: Callable[[Destination[int]], Call[int, T]], timeout_ms: int | None = None
     ) -> Outcomes[int, T]:
-        """The answers of all brokers that live."""
-        cluster = await self._client.refresh(timeout_ms=timeout_ms)
-        return await self.each(cluster.nodes, call(Brokers(lambda node_id: node_id)), timeout_ms)
+        """The answers of all brokers that live.
 
-    async def any_broker_serves(self, api: ApiKey, version: int = 0) -> bool:
-        """Whether the broker that would be asked next serves an API, from a version on."""
-        node_id = AnyBroker[None]().choose(self._client)
-        await self._client.ready(node_id)
-        known = self._client.known_version(node_id, api)
-        return known is not None and known >= version
+        Raises: RetriableError if nobody can tell which those are.
+        """
+        remaining = self.countdown(timeout_ms)
+        cluster = await self._client.refresh(timeout_ms=remaining())
+        return await self.each(cluster.nodes, call(Brokers(int)), remaining())
 
     async def _attempt(self, ledger: Ledger[K, T], call: Call[K, T], timeout_ms: int) -> None:
         pending = ledger.pending
@@ -148,9 +145,10 @@ class AdminRouting:
                 ledger.answer([key], {key: place})
             else:
                 by_node[place].append(key)
-        async with asyncio.TaskGroup() as brokers:
-            for node_id, keys in by_node.items():
-                brokers.create_task(self._ask_broker(ledger, call, node_id, keys, timeout_ms))
+        await _together(
+            self._ask_broker(ledger, call, node_id, keys, timeout_ms)
+            for node_id, keys in by_node.items()
+        )
 
     async def _ask_broker(
         self,
@@ -170,10 +168,10 @@ class AdminRouting:
             call.to.failed(node_id)
             return
         step = call.items_per_request(version) or len(keys)
-        async with asyncio.TaskGroup() as requests:
-            for start in range(0, len(keys), step):
-                asked = Asked(keys[start : start + step], node_id, version, timeout_ms)
-                requests.create_task(self._ask(ledger, call, asked))
+        await _together(
+            self._ask(ledger, call, Asked(keys[start : start + step], node_id, version, timeout_ms))
+            for start in range(0, len(keys), step)
+        )
 
     async def _ask(self, ledger: Ledger[K, T], call: Call[K, T], asked: Asked[K]) -> None:
         """Send one request and enter its answer; hear of brokers that did not know."""
@@ -190,6 +188,16 @@ class AdminRouting:
             return
         if ledger.answer(asked.keys, call.read(answer, asked)):
             call.to.failed(asked.node_id)
+
+
+async def _together(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run calls in parallel; what one of them raises (a bug, a wrong type) ends all of them."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(call)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 def nameless(_: None) -> str:

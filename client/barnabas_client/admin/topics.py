@@ -25,7 +25,7 @@ from barnabas_client.admin.values.topics import (
     TopicDescription,
     TopicListing,
 )
-from barnabas_client.errors import BarnabasError, UsageError
+from barnabas_client.errors import BarnabasError, UnsupportedError, UsageError
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import Uuid, uuid_to_text
@@ -92,9 +92,6 @@ class Topics:
         wanted = list(names)
         if partitions_per_page < 1:
             raise UsageError(f"partitions_per_page is {partitions_per_page}; it must be 1 or more")
-        if not await self._routing.any_broker_serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-            call = _describe_by_metadata(include_authorized_operations)
-            return await self._routing.each(wanted, call, timeout_ms)
         remaining_ms = self._routing.countdown(timeout_ms)
         described: dict[str, Outcome[TopicDescription]] = {}
         cursor: Cursor | None = None
@@ -104,6 +101,9 @@ class Topics:
             page_call = _describe_page(remaining, cursor, partitions_per_page)
             try:
                 page = await self._routing.one(page_call, remaining_ms())
+            except UnsupportedError:
+                call = _describe_by_metadata(include_authorized_operations)
+                return await self._routing.each(wanted, call, remaining_ms())
             except BarnabasError as error:
                 described.update((name, Outcome.failed(error)) for name in remaining)
                 break

@@ -88,13 +88,6 @@ class ScriptedClient:
             raise UnsupportedError(f"broker {node_id} serves {api.name} up to {newest}")
         return newest if maximum is None else min(newest, maximum)
 
-    async def ready(self, node_id: int, *, timeout_ms: int | None = None) -> None:
-        return
-
-    def known_version(self, node_id: int, api: ApiKey) -> int | None:
-        newest = self.versions.get(api, KNOWN[api][1])
-        return None if newest < 0 else newest
-
     async def refresh(self, *, timeout_ms: int | None = None) -> ClusterMetadata:
         self.refreshes += 1
         if self.next_controllers:

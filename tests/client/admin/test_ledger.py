@@ -116,6 +116,9 @@ def test_a_broker_that_ran_out_of_time_is_not_asked_again() -> None:
     book.answer(["a"], {"a": Refusal(ErrorCode.REQUEST_TIMED_OUT)})
     assert isinstance(book.outcomes()["a"].error, TimedOutError)
     assert "may still be carried out" in str(book.outcomes()["a"].error)
+    looking = ledger("a", is_change=False)
+    looking.answer(["a"], {"a": Refusal(ErrorCode.REQUEST_TIMED_OUT)})
+    assert looking.pending == ("a",), "to look again does no harm"
 
 
 def test_codes_without_a_type_of_their_own_are_rejections() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas_client.admin.cluster import Cluster
 from barnabas_client.admin.group_offsets import GroupOffsets
 from barnabas_client.admin.groups import Groups
 from barnabas_client.admin.partitions import Partitions
@@ -15,6 +16,7 @@ from barnabas_client.admin.transactions import Transactions
 from barnabas_client.admin.values.partitions import OffsetSpec
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.errors import (
+    AuthorizationError,
     BrokerUnreachableError,
     CoordinatorMovedError,
     DisconnectedError,
@@ -30,6 +32,7 @@ from barnabas_protocol.messages.create_topics import CreatableTopicResult, Creat
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from barnabas_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from barnabas_protocol.messages.init_producer_id import InitProducerIdResponse
+from barnabas_protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from barnabas_protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -37,6 +40,7 @@ from barnabas_protocol.messages.list_offsets import (
 )
 from barnabas_protocol.messages.metadata import (
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
@@ -326,3 +330,86 @@ def test_wrong_arguments_are_refused_before_anything_is_asked() -> None:
     with pytest.raises(UsageError, match="timeout_ms"):
         asyncio.run(topics.delete(["a"], timeout_ms=-1))
     assert not client.asked
+
+
+def test_brokers_without_paged_descriptions_are_asked_for_metadata() -> None:
+    """DescribeTopicPartitions came with Kafka 3.8; the answer is the same without it."""
+    client = ScriptedClient()
+    client.versions[ApiKey.DESCRIBE_TOPIC_PARTITIONS] = -1
+    client.script(ApiKey.METADATA, leaders({A0: 1, A1: 2}))
+    described = asyncio.run(Topics(routing(client)).describe(["a", "b"]))
+    assert described["a"].unwrap().partitions[1].leader_id == 2
+    assert isinstance(described["b"].error, NotFoundError)
+    assert client.asked[ApiKey.METADATA][0][1].allow_auto_topic_creation is False
+
+
+def test_brokers_that_cannot_describe_the_cluster_are_asked_for_metadata() -> None:
+    """DescribeCluster came with Kafka 2.8; but nothing else knows of fenced brokers."""
+    client = ScriptedClient()
+    client.versions[ApiKey.DESCRIBE_CLUSTER] = -1
+    client.script(
+        ApiKey.METADATA,
+        lambda _, request: MetadataResponse(
+            cluster_id="c",
+            controller_id=2,
+            brokers=[
+                MetadataResponseBroker(node_id=node_id, host="h", port=1) for node_id in (2, 1)
+            ],
+        ),
+    )
+    cluster = Cluster(routing(client))
+    described = asyncio.run(cluster.describe())
+    assert [broker.node_id for broker in described.brokers] == [1, 2]
+    assert (described.cluster_id, described.controller_id) == ("c", 2)
+    with pytest.raises(UnsupportedError):
+        asyncio.run(cluster.describe(include_fenced_brokers=True))
+
+
+def test_a_list_of_all_brokers_fails_with_the_broker_that_fails() -> None:
+    """Half a list must not look like a whole one."""
+    client = ScriptedClient(node_ids=(1, 2))
+
+    def answer(node_id: int, _: Any) -> Any:
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if node_id == 2 else ErrorCode.NONE
+        return ListGroupsResponse(error_code=code, groups=[ListedGroup(group_id="g")])
+
+    client.script(ApiKey.LIST_GROUPS, answer)
+    with pytest.raises(AuthorizationError, match="list groups of broker 2"):
+        asyncio.run(Groups(routing(client)).list())
+    client.script(ApiKey.LIST_GROUPS, lambda _, request: ListGroupsResponse(groups=[]))
+    assert asyncio.run(Groups(routing(client)).list()) == ()
+
+
+def test_a_bug_in_a_call_is_raised_as_it_is() -> None:
+    """Not wrapped into a group of errors: the caller sees the line that is wrong."""
+    client = ScriptedClient()
+    client.script(ApiKey.CREATE_TOPICS, lambda _, request: None)
+    with pytest.raises(AttributeError):
+        asyncio.run(Topics(routing(client)).create([NewTopic(name="a")]))
+
+
+def test_a_cancelled_call_leaves_nothing_running() -> None:
+    """Requests to all brokers end with the call that made them."""
+    client = ScriptedClient()
+    answer = leaders({A0: 1, A1: 2})
+
+    async def run() -> None:
+        waiting = asyncio.Event()
+
+        async def request(node_id: int, request: Any, **_: Any) -> Any:
+            waiting.set()
+            await asyncio.Event().wait()
+
+        async def request_any(request: Any, **_: Any) -> Any:
+            return answer(0, request)
+
+        client.request_any = request_any  # type: ignore[method-assign]
+        client.request = request  # type: ignore[method-assign]
+        call = asyncio.create_task(Partitions(routing(client)).list_offsets({A0: -1, A1: -1}))
+        await waiting.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())

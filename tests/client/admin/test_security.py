@@ -70,7 +70,9 @@ def test_passwords_do_not_show_and_salts_differ() -> None:
 
 def test_a_bit_field_of_operations_is_a_set() -> None:
     """Bit n stands for the operation with number n; the smallest int32 for "was not asked"."""
-    assert operations_of_bits(1 << 3 | 1 << 8) == {AclOperation.READ, AclOperation.DESCRIBE}
+    assert operations_of_bits(1 << 3 | 1 << 8) == frozenset(
+        (AclOperation.READ, AclOperation.DESCRIBE)
+    )
     assert operations_of_bits(-(1 << 31)) is None
 
 

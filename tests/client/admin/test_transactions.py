@@ -84,7 +84,7 @@ def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str, unique:
     partition = TopicPartition(unique("admin.transactions"), 0)
 
     async def run() -> None:
-        async with connected(barnabas, default_api_timeout_ms=1000) as (_, admin):
+        async with connected(barnabas, default_api_timeout_ms=300) as (_, admin):
             await create_topics(admin, NewTopic(name=partition.topic))
             with pytest.raises(UnsupportedError, match="LIST_TRANSACTIONS"):
                 await admin.transactions.list()
