@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ADMIN_PORT = 9644
 KAFKA_PORT = 9092
+PORT_MAX = 65535
 APPLY_TIMEOUT_MS = 60_000
 
 GREETING = "Barnabas is ready on 127.0.0.1:{port}, its data is in {data}. Stop it with Ctrl-C."
@@ -31,12 +32,15 @@ NEXT_STEPS = (
 @click.command("dev")
 @click.option("--brokers", default=1, show_default=True, help="How many brokers to run.")
 @click.option(
-    "--port", default=KAFKA_PORT, show_default=True, help="Port of the first broker, on 127.0.0.1."
+    "--port",
+    type=click.IntRange(1, PORT_MAX),
+    default=KAFKA_PORT,
+    show_default=True,
+    help="Port of the first broker, on 127.0.0.1.",
 )
 @click.option(
     "--admin-port",
-    default=None,
-    type=int,
+    type=click.IntRange(-1, PORT_MAX),
     help="Port of the admin HTTP.  [default: 9644 for port 9092, and so on upwards]",
 )
 @click.option(
@@ -75,6 +79,8 @@ def command(
     declared = _declared(manifests)
     if admin_port is None:
         admin_port = port + ADMIN_PORT - KAFKA_PORT
+        if admin_port > PORT_MAX:
+            raise click.UsageError(f"Say which --admin-port goes with port {port}.")
     properties = {
         "node.id": "0",
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",

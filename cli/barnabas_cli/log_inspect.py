@@ -129,8 +129,7 @@ def _inspect(
     with_batches: bool,
     with_records: bool,
 ) -> SegmentReport:
-    match = _PARTITION_DIRECTORY.fullmatch(path.resolve().parent.name)
-    topic = match["topic"] if match else ""
+    topic = _topic_of(path.resolve().parent)
 
     def on_batch(position: int, header: BatchHeader, records: list[Record] | None) -> None:
         batch = _batch_data(position, header)
@@ -145,6 +144,15 @@ def _inspect(
 
     watched = with_batches or with_records
     return inspect_segment(path, with_records=with_records, on_batch=on_batch if watched else None)
+
+
+def _topic_of(directory: Path) -> str:
+    """The topic whose partition this is; none where its records are in nobody's words we know."""
+    match = _PARTITION_DIRECTORY.fullmatch(directory.name)
+    # Apache Kafka's own metadata log has the same name and other records than ours.
+    if match is None or (directory / "quorum-state").exists():
+        return ""
+    return match["topic"]
 
 
 def _as_data(report: SegmentReport, details: list[dict[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_broker.metadata.records import RemoveTopicRecord
+from barnabas_broker.metadata.records import encode as encode_metadata
 from barnabas_cli.segment_inspection import inspect_segment
 from barnabas_protocol.codec import encode
 from barnabas_protocol.messages.records_consumer_offsets import OffsetCommitKey, OffsetCommitValue
@@ -202,3 +204,18 @@ def test_the_output_is_json_that_programs_can_read(tmp_path: Path) -> None:
     segment(tmp_path / "orders-0", batch(0, b"v"))
     answer = CommandLine().json("log", "inspect", str(tmp_path))
     assert json.dumps(answer["segments"][0]["indexes"]) == "{}"
+
+
+def test_the_metadata_log_is_told_in_words_unless_it_is_apache_kafka_s(tmp_path: Path) -> None:
+    """Both have the same name; Kafka's keeps the state of its quorum beside it."""
+    value = encode_metadata(RemoveTopicRecord(topic_id=bytes(15) + b"1"))
+    segment(tmp_path / "__cluster_metadata-0", encode_batch([Record(0, 0, None, value)]))
+
+    def shown() -> dict[str, object]:
+        answer = CommandLine().json("log", "inspect", str(tmp_path), "--records")
+        record: dict[str, object] = answer["segments"][0]["batch_list"][0]["records"][0]
+        return record
+
+    assert shown()["type"] == "RemoveTopicRecord"
+    (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text("{}")
+    assert "type" not in shown()
