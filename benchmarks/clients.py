@@ -62,13 +62,21 @@ def create_topics(
 
 
 def produce(
-    broker: Broker, topic: str, record_count: int, record_bytes: int, *properties: str
+    broker: Broker,
+    topic: str,
+    record_count: int,
+    record_bytes: int,
+    *properties: str,
+    payloads: Path | None = None,
 ) -> Load:
-    """Kafka's ProducerPerformance as fast as it goes."""
+    """Kafka's ProducerPerformance as fast as it goes; `payloads` is a file with a value a line."""
+    content = ["--record-size", str(record_bytes)]
+    if payloads is not None:
+        content = ["--payload-file", str(payloads)]
     arguments = [
         *("--topic", topic),
         *("--num-records", str(record_count)),
-        *("--record-size", str(record_bytes)),
+        *content,
         *("--throughput", "-1"),
         *("--producer-props", f"bootstrap.servers={broker.bootstrap}", *properties),
     ]

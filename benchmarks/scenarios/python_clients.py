@@ -74,15 +74,26 @@ def measure_produce(trial: Trial, *, record_bytes: int, full: int) -> dict[str, 
 
 
 def measure_consume(
-    trial: Trial, *, record_bytes: int, full: int, columns_factor: int
+    trial: Trial, *, record_bytes: int, full: int, columns_factor: int, spread_bytes: int = 0
 ) -> dict[str, float]:
-    """Every client reads the same records from the start; what Java's producer wrote."""
+    """Every client reads the same records from the start; what Java's producer wrote.
+
+    Sizes lie `spread_bytes` around `record_bytes`, in no order.
+    """
     runs: Runs = {}
     count_max = trial.size(full * columns_factor, full * columns_factor // 20)
     warm_up_count = trial.size(full // 10, full // 200)
     with trial.broker() as broker:
         clients.create_topic(broker, "consume")
-        clients.produce(broker, "consume", count_max + warm_up_count, record_bytes, "acks=all")
+        payloads = None
+        if spread_bytes:
+            payloads = broker.directory / "payloads"
+            sizes = range(record_bytes - spread_bytes, record_bytes + spread_bytes + 1)
+            payloads.write_text("\n".join("x" * size for size in sizes))
+        record_count = count_max + warm_up_count
+        clients.produce(
+            broker, "consume", record_count, record_bytes, "acks=all", payloads=payloads
+        )
         for _ in range(trial.repeat_count):
             for name, module, share in _CLIENTS:
                 count = trial.size(int(full * share), int(full * share) // 20)
@@ -142,6 +153,14 @@ SCENARIOS = [
         question="Python clients consume 100 B records",
         figures=_CONSUME_SMALL,
         measure=partial(measure_consume, record_bytes=100, full=2_000_000, columns_factor=2),
+    ),
+    Scenario(
+        name="clients-consume-mixed",
+        question="Python clients consume records of 50 to 150 B",
+        figures=_CONSUME_SMALL,
+        measure=partial(
+            measure_consume, record_bytes=100, full=2_000_000, columns_factor=2, spread_bytes=50
+        ),
     ),
     Scenario(
         name="clients-consume-1k",

@@ -330,30 +330,30 @@ def read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
     if count < 0 or count * 2 > len(data) - position:
         raise ParseError(f"header count {count}", position)
     headers: list[Header] = []
+    # What reaches behind the data is found by the next read, or by the caller at the record's end.
     for _ in range(count):
         length = data[position]
         if length < 0x80 and not length & 1:
-            position += 1
-            length >>= 1
+            start = position + 1
+            position = start + (length >> 1)
         else:
-            length, position = read_varint(data, position)
-        end = position + length
-        if length < 0 or end > len(data):
-            raise ParseError(f"header key length {length}", position)
-        name = data[position:end].decode()
-        position = end
+            length, start = read_varint(data, position)
+            if length < 0:
+                raise ParseError(f"header key length {length}", position)
+            position = start + length
+        name = data[start:position].decode()
         length = data[position]
         if length < 0x80 and not length & 1:
-            position += 1
-            length >>= 1
+            start = position + 1
+            position = start + (length >> 1)
         else:
-            length, position = read_varint(data, position)
+            length, start = read_varint(data, position)
             if length == -1:
+                position = start
                 headers.append((name, None))
                 continue
-        end = position + length
-        if length < 0 or end > len(data):
-            raise ParseError(f"header value length {length}", position)
-        headers.append((name, data[position:end]))
-        position = end
+            if length < 0:
+                raise ParseError(f"header value length {length}", position)
+            position = start + length
+        headers.append((name, data[start:position]))
     return tuple(headers), position
