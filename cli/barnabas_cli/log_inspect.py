@@ -17,7 +17,7 @@ import click
 from barnabas_cli.failures import FAILED, CommandError
 from barnabas_cli.internal_records import describe_record, is_internal
 from barnabas_cli.moments import moment_text
-from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted
+from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, printable
 from barnabas_cli.segment_inspection import SegmentReport, inspect_segment
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import BatchHeader
@@ -272,6 +272,7 @@ def _record_line(record: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     text = "null" if value is None else value if isinstance(value, str) else json.dumps(value)
+    text = printable(text)
     if len(text) <= _SHOWN_CHARACTERS_MAX:
         return text
     return f"{text[:_SHOWN_CHARACTERS_MAX]}... ({len(text)} characters)"

@@ -44,7 +44,7 @@ class Column:
     def show(self, row: Mapping[str, Any]) -> str:
         """The cell's text."""
         value = row.get(self.field)
-        return self.text(value) if self.text is not None else plain(value)
+        return printable(self.text(value) if self.text is not None else plain(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,15 @@ def plain(value: Any) -> str:
             return ",".join(map(plain, value)) or "-"
         case _:
             return str(value)
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes: what others chose must not drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def counted(count: int, noun: str) -> str:

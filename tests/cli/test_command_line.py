@@ -147,6 +147,12 @@ def test_tables_align_and_have_colours_only_where_they_are_wanted() -> None:
     assert plain_lines[1:] == ["a        10", "long      -"]
 
 
+def test_what_others_chose_cannot_drive_a_terminal() -> None:
+    """A client id or a value may hold escape sequences."""
+    column = Column(title="CLIENT", field="client")
+    assert table_lines([{"client": "a\x1b[2J\tü"}], [column])[1] == "a\\x1b[2J\\tü"
+
+
 def test_sizes_and_values_are_words() -> None:
     assert [bytes_text(size) for size in (0, 1023, 1536, 3 * 2**40, None, -1)] == [
         "0 B",
