@@ -16,11 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from contextvars import Context
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 _log = logging.getLogger(__name__)
 
 _new_tuple = tuple.__new__
+_Waiter: TypeAlias = "tuple[int, Callable[[Delivery], object], Delivery]"
 
 
 class RecordMetadata(NamedTuple):
@@ -43,6 +46,7 @@ class DeliveryGroup:
 
     __slots__ = (
         "base_offset",
+        "cancelled",
         "error",
         "is_done",
         "key_sizes",
@@ -68,8 +72,10 @@ class DeliveryGroup:
         # None while they are not known, or where every key is null.
         self.key_sizes: Sequence[int] | None = None
         self.value_sizes: Sequence[int] = ()
-        # (position, what to call), in any order.
-        self.waiters: list[tuple[int, Callable[[], None]]] | None = None
+        # (position, what to call with the delivery, the delivery), in any order.
+        self.waiters: list[_Waiter] | None = None
+        # Records whose caller lost interest; they are on their way all the same.
+        self.cancelled: set[int] | None = None
         # First own position, group, first position there; rising, and it covers all records.
         self.moved_to: list[tuple[int, DeliveryGroup, int]] | None = None
 
@@ -107,9 +113,13 @@ class DeliveryGroup:
         """The records belong to other groups from now on, and so do those who wait for them."""
         self.moved_to = parts
         waiters, self.waiters = self.waiters, None
-        for position, call in waiters or ():
+        for position, call, delivery in waiters or ():
             group, at = self.resolve(position)
-            group.add_waiter(at, call)
+            group.add_waiter(at, call, delivery)
+        cancelled, self.cancelled = self.cancelled, None
+        for position in cancelled or ():
+            group, at = self.resolve(position)
+            group.add_cancelled(at)
 
     def resolve(self, position: int) -> tuple[DeliveryGroup, int]:
         """Where a record is now."""
@@ -133,22 +143,44 @@ class DeliveryGroup:
                 return leaf
         return None
 
-    def add_waiter(self, position: int, call: Callable[[], None]) -> None:
+    def add_waiter(
+        self, position: int, call: Callable[[Delivery], object], delivery: Delivery
+    ) -> None:
         """Call once the group is done; it must not be done yet."""
         if self.waiters is None:
             self.waiters = []
-        self.waiters.append((position, call))
+        self.waiters.append((position, call, delivery))
+
+    def add_cancelled(self, position: int) -> None:
+        """Nobody is interested in this record any more."""
+        if self.cancelled is None:
+            self.cancelled = set()
+        self.cancelled.add(position)
+
+    def take_waiters(self, position: int) -> list[_Waiter]:
+        """Those who wait for one record, who are called by somebody else now."""
+        taken = [waiter for waiter in self.waiters or () if waiter[0] == position]
+        self.waiters = [waiter for waiter in self.waiters or () if waiter[0] != position]
+        return taken
 
     def _tell(self) -> None:
         waiters, self.waiters = self.waiters, None
         if not waiters:
             return
         waiters.sort(key=_position)
-        for _, call in waiters:
+        self._call(waiters)
+
+    def _call(self, waiters: list[_Waiter]) -> None:
+        for _, call, delivery in waiters:
             try:
-                call()
+                call(delivery)
             except Exception:
                 _log.exception("a callback for %s failed", self.name)
+
+    def cancel(self, position: int) -> None:
+        """Tell those who wait for the record that nobody is interested in it."""
+        self.add_cancelled(position)
+        self._call(self.take_waiters(position))
 
     def __del__(self) -> None:
         """Make a failure that nobody asked about visible, as asyncio does for its futures."""
@@ -161,30 +193,50 @@ class DeliveryGroup:
             )
 
 
-def _position(waiter: tuple[int, Callable[[], None]]) -> int:
+def _position(waiter: _Waiter) -> int:
     return waiter[0]
 
 
 class Delivery(tuple[DeliveryGroup, int]):
-    """The promise of a record's metadata: `await` it, or ask it later; it cannot be cancelled.
+    """The promise of a record's metadata: `await` it, or ask it later.
 
-    Cancelling a task that awaits it leaves the record on its way.
+    It has the methods of asyncio's futures, so that `gather` and `wait` take it as it is.
+    Cancelling it, or a task that awaits it, leaves the record on its way.
     """
 
     __slots__ = ()
 
+    # What makes asyncio.isfuture() true; without it `gather` would make a task of each.
+    _asyncio_future_blocking = False
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop in which the producer runs."""
+        return asyncio.get_running_loop()
+
     def done(self) -> bool:
-        """Whether the record is acknowledged or has failed."""
-        return self[0].resolve(self[1])[0].is_done
+        """Whether the record is acknowledged, has failed, or was given up by the caller."""
+        group, position = self[0].resolve(self[1])
+        return group.is_done or (group.cancelled is not None and position in group.cancelled)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Give up waiting for the record, which is sent all the same."""
+        group, position = self[0].resolve(self[1])
+        if self.done():
+            return False
+        group.cancel(position)
+        return True
+
+    def cancelled(self) -> bool:
+        """Whether the caller gave up waiting."""
+        group, position = self[0].resolve(self[1])
+        return group.cancelled is not None and position in group.cancelled
 
     def result(self) -> RecordMetadata:
         """The metadata of the record.
 
         Raises: what kept the record from being delivered; asyncio.InvalidStateError if not done.
         """
-        group, position = self[0].resolve(self[1])
-        if not group.is_done:
-            raise asyncio.InvalidStateError("the record is not delivered yet")
+        group, position = self._settled()
         if group.error is not None:
             group.was_seen = True
             # One error serves many: without this each raise would lengthen its traceback.
@@ -196,34 +248,46 @@ class Delivery(tuple[DeliveryGroup, int]):
 
         Raises: asyncio.InvalidStateError if not done.
         """
-        group = self[0].resolve(self[1])[0]
-        if not group.is_done:
-            raise asyncio.InvalidStateError("the record is not delivered yet")
+        group, _ = self._settled()
         group.was_seen = True
         return group.error
 
-    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
+    def _settled(self) -> tuple[DeliveryGroup, int]:
+        group, position = self[0].resolve(self[1])
+        if group.cancelled is not None and position in group.cancelled:
+            raise asyncio.CancelledError
+        if not group.is_done:
+            raise asyncio.InvalidStateError("the record is not delivered yet")
+        return group, position
+
+    def add_done_callback(
+        self, callback: Callable[[Delivery], object], *, context: Context | None = None
+    ) -> None:
         """Call with this delivery when it is done, from the sender, in the order of offsets.
 
         If it is done already the call is made by the loop, soon.
         """
+        if self.done():
+            asyncio.get_running_loop().call_soon(callback, self, context=context)
+            return
+        # Not in the context, unlike asyncio: the callback runs in that of the sender.
         group, position = self[0].resolve(self[1])
-        if group.is_done:
-            asyncio.get_running_loop().call_soon(callback, self)
-        else:
-            group.add_waiter(position, lambda: (callback(self), None)[1])
+        group.add_waiter(position, callback, self)
+
+    def remove_done_callback(self, callback: Callable[[Delivery], object]) -> int:
+        """Do not call this function; return how often it would have been called."""
+        group, position = self[0].resolve(self[1])
+        waiters = group.waiters or []
+        kept = [w for w in waiters if not (w[0] == position and w[1] == callback)]
+        group.waiters = kept
+        return len(waiters) - len(kept)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Wait for the acknowledgement."""
-        group, position = self[0].resolve(self[1])
-        if not group.is_done:
+        if not self.done():
+            group, position = self[0].resolve(self[1])
             waiter = asyncio.get_running_loop().create_future()
-
-            def wake() -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            group.add_waiter(position, wake)
+            group.add_waiter(position, partial(_wake, waiter), self)
             yield from waiter
         return self.result()
 
@@ -245,10 +309,10 @@ async def finished(groups: Sequence[DeliveryGroup]) -> None:
     for group in groups:
         while (leaf := group.unfinished_leaf()) is not None:
             waiter = asyncio.get_running_loop().create_future()
-
-            def wake(waiter: asyncio.Future[None] = waiter) -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            leaf.add_waiter(0, wake)
+            leaf.add_waiter(0, partial(_wake, waiter), Delivery((leaf, 0)))
             await waiter
+
+
+def _wake(waiter: asyncio.Future[None], _: Delivery) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

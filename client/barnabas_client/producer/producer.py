@@ -196,31 +196,29 @@ class Producer(TransactionMethods):
         closed; BufferFullError if even the line is full.
         """
         queues = self._open_topics.get(topic)
-        if (
-            queues is None
-            or value.__class__ is not bytes
-            or partition is not None
-            or timestamp_ms is not None
-            or headers
-        ):
+        if queues is None or value.__class__ is not bytes or headers:
             return self._send(topic, value, key, partition, timestamp_ms, headers)
         # From here on in line what `Admission` and `ProducerBatch.append` do for all others.
-        if key is None:
-            batch = queues.sticky.open_batch
-            room = -1 if batch is None else batch.room_bytes - len(value) - RECORD_OVERHEAD_BYTES
-            if batch is None or room < 0 or not batch.is_plain:
-                return self._send(topic, value, None, None, None, ())
+        if partition is not None:
+            queue = queues.queues[partition] if 0 <= partition < len(queues.queues) else None
+        elif key is None:
+            queue = queues.sticky
         else:
             queue = queues.by_key.get(key) if key.__class__ is bytes else None
-            batch = None if queue is None else queue.open_batch
-            if batch is None or not batch.is_keyed:
-                return self._send(topic, value, key, None, None, ())
+        batch = None if queue is None else queue.open_batch
+        if batch is None or (timestamp_ms is not None and timestamp_ms < 0):
+            return self._send(topic, value, key, partition, timestamp_ms, ())
+        if key is None:
+            room = batch.room_bytes - len(value) - RECORD_OVERHEAD_BYTES
+            if room < 0 or not batch.is_plain:
+                return self._send(topic, value, None, partition, timestamp_ms, ())
+        else:
             room = batch.room_bytes - len(value) - len(key) - RECORD_OVERHEAD_BYTES
-            if room < 0:
-                return self._send(topic, value, key, None, None, ())
+            if room < 0 or not batch.is_keyed or key.__class__ is not bytes:
+                return self._send(topic, value, key, partition, timestamp_ms, ())
             batch.keys.append(key)  # type: ignore[union-attr]
         batch.room_bytes = room
-        batch.timestamps.append(self._wall_ms())
+        batch.timestamps.append(self._wall_ms() if timestamp_ms is None else timestamp_ms)
         values = batch.values
         values.append(value)
         return _new_tuple(Delivery, (batch, len(values) - 1))

@@ -214,6 +214,10 @@ def test_flush_waits_for_what_was_sent_and_close_for_the_rest(
     asyncio.run(run())
 
 
+async def wait_for(delivery: Delivery) -> RecordMetadata:
+    return await delivery
+
+
 def test_promises_can_be_awaited_gathered_cancelled_and_called_back(
     bootstrap: str, unique: Unique
 ) -> None:
@@ -226,7 +230,7 @@ def test_promises_can_be_awaited_gathered_cancelled_and_called_back(
             sent = [producer.send(topic, b"%d" % n, partition=0) for n in range(5)]
             for delivery in reversed(sent):
                 delivery.add_done_callback(lambda done: called.append(done.result().offset))
-            waiting = asyncio.ensure_future(sent[0])
+            waiting = asyncio.create_task(wait_for(sent[0]))
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -241,6 +245,33 @@ def test_promises_can_be_awaited_gathered_cancelled_and_called_back(
             sent[0].add_done_callback(late.set_result)
             assert (await late) is sent[0]
             assert "acknowledged" in repr(sent[0])
+
+    asyncio.run(run())
+
+
+def test_asyncio_takes_promises_for_futures(bootstrap: str, unique: Unique) -> None:
+    """No task is made of each; one that is cancelled is sent all the same."""
+    topic = unique("futures")
+
+    async def run() -> None:
+        async with Producer(bootstrap, linger_ms=60_000) as producer:
+            await producer.partitions_for(topic)
+            sent = [producer.send(topic, b"%d" % n, partition=0) for n in range(4)]
+            assert all(asyncio.isfuture(delivery) for delivery in sent)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(sent[0], 0.01)
+            assert sent[0].cancelled()
+            assert sent[1].cancel()
+            assert sent[1].done()
+            with pytest.raises(asyncio.CancelledError):
+                await sent[1]
+            gathered = asyncio.gather(sent[2], sent[3])
+            await producer.flush()
+            assert [metadata.offset for metadata in await gathered] == [2, 3]
+            assert not sent[2].cancel()
+            done, pending = await asyncio.wait(sent)
+            assert (len(done), len(pending)) == (4, 0)
+        assert values_of(await read_all(bootstrap, topic)) == [b"0", b"1", b"2", b"3"]
 
     asyncio.run(run())
 
