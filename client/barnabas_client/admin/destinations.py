@@ -223,6 +223,7 @@ class Coordinators(Generic[K]):
         names = {key: self._name(key) for key in keys}
         wanted = list(dict.fromkeys(names.values()))
         node_id = self._any.choose(client)
+        await client.ready(node_id, timeout_ms=timeout_ms)
         version = await client.version(node_id, ApiKey.FIND_COORDINATOR)
         found: dict[str, int | Refusal] = {}
         if version >= _BATCHED_LOOKUP_VERSION:

@@ -40,7 +40,7 @@ _FINAL: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-RETRIED: Final = RETRIABLE - _FINAL
+_RETRIED: Final = RETRIABLE - _FINAL
 
 # A topic that was created a moment ago may be unknown to the broker that is asked.
 PATIENCE_ATTEMPTS: Final = 4
@@ -101,7 +101,6 @@ class Ledger(Generic[K, T]):
         subject: Callable[[K], str],
         *,
         is_change: bool = False,
-        retried: Collection[int] = RETRIED,
         patient: Collection[int] = (),
     ) -> None:
         """Take the items; `subject` words one for an error.
@@ -111,7 +110,6 @@ class Ledger(Generic[K, T]):
         self._outcomes: dict[K, Outcome[T] | None] = dict.fromkeys(keys)
         self._subject = subject
         self._is_change = is_change
-        self._retried = retried
         self._patient = patient
         self._patience: dict[K, int] = {}
         self._reasons: dict[K, BarnabasError] = {}
@@ -143,14 +141,14 @@ class Ledger(Generic[K, T]):
                 self._settle_error(key, refusal_error(self._subject(key), answer))
         return frozenset(repeated)
 
-    def fail(self, keys: Iterable[K], error: BarnabasError) -> None:
-        """Note that a request about these items got no answer."""
+    def fail(self, keys: Iterable[K], error: BarnabasError, *, was_sent: bool) -> None:
+        """Note that these items got no answer, or that it did not come to a request."""
         for key in keys:
             if not isinstance(error, RetriableError):
                 self._settle_error(key, error)
                 continue
             self._reasons[key] = error
-            if isinstance(error, (DisconnectedError, TimedOutError)):
+            if was_sent and isinstance(error, (DisconnectedError, TimedOutError)):
                 self._uncertain.add(key)
 
     def expire(self) -> None:
@@ -173,7 +171,7 @@ class Ledger(Generic[K, T]):
         return Outcomes(settled)
 
     def _repeats(self, key: K, code: int) -> bool:
-        if code in self._retried or (code == ErrorCode.REQUEST_TIMED_OUT and not self._is_change):
+        if code in _RETRIED or (code == ErrorCode.REQUEST_TIMED_OUT and not self._is_change):
             return True
         if code not in self._patient:
             return False

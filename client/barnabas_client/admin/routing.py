@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas_client.admin.destinations import Brokers, Destination
-from barnabas_client.admin.ledger import RETRIED, Ledger, Refusal, refused
+from barnabas_client.admin.ledger import Ledger, Refusal, refused
 from barnabas_client.admin.outcome import K, Outcomes
 from barnabas_client.errors import BarnabasError, UsageError
 from barnabas_client.network.client import Client
@@ -59,7 +59,6 @@ class Call(Generic[K, T]):
     version_max: int | None = None
     # Given a version, how many items a request may name; None: all of a broker's.
     items_per_request: Callable[[int], int | None] = lambda _: None
-    retried: frozenset[int] = RETRIED
 
     def subject(self, key: K) -> str:
         """What is tried, in words."""
@@ -84,7 +83,6 @@ class AdminRouting:
             keys,
             call.subject,
             is_change=call.is_change,
-            retried=call.retried,
             patient=call.to.patient,
         )
         attempts = 0
@@ -97,8 +95,8 @@ class AdminRouting:
             if remaining_ms == 0:
                 ledger.expire()
                 break
-            request_timeout_ms = self._client.settings.request_timeout_ms
-            await self._attempt(ledger, call, min(remaining_ms, request_timeout_ms))
+            attempt_ms = min(remaining_ms, self._client.settings.request_timeout_ms)
+            await self._attempt(ledger, call, self.countdown(attempt_ms))
         return ledger.outcomes()
 
     def countdown(self, timeout_ms: int | None) -> Callable[[], int]:
@@ -132,12 +130,14 @@ class AdminRouting:
         cluster = await self._client.refresh(timeout_ms=remaining())
         return await self.each(cluster.nodes, call(Brokers(int)), remaining())
 
-    async def _attempt(self, ledger: Ledger[K, T], call: Call[K, T], timeout_ms: int) -> None:
+    async def _attempt(
+        self, ledger: Ledger[K, T], call: Call[K, T], remaining: Callable[[], int]
+    ) -> None:
         pending = ledger.pending
         try:
-            located = await call.to.locate(self._client, pending, timeout_ms)
+            located = await call.to.locate(self._client, pending, remaining())
         except BarnabasError as error:
-            ledger.fail(pending, error)
+            ledger.fail(pending, error, was_sent=False)
             return
         by_node: dict[int, list[K]] = defaultdict(list)
         for key, place in located.items():
@@ -146,7 +146,7 @@ class AdminRouting:
             else:
                 by_node[place].append(key)
         await _together(
-            self._ask_broker(ledger, call, node_id, keys, timeout_ms)
+            self._ask_broker(ledger, call, node_id, keys, remaining)
             for node_id, keys in by_node.items()
         )
 
@@ -156,17 +156,19 @@ class AdminRouting:
         call: Call[K, T],
         node_id: int,
         keys: Sequence[K],
-        timeout_ms: int,
+        remaining: Callable[[], int],
     ) -> None:
         """Ask a broker about its items, with as few requests as the version allows."""
         try:
+            await self._client.ready(node_id, timeout_ms=remaining())
             version = await self._client.version(
                 node_id, call.api, minimum=call.version_min, maximum=call.version_max
             )
         except BarnabasError as error:
-            ledger.fail(keys, error)
+            ledger.fail(keys, error, was_sent=False)
             call.to.failed(node_id)
             return
+        timeout_ms = max(1, remaining())
         step = call.items_per_request(version) or len(keys)
         await _together(
             self._ask(ledger, call, Asked(keys[start : start + step], node_id, version, timeout_ms))
@@ -183,7 +185,7 @@ class AdminRouting:
                 timeout_ms=asked.timeout_ms,
             )
         except BarnabasError as error:
-            ledger.fail(asked.keys, error)
+            ledger.fail(asked.keys, error, was_sent=True)
             call.to.failed(asked.node_id)
             return
         if ledger.answer(asked.keys, call.read(answer, asked)):

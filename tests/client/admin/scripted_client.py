@@ -88,6 +88,9 @@ class ScriptedClient:
             raise UnsupportedError(f"broker {node_id} serves {api.name} up to {newest}")
         return newest if maximum is None else min(newest, maximum)
 
+    async def ready(self, node_id: int, *, timeout_ms: int | None = None) -> None:
+        return
+
     async def refresh(self, *, timeout_ms: int | None = None) -> ClusterMetadata:
         self.refreshes += 1
         if self.next_controllers:

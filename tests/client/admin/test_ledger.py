@@ -71,9 +71,9 @@ def test_an_item_that_the_answer_leaves_out_is_an_error() -> None:
 def test_when_the_time_is_over_the_error_says_what_may_have_been_done() -> None:
     """Only a change whose answer was lost may have been carried out."""
     book = ledger("lost", "refused", "unreachable", "unasked")
-    book.fail(["lost"], DisconnectedError("gone"))
+    book.fail(["lost"], DisconnectedError("gone"), was_sent=True)
     book.answer(["refused"], {"refused": Refusal(ErrorCode.NOT_CONTROLLER)})
-    book.fail(["unreachable"], BrokerUnreachableError("no route"))
+    book.fail(["unreachable"], BrokerUnreachableError("no route"), was_sent=True)
     book.expire()
     errors = book.outcomes().errors
     assert all(isinstance(error, TimedOutError) for error in errors.values())
@@ -84,10 +84,18 @@ def test_when_the_time_is_over_the_error_says_what_may_have_been_done() -> None:
     assert str(errors["unasked"]) == "create topic unasked: the time is over"
 
 
+def test_a_request_that_was_never_sent_cannot_have_been_carried_out() -> None:
+    """The connection was lost while looking for the place to ask."""
+    book = ledger("a")
+    book.fail(["a"], DisconnectedError("gone"), was_sent=False)
+    book.expire()
+    assert "carried out" not in str(book.outcomes()["a"].error)
+
+
 def test_reading_calls_never_claim_to_have_been_carried_out() -> None:
     """There is nothing that a look at the cluster could have left behind."""
     book = ledger("a", is_change=False)
-    book.fail(["a"], DisconnectedError("gone"))
+    book.fail(["a"], DisconnectedError("gone"), was_sent=True)
     book.expire()
     assert "carried out" not in str(book.outcomes()["a"].error)
 
@@ -95,7 +103,7 @@ def test_reading_calls_never_claim_to_have_been_carried_out() -> None:
 def test_a_repeated_change_that_finds_itself_done_says_so() -> None:
     """The answer to the first attempt was lost: "exists already" may be our own doing."""
     book = ledger("a")
-    book.fail(["a"], TimedOutError("no answer"))
+    book.fail(["a"], TimedOutError("no answer"), was_sent=True)
     book.answer(["a"], {"a": Refusal(ErrorCode.TOPIC_ALREADY_EXISTS)})
     error = book.outcomes()["a"].error
     assert isinstance(error, AlreadyExistsError)
@@ -105,7 +113,7 @@ def test_a_repeated_change_that_finds_itself_done_says_so() -> None:
 def test_what_no_retry_cures_settles_all_items_of_the_request() -> None:
     """A broker without the API will not have it in a second either."""
     book = ledger("a", "b")
-    book.fail(["a", "b"], UnsupportedError("no such API"))
+    book.fail(["a", "b"], UnsupportedError("no such API"), was_sent=True)
     assert not book.pending
     assert all(isinstance(one, UnsupportedError) for one in book.outcomes().errors.values())
 

@@ -44,3 +44,7 @@ class TopicPartitionReplica(NamedTuple):
     topic: str
     partition: int
     broker_id: int
+
+    def __str__(self) -> str:
+        """Return what an error message shows."""
+        return f"{self.topic}-{self.partition} on broker {self.broker_id}"
