@@ -1,6 +1,6 @@
 """Writes the file map of docs/architecture.md anew from the first sentences of the modules.
 
-    python -m tests.support.file_map
+python -m tests.support.file_map
 """
 
 import ast
