@@ -188,8 +188,7 @@ async def share_a_group(
 ) -> None:
     """Both kinds join and leave in turns while records are written.
 
-    Who leaves has committed, so that nothing is read twice either; `may_repeat` allows it where
-    a member of the broker's protocol reads on while the others meet.
+    Who leaves has committed, so that nothing is read twice either, unless `may_repeat`.
     """
     topic, group = name("shared"), name("group")
     await create_topic(bootstrap, topic, PARTITIONS)
@@ -247,10 +246,15 @@ async def share_a_group(
     await all_read()
     await third.stop()
     timeline.check()
-    everything = sorted(n for member in members for n in member.values)
-    assert set(everything) == set(range(written))
-    if not may_repeat:
-        assert everything == list(range(written))
+    readers_by_number: dict[int, list[str]] = {}
+    for member, who in zip(
+        members, ("ours-1", "java-1", "ours-2", "java-2", "ours-3"), strict=True
+    ):
+        for number in member.values:
+            readers_by_number.setdefault(number, []).append(who)
+    assert set(readers_by_number) == set(range(written))
+    repeated = {n: readers for n, readers in readers_by_number.items() if len(readers) > 1}
+    assert may_repeat or not repeated, (repeated, timeline.events)
 
 
 def name(stem: str) -> str:
@@ -324,7 +328,9 @@ def test_a_group_migrates_while_it_runs(
         partition_assignment_strategy=f"org.apache.kafka.clients.consumer.{STRATEGIES[strategy]}",
         heartbeat_interval_ms="200",
     )
-    run(share_a_group(bootstrap, next_reader(bootstrap, "auto"), java))
+    # When the last member of the new protocol leaves, the group becomes a classic one again, and
+    # a commit that Java sends just then is refused: it reads those records again.
+    run(share_a_group(bootstrap, next_reader(bootstrap, "auto"), java, may_repeat=True))
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -334,7 +340,7 @@ def test_our_classic_members_work_beside_java_s_new_ones(
     """The other way round."""
     bootstrap = brokers.bootstrap("apache")
     java = java_reader("4.1.1", bootstrap, group_protocol="consumer")
-    run(share_a_group(bootstrap, classic_reader(bootstrap, strategy), java))
+    run(share_a_group(bootstrap, classic_reader(bootstrap, strategy), java, may_repeat=True))
 
 
 def next_reader(bootstrap: str, protocol: str) -> Callable[[str, Timeline, str, str], Reader]:

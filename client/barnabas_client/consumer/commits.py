@@ -373,7 +373,9 @@ class OffsetCommitter:
         self._is_auto_committing = False
         if error is None:
             return
-        _log.warning("automatic commit of %d offsets failed: %s", len(offsets), error)
+        may_pass = isinstance(error, RetriableError | MembershipLostError)
+        level = logging.INFO if may_pass else logging.WARNING
+        _log.log(level, "automatic commit of %d offsets failed: %s", len(offsets), error)
         if isinstance(error, RetriableError) and self._next_auto_commit_ms is not None:
             soon_ms = self._now_ms() + self._settings.retry_backoff_ms
             self._next_auto_commit_ms = min(self._next_auto_commit_ms, soon_ms)

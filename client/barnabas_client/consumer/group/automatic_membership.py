@@ -69,7 +69,7 @@ class AutomaticMembership:
             try:
                 self._chosen = await self._choose(left_ms)
             except RetriableError as error:
-                _log.info("group %s: no coordinator yet: %s", self._settings.group_id, error)
+                _log.debug("group %s: no coordinator yet: %s", self._settings.group_id, error)
                 return
         try:
             await self._chosen.poll(deadline_ms)
