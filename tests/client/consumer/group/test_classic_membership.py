@@ -1,0 +1,403 @@
+"""The shell of classic membership on virtual time, with the broker's own coordinator behind it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from barnabas_broker.coordinator.group.context import RequestContext
+from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.consumer.commits import OffsetCommitter
+from barnabas_client.consumer.group.classic_membership import ClassicMembership
+from barnabas_client.consumer.group.rebalance_steps import MemberState
+from barnabas_client.consumer.rebalance_listener import RebalanceListener
+from barnabas_client.errors import AuthorizationError, DisconnectedError
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas_protocol.messages.join_group import JoinGroupRequest
+from barnabas_protocol.messages.leave_group import LeaveGroupRequest
+from barnabas_protocol.messages.offset_commit import OffsetCommitRequest
+from barnabas_protocol.messages.sync_group import SyncGroupRequest
+from tests.client.consumer.group.scripted_client import (
+    ScriptedClient,
+    cluster,
+    subscribed,
+    topic,
+)
+from tests.support.group_model import GroupModel, Ticket
+from tests.support.virtual_loop import run_virtual
+
+CONTEXT = RequestContext("client", "/127.0.0.1", 9)
+
+
+class Coordinator:
+    """The broker's coordinator on the loop's time; `failure` is raised, or answered, once."""
+
+    def __init__(self) -> None:
+        self.model = GroupModel(session_timeout_ms_min=1)
+        self.log: list[str] = []
+        self.failure: tuple[type[Any], Exception | Any] | None = None
+
+    async def tick(self) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        self.model.advance(round(asyncio.get_running_loop().time() * 1000) - self.model.now_ms)
+
+    async def __call__(self, request: Any, version: int) -> Any:
+        self.catch_up()
+        self.log.append(type(request).__name__.removesuffix("Request"))
+        if self.failure is not None and isinstance(request, self.failure[0]):
+            failure, self.failure = self.failure[1], None
+            if isinstance(failure, Exception):
+                raise failure
+            return failure
+        model = self.model
+        if isinstance(request, JoinGroupRequest):
+            return await self._park(lambda t: model.shard.join(request, CONTEXT, model.now, t))
+        if isinstance(request, SyncGroupRequest):
+            return await self._park(lambda t: model.shard.members.sync(request, model.now, t))
+        if isinstance(request, HeartbeatRequest):
+            return model.run(lambda shard, now: shard.members.heartbeat(request, now))
+        if isinstance(request, LeaveGroupRequest):
+            return model.run(lambda shard, now: shard.members.leave(request, 5, now))
+        assert isinstance(request, OffsetCommitRequest)
+        return model.run(lambda shard, now: shard.commits.commit(request, lambda *_: True, now))
+
+    async def _park(self, command: Any) -> Any:
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        class Parked(Ticket):
+            def __call__(self, response: Any) -> None:
+                if not answered.done():
+                    answered.set_result(response)
+
+        self.model._run(lambda: command(Parked()))
+        return await answered
+
+
+class Notes(RebalanceListener):
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.error: Exception | None = None
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.log.append(f"revoked {len(partitions)}")
+        if self.error is not None:
+            raise self.error
+
+    async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+        self.log.append(f"assigned {len(partitions)}")
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.log.append(f"lost {len(partitions)}")
+
+
+class Member:
+    """One membership with all that it needs."""
+
+    def __init__(self, coordinator: Coordinator, **settings: Any) -> None:
+        self.client = ScriptedClient(coordinator, **settings)
+        self.client.versions = {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
+        self.subscription = subscribed("t")
+        self.notes = Notes(coordinator.log)
+        self.subscription.listener = self.notes
+        client: Any = self.client
+        self.committer = OffsetCommitter(client, client.settings, self.subscription)
+        self.wakes = 0
+        self.membership = ClassicMembership(
+            client, client.settings, self.subscription, self.committer, self._wake
+        )
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    @property
+    def state(self) -> MemberState:
+        return self.membership._member.state
+
+    async def poll(self, timeout_ms: int = 1000) -> None:
+        if self.membership.needs_poll():
+            await self.membership.poll(self.client.environment.clock.monotonic_ms() + timeout_ms)
+
+    async def poll_on(self) -> None:
+        """Like a program: poll, and work for a while."""
+        while True:
+            await self.poll()
+            await asyncio.sleep(0.1)
+
+    async def close(self) -> None:
+        await self.membership.close(5000)
+        await self.committer.close(0)
+
+
+@asynccontextmanager
+async def world(*settings: dict[str, Any]) -> AsyncIterator[tuple[Coordinator, list[Member]]]:
+    coordinator = Coordinator()
+    ticking = asyncio.create_task(coordinator.tick())
+    members = [Member(coordinator, **each) for each in settings]
+    try:
+        yield coordinator, members
+    finally:
+        for member in members:
+            await member.close()
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+
+
+def shown(member: Member, offset: int = 7) -> None:
+    """As if records up to the offset had been handed out."""
+    for state in member.subscription.assigned.values():
+        state.offset = offset
+
+
+def test_partitions_are_committed_then_revoked_then_the_group_is_joined() -> None:
+    """CON-8, CON-11: in this order, and assigned after sync."""
+
+    async def run() -> None:
+        async with world({}, {}) as (coordinator, (first, second)):
+            await first.poll()
+            assert len(first.subscription.assigned) == 4
+            shown(first)
+            joining = asyncio.create_task(second.poll(30_000))
+            await asyncio.sleep(4)
+            del coordinator.log[:]
+            await first.poll()
+            await joining
+            log = [each for each in coordinator.log if each != "Heartbeat"]
+            assert log[:3] == ["OffsetCommit", "revoked 4", "JoinGroup"]
+            assert log[3:5] == ["SyncGroup", "SyncGroup"]
+            assert log[5:] == ["assigned 2", "assigned 2"]
+            assert coordinator.model.offsets() == {("t", at): 7 for at in range(4)}
+
+    run_virtual(run())
+
+
+def test_a_poll_ends_at_its_deadline_and_the_next_one_goes_on() -> None:
+    """The JoinGroup stays parked between two polls: it is sent once."""
+
+    async def run() -> None:
+        async with world({}, {}) as (coordinator, (first, second)):
+            await first.poll()
+            began = asyncio.get_running_loop().time()
+            await second.poll(100)
+            assert asyncio.get_running_loop().time() - began == pytest.approx(0.1)
+            assert second.state is MemberState.JOINING
+            assert second.membership.needs_poll()
+            await asyncio.sleep(4)
+            both = asyncio.gather(first.poll(), second.poll())
+            await both
+            assert second.state is MemberState.STABLE
+            # One to get an id, one to join; and both for the first member, with its rejoin.
+            assert coordinator.log.count("JoinGroup") == 5
+
+    run_virtual(run())
+
+
+def test_a_cooperative_member_is_not_held_up_while_it_has_partitions() -> None:
+    """KIP-429: `poll` leaves the rest to the background, `wake` says when it is to be called."""
+
+    async def run() -> None:
+        cooperative = {"partition_assignment_strategy": ["cooperative-sticky"]}
+        async with world(cooperative, cooperative) as (coordinator, (first, second)):
+            await first.poll()
+            polls = asyncio.create_task(second.poll_on())
+            await asyncio.sleep(4)
+            began = asyncio.get_running_loop().time()
+            await first.poll(60_000)
+            assert asyncio.get_running_loop().time() == began
+            assert first.state is MemberState.JOINING
+            assert not first.membership.needs_poll()
+            wakes = first.wakes
+            await asyncio.sleep(1)
+            assert first.wakes > wakes
+            assert first.membership.needs_poll()
+            log = coordinator.log
+            while log.count("assigned 2") < 1:
+                await first.poll()
+                await asyncio.sleep(0.1)
+            assert "revoked 2" in log
+            assert "revoked 4" not in log
+            polls.cancel()
+
+    run_virtual(run())
+
+
+def test_a_lost_connection_in_a_rebalance_begins_it_again() -> None:
+    async def run() -> None:
+        async with world({}) as (coordinator, (member,)):
+            coordinator.failure = (JoinGroupRequest, DisconnectedError("gone"))
+            await member.poll(5000)
+            coordinator.log.clear()
+            member.membership.request_rejoin("test")
+            coordinator.failure = (SyncGroupRequest, DisconnectedError("gone"))
+            await member.poll(5000)
+            assert member.state is MemberState.STABLE
+            assert member.client.forgotten == 2
+            joins = [each for each in coordinator.log if each.endswith("Group")]
+            assert joins == ["JoinGroup", "SyncGroup", "JoinGroup", "SyncGroup"]
+
+    run_virtual(run())
+
+
+def test_heartbeats_go_out_every_interval_and_find_a_moved_coordinator() -> None:
+    """CON-10: also while the program does not poll."""
+
+    async def run() -> None:
+        async with world({"heartbeat_interval_ms": 1000}) as (coordinator, (member,)):
+            await member.poll()
+            coordinator.log.clear()
+            await asyncio.sleep(10.5)
+            assert coordinator.log == ["Heartbeat"] * 10
+            coordinator.failure = (HeartbeatRequest, DisconnectedError("gone"))
+            await asyncio.sleep(1)
+            assert member.client.forgotten == 1
+            moved = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+            coordinator.failure = (HeartbeatRequest, moved)
+            await asyncio.sleep(1)
+            assert member.client.forgotten == 2
+            assert member.state is MemberState.STABLE
+
+    run_virtual(run())
+
+
+def test_a_member_that_was_put_out_hands_out_nothing_more_and_reports_it_lost() -> None:
+    """CON-11: the listener hears it within the next poll, not before."""
+
+    async def run() -> None:
+        async with world({"heartbeat_interval_ms": 1000}) as (coordinator, (member,)):
+            await member.poll()
+            (member_id,) = coordinator.model.shard.groups["g"].members
+            coordinator.model.leave_many((member_id, None))
+            await asyncio.sleep(1.5)
+            assert all(s.is_pending_revocation for s in member.subscription.assigned.values())
+            assert member.wakes
+            assert "lost 4" not in coordinator.log
+            await member.poll()
+            assert coordinator.log.index("lost 4") < coordinator.log.index("assigned 4", 5)
+            assert len(member.subscription.assigned) == 4
+            assert member.membership.metadata().member_id not in ("", member_id)
+
+    run_virtual(run())
+
+
+def test_a_program_that_does_not_poll_makes_its_member_leave() -> None:
+    """CON-10; one that waits within a poll does not."""
+
+    async def run() -> None:
+        async with world({"max_poll_interval_ms": 2000}, {}) as (coordinator, (first, second)):
+            await first.poll()
+            await asyncio.sleep(1.9)
+            await first.poll()
+            await asyncio.sleep(1.9)
+            assert "LeaveGroup" not in coordinator.log
+            await asyncio.sleep(0.3)
+            assert "LeaveGroup" in coordinator.log
+            assert first.membership.metadata().generation_id == -1
+            coordinator.log.clear()
+            await second.poll()
+            await first.poll(500)
+            assert coordinator.log[0] != "LeaveGroup"
+            assert "lost 4" in coordinator.log
+            waiting = asyncio.create_task(first.poll(60_000))
+            await asyncio.sleep(5)
+            assert "LeaveGroup" not in coordinator.log
+            polls = asyncio.create_task(second.poll_on())
+            await waiting
+            assert len(first.subscription.assigned) == 2
+            polls.cancel()
+
+    run_virtual(run())
+
+
+def test_a_listener_s_error_is_raised_after_the_rebalance_has_gone_on() -> None:
+    async def run() -> None:
+        async with world({}) as (_, (member,)):
+            await member.poll()
+            member.notes.error = ZeroDivisionError("in the callback")
+            member.membership.request_rejoin("test")
+            with pytest.raises(ZeroDivisionError, match="in the callback"):
+                while True:
+                    await member.poll()
+            member.notes.error = None
+            await member.poll()
+            assert member.state is MemberState.STABLE
+            assert len(member.subscription.assigned) == 4
+
+    run_virtual(run())
+
+
+def test_an_error_without_remedy_is_raised_and_joining_is_tried_again() -> None:
+    async def run() -> None:
+        async with world({"heartbeat_interval_ms": 1000}) as (coordinator, (member,)):
+            await member.poll()
+            denied = HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            coordinator.failure = (HeartbeatRequest, denied)
+            await asyncio.sleep(1.5)
+            with pytest.raises(AuthorizationError):
+                await member.poll()
+            await member.poll()
+            assert member.state in (MemberState.JOINING, MemberState.STABLE)
+            # The member that the coordinator still remembers is waited for as long as it may last.
+            while member.state is not MemberState.STABLE:
+                await member.poll(10_000)
+            assert "lost 4" in coordinator.log
+
+    run_virtual(run())
+
+
+@pytest.mark.parametrize(
+    ("instance", "leave_group", "leaves"),
+    [(None, None, True), (None, False, False), ("i", None, False), ("i", True, True)],
+)
+def test_who_leaves_at_the_end(
+    instance: str | None, leave_group: bool | None, leaves: bool
+) -> None:
+    """CON-11, KIP-345, KIP-1092; partitions are committed and revoked in any case."""
+
+    async def run() -> None:
+        async with world({"group_instance_id": instance}) as (coordinator, (member,)):
+            await member.poll()
+            shown(member)
+            coordinator.log.clear()
+            await member.membership.close(5000, leave_group=leave_group)
+            assert coordinator.log[:2] == ["OffsetCommit", "revoked 4"]
+            assert ("LeaveGroup" in coordinator.log) == leaves
+            assert not member.membership.needs_poll() or member.state is MemberState.UNJOINED
+
+    run_virtual(run())
+
+
+def test_the_leader_and_a_changed_subscription_make_the_group_meet_again() -> None:
+    """CON-2: partitions that are new, topics that another member brings in."""
+
+    async def run() -> None:
+        async with world({}, {}) as (_, (first, second)):
+
+            def show(picture: ClusterMetadata) -> None:
+                first.client.show(picture)
+                second.client.show(picture)
+
+            polls = [asyncio.create_task(each.poll_on()) for each in (first, second)]
+            await asyncio.sleep(10)
+            assert [len(each.subscription.assigned) for each in (first, second)] == [2, 2]
+            show(cluster(topic("t", 6), version=2))
+            await asyncio.sleep(10)
+            assert [len(each.subscription.assigned) for each in (first, second)] == [3, 3]
+            show(cluster(topic("t", 6), topic("u", 2), version=3))
+            second.subscription.subscribe_names(["t", "u"], second.notes)
+            await asyncio.sleep(10)
+            assert [len(each.subscription.assigned) for each in (first, second)] == [3, 5]
+            assert {"t", "u"} in ({*first.client.wanted}, {*second.client.wanted})
+            for task in polls:
+                task.cancel()
+
+    run_virtual(run())
