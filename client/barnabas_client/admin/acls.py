@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
+from barnabas_client.admin.refusals import Refusal, refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.acls import (
     AclBinding,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.ledger import refused
+from barnabas_client.admin.refusals import refused
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.cluster import BrokerDescription, ClusterDescription

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from barnabas_client.admin.ledger import Refusal
 from barnabas_client.admin.outcome import K
+from barnabas_client.admin.refusals import Refusal
 from barnabas_client.errors import BrokerUnreachableError
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas_client.admin.destinations import AnyBroker, Brokers, Controller, Destination
-from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, all_refused, nameless
+from barnabas_client.admin.refusals import Refusal, all_refused, refused
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.cluster import FeaturesDescription, FeatureUpdate, LevelRange
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.api_versions import ApiVersionsRequest

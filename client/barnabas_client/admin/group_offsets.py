@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import GROUP, Coordinators
-from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, all_refused
+from barnabas_client.admin.refusals import Refusal, all_refused, refused
+from barnabas_client.admin.routing import AdminRouting, Asked, Call
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode

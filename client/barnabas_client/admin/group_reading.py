@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas_client.admin.ledger import Refusal
+from barnabas_client.admin.refusals import Refusal
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import (
     ClassicGroupDescription,

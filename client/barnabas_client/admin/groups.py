@@ -15,9 +15,9 @@ from barnabas_client.admin.group_reading import (
     consumer_group,
     consumer_group_of_classic,
 )
-from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, all_refused
+from barnabas_client.admin.refusals import Refusal, all_refused, refused
+from barnabas_client.admin.routing import AdminRouting, Asked, Call
 from barnabas_client.admin.values.groups import (
     ClassicGroupDescription,
     GroupDescription,

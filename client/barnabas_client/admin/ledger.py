@@ -9,9 +9,10 @@ for it as far as is known, or if repeating does no harm beyond an error that say
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 from barnabas_client.admin.outcome import K, Outcome, Outcomes
+from barnabas_client.admin.refusals import Refusal, refusal_error
 from barnabas_client.errors import (
     AlreadyExistsError,
     BarnabasError,
@@ -19,7 +20,6 @@ from barnabas_client.errors import (
     NotFoundError,
     RetriableError,
     TimedOutError,
-    error_for,
 )
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
 
@@ -44,52 +44,6 @@ _RETRIED: Final = RETRIABLE - _FINAL
 
 # A topic that was created a moment ago may be unknown to the broker that is asked.
 PATIENCE_ATTEMPTS: Final = 4
-
-_NOT_FOUND: Final = frozenset(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    )
-)
-
-
-class Refusal(NamedTuple):
-    """An error code in an answer, with the broker's explanation if it gave one."""
-
-    code: int
-    message: str | None = None
-
-
-def refusal_error(subject: str, refusal: Refusal) -> BarnabasError:
-    """The error of a refusal; `subject` says what was tried ("create topic orders")."""
-    try:
-        code = ErrorCode(refusal.code)
-    except ValueError:
-        return error_for(refusal.code, f"{subject}: unknown error code {refusal.code}")
-    reason = refusal.message or code.name.removesuffix("_EXCEPTION").lower().replace("_", " ")
-    text = f"{subject}: {reason}"
-    if code in _NOT_FOUND:
-        return NotFoundError(text, code)
-    return error_for(code, text)
-
-
-def refused(answer: Any) -> Refusal | None:
-    """The refusal in a part of an answer that has an error code; None if that says all is well."""
-    code = answer.error_code
-    return Refusal(code, getattr(answer, "error_message", None)) if code else None
-
-
-def outcome_of(subject: str, answer: T | Refusal) -> Outcome[T]:
-    """The outcome of an item whose answer is final."""
-    if isinstance(answer, Refusal):
-        return Outcome.failed(refusal_error(subject, answer))
-    return Outcome.of(answer)
-
-
-def outcomes_of(action: str, answers: Mapping[K, T | Refusal]) -> Outcomes[K, T]:
-    """The outcomes of items whose answers are final."""
-    return Outcomes({key: outcome_of(f"{action} {key}", one) for key, one in answers.items()})
 
 
 class Ledger(Generic[K, T]):

@@ -8,8 +8,8 @@ from typing import Any
 
 from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import Brokers, Destination
-from barnabas_client.admin.ledger import Refusal, refusal_error, refused
 from barnabas_client.admin.outcome import Outcomes
+from barnabas_client.admin.refusals import Refusal, refusal_error, refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call
 from barnabas_client.admin.values.log_dirs import (
     LogDirDescription,

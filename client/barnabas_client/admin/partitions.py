@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import Controller, Leaders
-from barnabas_client.admin.ledger import Refusal, outcomes_of, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, all_refused, nameless
+from barnabas_client.admin.refusals import Refusal, all_refused, outcomes_of, refused
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.partitions import (
     ElectionType,
     OffsetSpec,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.ledger import Refusal, refused
+from barnabas_client.admin.refusals import Refusal, refused
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.cluster import (
     QuorumDescription,

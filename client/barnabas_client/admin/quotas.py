@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.ledger import refused
 from barnabas_client.admin.outcome import Outcomes
+from barnabas_client.admin.refusals import refused
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.quotas import QuotaEntity, QuotaFilter
 from barnabas_protocol.api import ApiKey

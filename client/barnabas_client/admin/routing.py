@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas_client.admin.destinations import Brokers, Destination
-from barnabas_client.admin.ledger import Ledger, Refusal, refused
+from barnabas_client.admin.ledger import Ledger
 from barnabas_client.admin.outcome import K, Outcomes
+from barnabas_client.admin.refusals import Refusal
 from barnabas_client.errors import BarnabasError, UsageError
 from barnabas_client.network.client import Client
 from barnabas_protocol.api import ApiKey
@@ -205,9 +206,3 @@ async def _together(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
 def nameless(_: None) -> str:
     """The name of the item of a call that is not about items."""
     return ""
-
-
-def all_refused(keys: Iterable[K], answer: Any) -> dict[K, Refusal]:
-    """The error code of a whole answer, for each of its items; empty if that says all is well."""
-    refusal = refused(answer)
-    return {} if refusal is None else dict.fromkeys(keys, refusal)

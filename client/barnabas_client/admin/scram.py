@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from barnabas_client.admin.destinations import AnyBroker, Controller
-from barnabas_client.admin.ledger import outcomes_of, refused
 from barnabas_client.admin.outcome import Outcome, Outcomes
+from barnabas_client.admin.refusals import outcomes_of, refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.scram import (
     ScramCredential,

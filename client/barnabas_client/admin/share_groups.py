@@ -10,9 +10,9 @@ from typing import Any
 from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import GROUP, Coordinators
 from barnabas_client.admin.group_reading import assigned
-from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.routing import AdminRouting, Call, all_refused
+from barnabas_client.admin.refusals import Refusal, all_refused, refused
+from barnabas_client.admin.routing import AdminRouting, Call
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import GroupState
 from barnabas_client.admin.values.share_groups import (

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from barnabas_client.admin.destinations import GROUP, Coordinators
-from barnabas_client.admin.ledger import refused
 from barnabas_client.admin.outcome import Outcomes
+from barnabas_client.admin.refusals import refused
 from barnabas_client.admin.routing import AdminRouting, Call
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import GroupState

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.ledger import refused
+from barnabas_client.admin.refusals import refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.tokens import DelegationToken, Principal
 from barnabas_protocol.api import ApiKey

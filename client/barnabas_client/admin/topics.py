@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas_client.admin.destinations import AnyBroker, Controller
-from barnabas_client.admin.ledger import Refusal, outcome_of, refused
 from barnabas_client.admin.outcome import Outcome, Outcomes
+from barnabas_client.admin.refusals import Refusal, outcome_of, refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.configs import ConfigEntry, ConfigSource

@@ -18,8 +18,8 @@ from barnabas_client.admin.destinations import (
     Destination,
     Leaders,
 )
-from barnabas_client.admin.ledger import Refusal, refused
 from barnabas_client.admin.outcome import Outcomes
+from barnabas_client.admin.refusals import Refusal, refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call
 from barnabas_client.admin.values.transactions import (
     FencedProducer,

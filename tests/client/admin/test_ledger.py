@@ -1,12 +1,12 @@
 """The ledger of a call's items: pure, told of attempts, it knows what is left to do."""
 
-from barnabas_client.admin.ledger import PATIENCE_ATTEMPTS, Ledger, Refusal
+from barnabas_client.admin.ledger import PATIENCE_ATTEMPTS, Ledger
+from barnabas_client.admin.refusals import Refusal
 from barnabas_client.errors import (
     AlreadyExistsError,
     BrokerUnreachableError,
     DisconnectedError,
     NotFoundError,
-    RejectedError,
     TimedOutError,
     UnsupportedError,
 )
@@ -41,15 +41,6 @@ def test_each_item_is_settled_by_its_own_answer() -> None:
     error = outcomes["b"].error
     assert isinstance(error, AlreadyExistsError)
     assert str(error) == "create topic b: it is there (TOPIC_ALREADY_EXISTS)"
-
-
-def test_a_refusal_without_words_is_worded_after_its_code() -> None:
-    """Old brokers send codes only; the line must say what is wrong all the same."""
-    book = ledger("a", "b")
-    book.answer("ab", {"a": Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION), "b": Refusal(9999)})
-    errors = book.outcomes().errors
-    assert str(errors["a"]) == "create topic a: invalid topic (INVALID_TOPIC_EXCEPTION)"
-    assert str(errors["b"]) == "create topic b: unknown error code 9999"
 
 
 def test_an_unknown_topic_is_looked_for_a_few_times_only() -> None:
@@ -127,12 +118,3 @@ def test_a_broker_that_ran_out_of_time_is_not_asked_again() -> None:
     looking = ledger("a", is_change=False)
     looking.answer(["a"], {"a": Refusal(ErrorCode.REQUEST_TIMED_OUT)})
     assert looking.pending == ("a",), "to look again does no harm"
-
-
-def test_codes_without_a_type_of_their_own_are_rejections() -> None:
-    """The caller looks at `code`; the type says that the cluster's state forbids it."""
-    book = ledger("a")
-    book.answer(["a"], {"a": Refusal(ErrorCode.NON_EMPTY_GROUP)})
-    error = book.outcomes()["a"].error
-    assert type(error) is RejectedError
-    assert error.code is ErrorCode.NON_EMPTY_GROUP
