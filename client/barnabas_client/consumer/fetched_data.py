@@ -185,6 +185,8 @@ class FetchedData:
             except ParseError as error:
                 raise self._corrupt(str(error)) from None
             if header.last_offset < self.next_offset:
+                # Its records are not wanted, but it may end an aborted transaction.
+                self._is_hidden(header)
                 self._close(header)
                 continue
             if self._check_crcs and not check_crc(self._data, self._position, header):
