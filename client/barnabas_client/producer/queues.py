@@ -3,7 +3,7 @@
 Not here: when a batch leaves its queue (`accumulator.py`), numbers (`idempotence.py`).
 
 Invariants: a queue is in the order of its batches; at most its last batch is open, and `open_batch`
-names that one; a topic's queues are never fewer than before.
+names that one; a queue with batches is never dropped.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ class TopicQueues:
             self.by_key.clear()
         for partition in range(len(self.queues), count):
             self.queues.append(PartitionQueue(self, partition, is_idempotent=self._is_idempotent))
+        # A topic that was made anew may have fewer; what waits for one that is gone times out.
+        while len(self.queues) > count and not _queue_length(self.queues[-1]):
+            self.queues.pop()
         for queue in self.queues:
             known = metadata.partitions.get(queue.partition)
             queue.leader_id = -1 if known is None else known.leader_id

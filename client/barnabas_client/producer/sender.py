@@ -27,7 +27,7 @@ from barnabas_client.producer.outcomes import Outcomes
 from barnabas_client.producer.queues import PartitionQueue
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.ids import ZERO_UUID, Uuid
 from barnabas_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -222,7 +222,11 @@ class Sender:
         request = self._request(sent)
         future = client.send_now(node_id, request, version, timeout_ms=self._request_timeout_ms)
         self._in_flight[node_id] = in_flight + 1
-        future.add_done_callback(partial(self._answered, node_id, version, sent))
+        # By the ids that went out: a topic may be made anew before the answer comes.
+        names = {data.topic_id: data.name for data in request.topic_data}
+        if version <= _VERSION_WITH_NAMES_MAX:
+            names = {}
+        future.add_done_callback(partial(self._answered, node_id, names, sent))
         # There may be more for the node than one request takes.
         self._work.set()
 
@@ -245,7 +249,7 @@ class Sender:
         )
 
     def _answered(
-        self, node_id: int, version: int, sent: Sent, future: asyncio.Future[Any]
+        self, node_id: int, names: dict[Uuid, str], sent: Sent, future: asyncio.Future[Any]
     ) -> None:
         """Settle the batches of a request."""
         self._in_flight[node_id] -= 1
@@ -261,7 +265,7 @@ class Sender:
             for queue, batch in sent:
                 self._outcomes.acknowledge(queue, batch, -1, -1)
         else:
-            self._settle(version, sent, future.result(), now_ms)
+            self._settle(names, sent, future.result(), now_ms)
         # Before the caller's code runs again, so that those in line keep their place.
         self._admit(now_ms)
 
@@ -279,13 +283,13 @@ class Sender:
         if isinstance(error, RetriableError):
             self._client.request_refresh()
 
-    def _settle(self, version: int, sent: Sent, response: Any, now_ms: int) -> None:
-        answers: dict[tuple[object, int], PartitionProduceResponse] = {}
-        is_by_id = version > _VERSION_WITH_NAMES_MAX
+    def _settle(self, names: dict[Uuid, str], sent: Sent, response: Any, now_ms: int) -> None:
+        """Apply the answer for each partition; `names` are those of topic ids, if ids are used."""
+        answers: dict[tuple[str, int], PartitionProduceResponse] = {}
         for topic in response.responses:
-            topic_key = topic.topic_id if is_by_id else topic.name
+            name = names.get(topic.topic_id, "") if names else topic.name
             for answer in topic.partition_responses:
-                answers[topic_key, answer.index] = answer
+                answers[name, answer.index] = answer
         outcomes = self._outcomes
         endpoints = [
             Node(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -293,8 +297,7 @@ class Sender:
         ]
         is_stale = False
         for queue, batch in sent:
-            topic_key = queue.topic.topic_id if is_by_id else batch.topic
-            found = answers.get((topic_key, batch.partition))
+            found = answers.get((batch.topic, batch.partition))
             if found is None:
                 error = ClientBrokenError(f"no answer for {batch.topic}-{batch.partition}")
                 outcomes.lose(queue, batch, error, now_ms)

@@ -371,3 +371,36 @@ def test_at_most_five_requests_are_in_flight_and_they_stay_in_order() -> None:
             assert [delivery.result().offset for delivery in sent] == list(range(1, 9))
 
     asyncio.run(run())
+
+
+def test_an_answer_for_a_topic_that_was_made_anew_meanwhile_still_counts() -> None:
+    """Answers name topics by id; the request's ids decide, not the newest metadata."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            held: list[tuple[Received, object]] = []
+
+            def hold(received: Received) -> object:
+                held.append((received, node.produce(received)))
+                return SILENCE
+
+            async def is_held() -> bool:
+                return bool(held)
+
+            node.broker.script[ApiKey.PRODUCE] = hold
+            delivery = producer.send(TOPIC, b"1")
+            await eventually(is_held)
+            # As new metadata would, which come on another connection.
+            producer._admission.topics[TOPIC].topic_id = b"j" * 16
+            received, answer = held[0]
+            received.connection.answer(received, answer)  # type: ignore[arg-type]
+            assert (await delivery).offset == 1
+            node.broker.script[ApiKey.PRODUCE] = node.produce
+            await producer.send(TOPIC, b"2")
+            assert node.broker.received[-1].message.topic_data[0].topic_id == b"j" * 16
+
+    asyncio.run(run())
