@@ -30,7 +30,12 @@ from barnabas_client.consumer.partition_state import PartitionState
 from barnabas_client.consumer.positions import PositionFinder
 from barnabas_client.consumer.record_queue import RecordQueue
 from barnabas_client.consumer.subscription_state import SubscriptionState
-from barnabas_client.errors import BarnabasError, ClosedError, RetriableError
+from barnabas_client.errors import (
+    BarnabasError,
+    ClientBrokenError,
+    ClosedError,
+    RetriableError,
+)
 from barnabas_client.network.client import Client
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
@@ -232,6 +237,7 @@ class Fetcher:
                 node_id, request, version, timeout_ms=self._settings.request_timeout_ms
             )
         except BarnabasError as error:
+            broker.session.fail()
             self._fail(node_id, broker, error)
             return
         broker.in_flight = future
@@ -254,17 +260,24 @@ class Fetcher:
     ) -> None:
         if future.cancelled() or self._is_closed:
             broker.in_flight = None
+            if not future.cancelled():
+                future.exception()  # seen, though nobody is interested any more
             return
-        error = future.exception()
-        if error is None:
+        try:
             self._take_answer(node_id, broker, future.result())
-        elif isinstance(error, BarnabasError):
+        except BarnabasError as error:
             broker.session.fail()
             self._fail(node_id, broker, error)
+        except Exception as error:
+            # Nobody awaits this callback: the program hears of the bug, ours or the broker's.
+            broken = ClientBrokenError(
+                f"a fetch answer of broker {node_id} made no sense: {error!r}"
+            )
+            broken.__cause__ = error
+            broker.session.fail()
+            self._fail(node_id, broker, broken)
         # Only now: partitions may not be asked for while the answer is taken apart.
         broker.in_flight = None
-        if error is not None and not isinstance(error, BarnabasError):
-            raise error
         self._on_data()
         self.send_fetches()
 
@@ -272,9 +285,10 @@ class Fetcher:
         asked = broker.session.partitions
         answers = broker.session.accept(response)
         if answers is None:
-            if not is_session_error(response.error_code):
+            if broker.attempt or not is_session_error(response.error_code):
                 # Throttled, or a broker in trouble: not again at once.
                 self._wait(broker)
+            broker.attempt += 1
             return
         broker.attempt = 0
         now_ms = self._clock.monotonic_ms()

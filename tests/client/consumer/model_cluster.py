@@ -67,6 +67,7 @@ class ModelCluster:
         self.errors: dict[TopicPartition, deque[int]] = {}
         self.unreachable: set[int] = set()
         self.disconnects_next: set[int] = set()
+        self.disconnect_error: Exception = DisconnectedError("lost")
         self.preferred: dict[TopicPartition, int] = {}
         self.tells_leaders = False
         self.checks_divergence = True
@@ -183,7 +184,7 @@ class ModelCluster:
             self.disconnects_next.discard(node_id)
             loop.call_later(
                 ROUND_TRIP_SECONDS,
-                lambda: self._finish(node_id, future, DisconnectedError("lost")),
+                lambda: self._finish(node_id, future, self.disconnect_error),
             )
             return future
         error, session_id, offsets = self.sessions[node_id].resolve(request, version)

@@ -82,6 +82,7 @@ class ModelSessions:
 
     def __init__(self, *, gives_sessions: bool = True) -> None:
         self.gives_sessions = gives_sessions
+        self.refuses = False
         self.sessions: dict[int, dict[tuple[str | Uuid, int], int]] = {}
         self.epochs: dict[int, int] = {}
         self._next_id = SESSION_ID_FIRST
@@ -96,6 +97,8 @@ class ModelSessions:
             for one in topic.partitions
         }
         session_id, epoch = request.session_id, request.session_epoch
+        if self.refuses:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, None
         if epoch in (0, -1):
             self.sessions.pop(session_id, None)
             if epoch == -1 or not self.gives_sessions:

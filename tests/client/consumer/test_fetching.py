@@ -10,6 +10,7 @@ from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.records import ConsumerRecord
 from barnabas_client.errors import (
     AuthorizationError,
+    ClientBrokenError,
     LogTruncatedError,
     OffsetOutOfRangeError,
 )
@@ -441,5 +442,37 @@ def test_reset_by_duration_begins_with_what_is_young_enough() -> None:
             consumer.assign([T0, T1])
             assert [one.value for one in await drain(consumer, 1)] == [b"young"]
             assert await consumer.position(T1) == 1
+
+    run_model(run())
+
+
+def test_an_answer_that_makes_no_sense_is_told_and_does_not_stop_the_consumer() -> None:
+    """CLI-4: what goes wrong in the background is raised from the next poll, then tried again."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.logs[T0].append(b"x")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            cluster.disconnects_next.add(1)
+            cluster.disconnect_error = ZeroDivisionError("a bug")
+            with pytest.raises(ClientBrokenError, match="broker 1"):
+                await drain(consumer, 1)
+            assert offsets(await drain(consumer, 1)) == [0]
+
+    run_model(run())
+
+
+def test_a_session_that_is_refused_again_and_again_is_not_asked_for_in_a_hurry() -> None:
+    """KIP-227: one refusal is answered by a full fetch at once, more of them with backoff."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            cluster.sessions[1].refuses = True
+            await consumer.poll(timeout_ms=1000)
+            assert 3 <= len(cluster.fetches) <= 15
 
     run_model(run())
