@@ -6,8 +6,8 @@ Groups are asked of their coordinators, lists of every broker.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, TypeVar
 
 from barnabas_client.admin.destinations import GROUP, Coordinators, Destination
 from barnabas_client.admin.group_reading import (
@@ -35,6 +35,8 @@ from barnabas_protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas_protocol.messages.leave_group import LeaveGroupRequest
 from barnabas_protocol.messages.leave_group import MemberIdentity as LeavingMember
 from barnabas_protocol.messages.list_groups import ListGroupsRequest
+
+T = TypeVar("T")
 
 # The first versions of ListGroups with states and types, and of LeaveGroup with many members.
 _STATES_VERSION: Final = 4
@@ -196,7 +198,9 @@ def _listing(one: Any) -> GroupListing:
     )
 
 
-def _describe_classic(include_authorized_operations: bool, read: Any) -> Call[str, Any]:
+def _describe_classic(
+    include_authorized_operations: bool, read: Callable[[Any, int], T | Refusal]
+) -> Call[str, T]:
     return Call(
         action="describe group",
         api=ApiKey.DESCRIBE_GROUPS,

@@ -45,7 +45,7 @@ from barnabas_protocol.messages.list_partition_reassignments import (
 )
 
 # The first version of ListOffsets that knows a spec; 2 knows read_committed.
-_VERSION_BY_SPEC: Final = {
+_VERSION_BY_SPEC: Final[dict[int, int]] = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
@@ -72,7 +72,7 @@ class Partitions:
         Raises: UsageError for a negative timestamp that is no spec.
         """
         specs = {partition: _timestamp(spec) for partition, spec in wanted.items()}
-        needed = max((_VERSION_BY_SPEC.get(spec, 1) for spec in specs.values()), default=1)  # type: ignore[call-overload]
+        needed = max((_VERSION_BY_SPEC.get(spec, 1) for spec in specs.values()), default=1)
         call = Call[TopicPartition, PartitionOffset](
             action="list offsets of",
             api=ApiKey.LIST_OFFSETS,
