@@ -6,7 +6,7 @@ Pure: no I/O, no clock. The shell around it is `next_generation_membership.py`.
     JOINING        the heartbeat with epoch 0 is sent or to be sent   -> RECONCILING, STABLE, FENCED
     RECONCILING    the broker wants other partitions: callbacks       -> ACKNOWLEDGING, FENCED
     ACKNOWLEDGING  what is owned now is to be told at once            -> STABLE, RECONCILING, FENCED
-    STABLE         heartbeats                                         -> RECONCILING, FENCED
+    STABLE         heartbeats                   -> RECONCILING, ACKNOWLEDGING, FENCED
     FENCED         put out, or left for not polling: all is lost      -> JOINING
 
 From everywhere to UNJOINED by leaving.
@@ -72,6 +72,7 @@ _MOVES: Final = {
     },
     NextGenerationState.STABLE: {
         NextGenerationState.RECONCILING,
+        NextGenerationState.ACKNOWLEDGING,
         NextGenerationState.FENCED,
     },
     NextGenerationState.FENCED: {NextGenerationState.JOINING, NextGenerationState.FENCED},
@@ -242,11 +243,18 @@ class NextGenerationMember:
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is not None:
             self.target = _by_id(response.assignment)
-        is_new = self.state is NextGenerationState.JOINING and response.assignment is not None
-        if self.target != self._owned or is_new:
-            if self.state is not NextGenerationState.RECONCILING:
-                self._move(NextGenerationState.RECONCILING)
-        elif self.state in (NextGenerationState.JOINING, NextGenerationState.ACKNOWLEDGING):
+        if self.state is NextGenerationState.RECONCILING:
+            return
+        is_told = response.assignment is not None
+        is_first = self.state is NextGenerationState.JOINING and is_told
+        if self.target != self._owned or is_first:
+            self._move(NextGenerationState.RECONCILING)
+        elif is_told:
+            # The broker may have given, in an answer that was lost, what it now takes back: it
+            # waits to hear that this member has not got it.
+            if self.state is NextGenerationState.STABLE:
+                self._move(NextGenerationState.ACKNOWLEDGING)
+        elif self.state is not NextGenerationState.STABLE:
             self._move(NextGenerationState.STABLE)
 
     # ---- reconciling -----------------------------------------------------------------------

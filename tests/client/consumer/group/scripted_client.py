@@ -1,6 +1,7 @@
 """The network seam for tests without a network: a function answers, on virtual time."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,6 +17,7 @@ from barnabas_protocol.ids import ZERO_UUID
 from tests.support.virtual_loop import VirtualClock
 
 NODE_ID = 7
+_seeds = itertools.count()
 Handler = Callable[[Any, int], Awaitable[Any]]
 
 
@@ -43,7 +45,7 @@ class ScriptedClient:
             {"bootstrap_servers": "nowhere:1", "group_id": "g", **settings}
         )
         clock = VirtualClock(asyncio.get_running_loop())
-        self.environment = Environment(clock=clock, random=random.Random(7))
+        self.environment = Environment(clock=clock, random=random.Random(next(_seeds)))
         self.cluster = cluster(topic("t", 4))
         self.versions: dict[ApiKey, int] = {}
         self.requests: list[tuple[float, Any, int]] = []

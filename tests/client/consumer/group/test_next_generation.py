@@ -255,3 +255,14 @@ def test_an_old_broker_makes_the_member_id() -> None:
     response.member_id = "theirs"
     exchange(member, response)
     assert member.heartbeat_request(WISH).member_id == "theirs"
+
+
+def test_an_assignment_that_changes_nothing_is_acknowledged() -> None:
+    """An answer was lost that gave more; the broker takes it back and waits for the report."""
+    member = new_member()
+    stable(member, {A: (0,)})
+    member.tell_everything()
+    exchange(member, answer(1, {A: (0,)}))
+    assert member.has_news(WISH)
+    assert told(exchange(member, answer(1))) == {A: [0]}
+    assert not member.has_news(WISH)
