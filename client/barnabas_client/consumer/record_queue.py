@@ -19,7 +19,7 @@ from barnabas_client.consumer.fetched_data import FetchedData
 from barnabas_client.consumer.partition_state import PartitionState, PositionPhase
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
 from barnabas_client.consumer.subscription_state import SubscriptionState
-from barnabas_client.errors import BarnabasError
+from barnabas_client.errors import BarnabasError, CorruptRecordError
 from barnabas_protocol.ids import TopicPartition
 
 
@@ -147,12 +147,17 @@ class RecordQueue:
         """The next records, of one partition; None if there are none to hand out now.
 
         The position stays until `Portion.hand_out`, which must come before the next call.
-        Raises: CorruptRecordError (again and again, until a seek) and what `fail` was given (once).
+        Raises: CorruptRecordError, and what `fail` was given.
         """
         while (answer := self._next_answer()) is not None:
             partition = answer.partition
             state = self._subscription.assigned[partition]
-            records = answer.read_records(count_max)
+            try:
+                records = answer.read_records(count_max)
+            except CorruptRecordError:
+                # It is fetched again, and raised again; the others have their turn until then.
+                self.drop(partition)
+                raise
             if answer.is_done:
                 self._finish_answer(partition)
             if records:
@@ -172,8 +177,9 @@ class RecordQueue:
             try:
                 while (batch := answer.read_batch()) is not None:
                     batches.append(batch)
-            except BarnabasError:
+            except CorruptRecordError:
                 if not batches:
+                    self.drop(answer.partition)
                     raise
             state = self._subscription.assigned[answer.partition]
             state.advance(answer.next_offset, answer.leader_epoch)

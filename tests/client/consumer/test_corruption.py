@@ -50,6 +50,29 @@ def test_a_damaged_batch_is_raised_behind_what_came_before_it(has_right_crc: boo
     run_model(run())
 
 
+def test_other_partitions_are_read_on_beside_a_damaged_one() -> None:
+    """CON-6: a program that only logs the error and polls on gets all the rest."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, partition(1))
+        cluster.logs[T0].append_batch(damaged(has_right_crc=False))
+        async with cluster.consumer(max_partition_fetch_bytes=50) as consumer:
+            consumer.assign([T0, partition(1)])
+            consumer.seek(T0, 2)
+            found: list[int] = []
+            errors = 0
+            while len(found) < 20:
+                cluster.logs[partition(1)].append(b"x")
+                try:
+                    found += offsets(await consumer.poll())
+                except CorruptRecordError:
+                    errors += 1
+            assert found == list(range(len(found)))
+            assert errors > 1
+
+    run_model(run())
+
+
 def test_columns_tell_damage_in_the_same_way() -> None:
     """The batches before it come as columns first; the position stays before the damage."""
     pytest.importorskip("pyarrow")

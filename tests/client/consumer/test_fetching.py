@@ -407,6 +407,29 @@ def test_a_seek_drops_what_was_fetched() -> None:
     run_model(run())
 
 
+def test_a_poll_that_is_cancelled_loses_nothing() -> None:
+    """Style, "cancellation is tested": positions move only when records are returned."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        found: list[int] = []
+        async with cluster.consumer(max_poll_records=2) as consumer:
+            consumer.assign([T0])
+            for number in range(200):
+                cluster.logs[T0].append(b"x", b"y", b"z")
+                polling = asyncio.create_task(consumer.poll(timeout_ms=1000))
+                await asyncio.sleep(number % 7 / 1000)
+                polling.cancel()
+                try:
+                    found += offsets(await polling)
+                except asyncio.CancelledError:
+                    continue
+            found += offsets(await drain(consumer, 600 - len(found)))
+        assert found == list(range(600))
+
+    run_model(run())
+
+
 def test_paused_partitions_keep_what_was_fetched() -> None:
     """CON-6: nothing of them is handed out, and after resume nothing is missing."""
 
