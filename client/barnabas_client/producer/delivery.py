@@ -301,6 +301,7 @@ class Delivery(tuple[DeliveryGroup, int]):
 
     # A promise is itself, whatever it holds.
     __eq__ = object.__eq__
+    __ne__ = object.__ne__
     __hash__ = object.__hash__
 
 
