@@ -229,6 +229,10 @@ class Admission:
                 del self.lines[name]
                 if name in self.topics:
                     self.open_topics[name] = self.topics[name]
+        if len(self.lines) > 1:
+            # Another topic is first to get the memory that comes free next.
+            name = next(iter(self.lines))
+            self.lines[name] = self.lines.pop(name)
 
     def _advance(self, record: WaitingRecord, now_ms: int) -> BarnabasError | None:
         """Move the record into a batch if it can be; what it fails with, if it fails."""
