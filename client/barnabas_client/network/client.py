@@ -31,6 +31,7 @@ from barnabas_client.errors import (
 )
 from barnabas_client.network.backoff import Backoff
 from barnabas_client.network.brokers import newest_version
+from barnabas_client.network.closing import run_to_end
 from barnabas_client.network.coordinators import CoordinatorType
 from barnabas_client.network.node_connections import broker_id
 from barnabas_client.network.retrying import retrying
@@ -91,10 +92,13 @@ class Client:
             raise
 
     async def close(self) -> None:
-        """Fail what is in flight with ClosedError and leave nothing behind."""
+        """Fail what is in flight with ClosedError and leave nothing behind.
+
+        Goes on to the end even if it is cancelled, which takes two seconds at most.
+        """
         self._is_closed = True
         if self._started is not None:
-            await self._started.close()
+            await run_to_end(self._started.close())
 
     # Requests
 

@@ -1,0 +1,1 @@
+"""Attacks on the promises of the Python client: faults of the network, cancellation, haste."""

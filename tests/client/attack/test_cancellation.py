@@ -1,0 +1,120 @@
+"""Any call may be cancelled at any moment: nothing hangs, leaks, is lost or is doubled."""
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from barnabas_client import Producer
+from barnabas_client.admin import Admin
+from barnabas_client.errors import BarnabasError
+from tests.client.attack.histories import History, read_all
+from tests.support.history import violations
+
+Names = Callable[[str], str]
+LONG = pytest.mark.interop
+SEEDS = [1, *[pytest.param(seed, marks=LONG) for seed in range(2, 13)]]
+PARTITIONS = 4  # what the brokers of the tests create topics with
+
+
+@asynccontextmanager
+async def nothing_left(*, deadline_seconds: float = 60) -> AsyncIterator[None]:
+    """Fail if the block leaves a task behind, or an error that nobody took."""
+    loop = asyncio.get_running_loop()
+    complaints: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(deadline_seconds):
+        yield
+    gc.collect()
+    await asyncio.sleep(0)
+    left = asyncio.all_tasks() - before
+    assert not left, left
+    assert not complaints, complaints
+
+
+async def interrupted(call: Coroutine[Any, Any, Any], rng: random.Random) -> Any:
+    """Run a call and cancel it after a random time; None if it was cancelled or failed."""
+    task = asyncio.ensure_future(call)
+    if rng.random() < 0.5:
+        for _ in range(int(60 ** rng.random())):
+            await asyncio.sleep(0)
+    else:
+        await asyncio.sleep(rng.random() ** 3 * 0.05)
+    task.cancel()
+    try:
+        return await task
+    except (asyncio.CancelledError, BarnabasError):
+        return None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cancelled_producer_calls_leave_the_records_on_their_way(
+    bootstrap: str, unique: Names, seed: int
+) -> None:
+    """Cancelling `await send`, drain, flush, partitions_for and close changes no record."""
+
+    async def attack() -> None:
+        rng = random.Random(seed)
+        topic = unique("cancelled")
+        history = History()
+        producer = Producer(
+            bootstrap,
+            batch_size=rng.choice([300, 16384]),
+            buffer_memory=rng.choice([20_000, 1 << 20]),
+            linger_ms=rng.choice([0, 5]),
+        )
+        async with nothing_left():
+            for _ in range(rng.choice([0, 0, 3])):
+                other = Producer(bootstrap)
+                await interrupted(other.start(), rng)
+                await other.close()
+            await producer.start()
+            while sum(history.sent.values()) < 3000:
+                for _ in range(rng.randrange(100)):
+                    history.send(producer, topic, rng.randrange(PARTITIONS), b"x" * 50)
+                    await producer.drain()
+                call: Callable[[], Coroutine[Any, Any, Any]] = rng.choice(
+                    [
+                        producer.drain,
+                        producer.flush,
+                        lambda: producer.partitions_for(topic),
+                        lambda: _awaited(producer, topic),
+                    ]
+                )
+                await interrupted(call(), rng)
+            await interrupted(producer.close(), rng)
+            await producer.close()
+            assert not history.open_count
+        found = await read_all(bootstrap, topic, PARTITIONS)
+        assert violations(history.acknowledged, found) == []
+
+    asyncio.run(attack())
+
+
+async def _awaited(producer: Producer, topic: str) -> None:
+    await producer.send(f"{topic}-other", b"not counted", partition=0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_client_that_is_cancelled_while_it_starts_or_closes_leaves_nothing(
+    bootstrap: str, seed: int
+) -> None:
+    """What `close` began ends although its caller is cancelled: it used to leave sockets open."""
+
+    async def attack() -> None:
+        rng = random.Random(seed)
+        for _ in range(10):
+            async with nothing_left():
+                admin = Admin(bootstrap)
+                await interrupted(admin.start(), rng)
+                if rng.random() < 0.7:
+                    await interrupted(admin.cluster.describe(), rng)
+                await interrupted(admin.close(), rng)
+                await admin.close()
+
+    asyncio.run(attack())
