@@ -264,6 +264,7 @@ def test_topics_and_groups_complete(cli: CommandLine, topic: str, bootstrap: str
             "_BARNABAS_COMPLETE": "bash_complete",
             "COMP_WORDS": f"barnabas topic describe {topic[:-1]}",
             "COMP_CWORD": "3",
+            "BARNABAS_COMPLETION_SECONDS": "30",
             "BARNABAS_BOOTSTRAP_SERVERS": bootstrap,
         },
         capture_output=True,
