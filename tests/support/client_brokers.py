@@ -12,6 +12,8 @@ PROPERTIES = {
     "auto.create.topics.enable": "true",
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    # Members that die are missed soon.
+    "group.min.session.timeout.ms": "1000",
 }
 
 

@@ -4,7 +4,8 @@ Not here: which partitions (`sticky.py`): within a topic they are all alike.
 
 Members start with what they had. What is free goes to whoever has least; then, as long as a member
 can hand a partition to one that has at least two less, directly or through others that pass on
-one of theirs, it does. Fresh partitions are handed on before those that a member had.
+one of theirs, it does: first only with what is fresh, then also with what members had. So what a
+cooperative group leaves open in one rebalance is closed by the next, and nothing else moves.
 
 Source: our own; the shortest path is found breadth first, as in any flow algorithm.
 Invariants: the counts of a topic always add up to its partitions; no path is left from a member to
@@ -16,7 +17,7 @@ less, so nobody who has no more than it can improve by handing something into th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 Counts = dict[str, dict[str, int]]
 
@@ -35,7 +36,8 @@ def balanced_counts(
     """
     balance = _Balance(wanted, owned_counts)
     balance.fill(partition_counts)
-    balance.even_out()
+    balance.even_out(fresh_only=True)
+    balance.even_out(fresh_only=False)
     return {
         member_id: {topic: count for topic, count in topics.items() if count}
         for member_id, topics in balance.held.items()
@@ -73,12 +75,12 @@ class _Balance:
                 heapq.heapreplace(heap, (load + 1, at, member_id))
                 self._add(member_id, topic, 1)
 
-    def even_out(self) -> None:
+    def even_out(self, *, fresh_only: bool) -> None:
         """Hand on partitions until nothing is gained by it any more."""
         unsettled = set(self._wanted)
         while unsettled:
             heaviest = max(unsettled, key=lambda m: (self._loads[m], -self._order[m]))
-            path, reached = self._path_from(heaviest)
+            path, reached = self._path_from(heaviest, fresh_only)
             if not path:
                 unsettled -= reached
                 continue
@@ -88,47 +90,51 @@ class _Balance:
                 self._add(taker, topic, 1)
                 giver = taker
 
-    def _path_from(self, start: str) -> tuple[list[tuple[str, str]], set[str]]:
+    def _path_from(self, start: str, fresh_only: bool) -> tuple[list[tuple[str, str]], set[str]]:
         """The shortest way to hand a partition to somebody who has two less: topics and takers.
 
         Empty if there is none; then also all members that can be reached.
         """
         limit = self._loads[start] - 2
+        # Nobody has less: whoever has so little is good enough.
+        least = min(self._loads.values())
         came_from: dict[str, tuple[str, str]] = {}
         seen = {start}
         layer = [start]
         while layer:
             following: list[str] = []
             best: str | None = None
-            for giver in layer:
-                if len(seen) == len(self._wanted):
+            for giver, topic in self._ways_from(layer, fresh_only):
+                fresh = self._takers[topic] - seen
+                if not fresh:
+                    continue
+                seen |= fresh
+                for taker in sorted(fresh, key=self._order.__getitem__):
+                    came_from[taker] = (giver, topic)
+                    following.append(taker)
+                    load = self._loads[taker]
+                    if load <= limit and (best is None or load < self._loads[best]):
+                        best = taker
+                is_best = best is not None and self._loads[best] == least
+                if is_best or len(seen) == len(self._wanted):
                     break
-                for topic in self._by_readiness(giver):
-                    fresh = self._takers[topic] - seen
-                    if not fresh:
-                        continue
-                    seen |= fresh
-                    for taker in sorted(fresh, key=self._order.__getitem__):
-                        came_from[taker] = (giver, topic)
-                        following.append(taker)
-                        load = self._loads[taker]
-                        if load <= limit and (best is None or load < self._loads[best]):
-                            best = taker
-                    if len(seen) == len(self._wanted):
-                        break
             if best is not None:
                 return self._path_to(best, start, came_from), seen
             layer = following
         return [], seen
 
-    def _by_readiness(self, giver: str) -> list[str]:
-        """The topics of which the member holds some; first those where it has more than it had."""
-        owned = self._owned[giver]
-        fresh: list[str] = []
-        others: list[str] = []
-        for topic, count in self.held[giver].items():
-            (fresh if count > owned.get(topic, 0) else others).append(topic)
-        return fresh + others
+    def _ways_from(self, givers: list[str], fresh_only: bool) -> Iterator[tuple[str, str]]:
+        """Who holds what; of each first the topics of which it holds more than it had."""
+        for giver in givers:
+            owned = self._owned[giver]
+            held = self.held[giver]
+            for topic, count in held.items():
+                if count > owned.get(topic, 0):
+                    yield giver, topic
+            if not fresh_only:
+                for topic, count in held.items():
+                    if count <= owned.get(topic, 0):
+                        yield giver, topic
 
     @staticmethod
     def _path_to(

@@ -182,7 +182,11 @@ class World:
                 self.step(walker)
                 self.heartbeat(walker)
             self.pass_time(100)
-            if all(
+            # Ids whose owners never learnt of them last until their sessions are over.
+            group = self.model.shard.groups.get("g")
+            count = 0 if group is None else len(group.members)
+            is_at_rest = count == len(self.walkers) and self.model.state() == "Stable"
+            if is_at_rest and all(
                 walker.member.state is MemberState.STABLE and not walker.member.is_rebalance_due
                 for walker in self.walkers
             ):

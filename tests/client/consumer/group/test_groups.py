@@ -112,7 +112,7 @@ def test_a_killed_member_is_replaced_when_its_session_is_over(
         topic, group = unique("killed"), unique("group")
         await create_topic(bootstrap, topic, 4)
         ownership = Ownership()
-        settings = {**CLASSIC, "group_id": group, "session_timeout_ms": 6000}
+        settings = {**CLASSIC, "group_id": group, "session_timeout_ms": 1500}
         stays = await Reader(bootstrap, "stays", ownership, [topic], **settings).start()
         dies = await Reader(
             bootstrap, "dies", ownership, [topic], **settings, enable_auto_commit=False
