@@ -204,7 +204,7 @@ async def _require_empty(admin: Admin, group_id: str) -> None:
         if group.members or group.state not in (GroupState.EMPTY, GroupState.DEAD):
             clients = ", ".join(sorted({member.client_id for member in group.members}))
             raise CommandError(
-                f"group '{group_id}' is {group.state} with {len(group.members)} members"
+                f"group '{group_id}' is {group.state} with {counted(len(group.members), 'member')}"
                 f"{f' ({clients})' if clients else ''}: stop them first"
             )
 

@@ -91,7 +91,8 @@ def _show_table(output: Output, shown: list[dict[str, Any]], totals: dict[str, i
     empty = len(rows) - len(filled)
     hidden = f" ({empty} of them empty)" if empty else ""
     click.echo(
-        f"{counted(totals['segments'], 'segment')}{hidden}, {totals['batches']} batches,"
+        f"{counted(totals['segments'], 'segment')}{hidden},"
+        f" {counted(totals['batches'], 'batch', 'batches')},"
         f" {counted(totals['records'], 'record')}, {bytes_text(totals['bytes'])}"
     )
     for segment in shown:

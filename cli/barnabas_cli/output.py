@@ -151,9 +151,9 @@ def printable(text: str) -> str:
     )
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """A count and its noun: `1 record`, `2 records`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def bytes_text(value: int | None) -> str:

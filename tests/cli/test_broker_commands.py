@@ -321,7 +321,7 @@ def test_a_group_with_members_is_shown_and_not_reset(
         assert shown["partitions"] == [f"{topic}-0", f"{topic}-1"]
         assert shown["client"] in cli.run("group", "describe", group, "--members").stdout
         refused = cli.error("group", "reset", group, "--to-earliest", "--topic", topic, "--execute")
-        assert refused.startswith(f"group '{group}' is Stable with 1 members (")
+        assert refused.startswith(f"group '{group}' is Stable with 1 member (")
         member.terminate()
         assert member.wait(60) == 143
     wait_until(
