@@ -125,17 +125,16 @@ async def list_offsets(
 
 
 async def list_epoch_ends(
-    client: Client, leader_epochs: Mapping[TopicPartition, tuple[int, int]]
+    client: Client, leader_epochs: Mapping[TopicPartition, int]
 ) -> LookupRound[EpochEnd]:
-    """Ask every leader once where its log's leader epochs end.
+    """Ask every leader once where these leader epochs end in its log.
 
-    Given is, per partition, the leader epoch that is asked about and the current one of the leader.
     A log that knows no such epoch answers (-1, -1).
     """
     outcome: LookupRound[EpochEnd] = LookupRound()
 
     def build(
-        partitions: Iterable[TopicPartition], _: ClusterMetadata
+        partitions: Iterable[TopicPartition], cluster: ClusterMetadata
     ) -> OffsetForLeaderEpochRequest:
         topics = [
             OffsetForLeaderTopic(
@@ -143,8 +142,8 @@ async def list_epoch_ends(
                 partitions=[
                     OffsetForLeaderPartition(
                         partition=partition.partition,
-                        leader_epoch=leader_epochs[partition][0],
-                        current_leader_epoch=leader_epochs[partition][1],
+                        leader_epoch=leader_epochs[partition],
+                        current_leader_epoch=_leader_epoch(cluster, partition),
                     )
                     for partition in group
                 ],

@@ -282,11 +282,13 @@ class PositionFinder:
             position = state.position
             assert position is not None, "only known positions are validated"
             asked[partition] = position
-        epochs = {
-            partition: (position.leader_epoch, due[partition].current_leader_epoch)
-            for partition, position in asked.items()
-        }
-        outcome = await list_epoch_ends(self._client, epochs)
+            # The leader may have changed again since validation was found to be due.
+            known = self._client.cluster.partition(*partition)
+            if known is not None:
+                state.current_leader_epoch = known.leader_epoch
+        outcome = await list_epoch_ends(
+            self._client, {partition: one.leader_epoch for partition, one in asked.items()}
+        )
         for partition, end in outcome.found.items():
             state = due[partition]
             if self._is_current(partition, state):

@@ -1,5 +1,6 @@
 """Random programs on a random cluster: every record comes once, in order, from where it should."""
 
+import asyncio
 from typing import Any
 
 import hypothesis.strategies as st
@@ -130,12 +131,16 @@ def test_every_program_reads_every_record_once_and_in_order(
         for one in PARTITIONS:
             for count in (1, 7, 3, 12):
                 cluster.logs[one].append(*(b"%d" % number for number in range(count)))
-        async with cluster.consumer(
-            max_partition_fetch_bytes=max_bytes,
-            prefetch_bytes_max=prefetch_bytes,
-            max_poll_records=5,
-            fetch_max_wait_ms=20,
-        ) as consumer:
+        # Of virtual time: a program that never ends fails.
+        async with (
+            asyncio.timeout(60),
+            cluster.consumer(
+                max_partition_fetch_bytes=max_bytes,
+                prefetch_bytes_max=prefetch_bytes,
+                max_poll_records=5,
+                fetch_max_wait_ms=20,
+            ) as consumer,
+        ):
             twin = Program(cluster, consumer)
             for kind, one, count in program:
                 await twin.step(kind, one, count)

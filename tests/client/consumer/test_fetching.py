@@ -152,6 +152,26 @@ def test_a_new_leader_is_found_by_refresh_or_by_its_hint(tells_leaders: bool) ->
     run_model(run())
 
 
+def test_a_leader_that_changes_again_during_validation_is_asked_instead() -> None:
+    """KIP-320: found by random programs: the epoch of the leader before was asked for, for ever."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        log = cluster.logs[T0]
+        log.append(b"1")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            log.move_to(2, 1)
+            cluster.publish()
+            log.move_to(1, 2)
+            log.append(b"2")
+            assert offsets(await drain(consumer, 1)) == [1]
+            assert 2 <= cluster.epoch_lookups <= 4
+
+    run_model(run())
+
+
 def test_a_dead_leader_is_waited_for() -> None:
     """CON-4: poll returns nothing meanwhile, and other partitions are read."""
 
