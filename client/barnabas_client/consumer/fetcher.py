@@ -110,7 +110,11 @@ class Fetcher:
                 continue
             room_bytes = share_bytes - buffered.get(node_id, 0)
             if buffered.get(node_id) and room_bytes < share_bytes // 2:
-                continue
+                if self._queue.has_readable(node_id):
+                    continue
+                # Only paused partitions take the room, which would stop the others for ever.
+                self._queue.drop_paused(node_id)
+                room_bytes = share_bytes
             self._ask(node_id, broker, partitions, min(room_bytes, self._settings.fetch_max_bytes))
 
     @property

@@ -138,6 +138,19 @@ class RecordQueue:
             total[queue.node_id] = total.get(queue.node_id, 0) + queue.buffered_bytes
         return total
 
+    def has_readable(self, node_id: int) -> bool:
+        """Whether something of the broker will be handed out by and by, which makes room."""
+        return any(
+            queue.node_id == node_id and not self._is_paused(partition)
+            for partition, queue in self._queues.items()
+        )
+
+    def drop_paused(self, node_id: int) -> None:
+        """Give up what waits of the broker's paused partitions; it is fetched again later."""
+        for partition, queue in list(self._queues.items()):
+            if queue.node_id == node_id and self._is_paused(partition):
+                self.drop(partition)
+
     def has_error(self, partition: TopicPartition) -> bool:
         """Whether an error waits: nothing more is fetched before it was raised."""
         queue = self._queues.get(partition)
@@ -199,6 +212,10 @@ class RecordQueue:
         if self._queues.pop(partition, None) is not None:
             self._order.remove(partition)
             self.has_new_room = True
+
+    def _is_paused(self, partition: TopicPartition) -> bool:
+        state = self._subscription.assigned.get(partition)
+        return state is not None and (state.is_paused or state.is_pending_revocation)
 
     def _queue(self, partition: TopicPartition, node_id: int) -> _PartitionQueue:
         queue = self._queues.get(partition)

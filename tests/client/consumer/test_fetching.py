@@ -472,6 +472,25 @@ def test_paused_partitions_keep_what_was_fetched() -> None:
     run_model(run())
 
 
+def test_paused_partitions_do_not_keep_the_others_from_being_read() -> None:
+    """CON-6: found by random programs: what they had buffered took all of the room."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1)
+        for _ in range(20):
+            cluster.logs[T0].append(b"x" * 100)
+        async with cluster.consumer(prefetch_bytes_max=500, max_poll_records=1) as consumer:
+            consumer.assign([T0, T1])
+            await drain(consumer, 1)
+            consumer.pause([T0])
+            cluster.logs[T1].append(b"y")
+            assert [one.partition for one in await drain(consumer, 1)] == [1]
+            consumer.resume([T0])
+            assert offsets(await drain(consumer, 19)) == list(range(1, 20))
+
+    run_model(run())
+
+
 def test_reset_by_duration_begins_with_what_is_young_enough() -> None:
     """KIP-1106: `by_duration:PT1H` looks an hour back on the wall clock, else at the end."""
 
