@@ -42,13 +42,18 @@ def test_plain_and_scram_log_in_by_a_file_of_kafka_s_tools(
     secured: SecuredKafka, cli: CommandLine, tmp_path: Path
 ) -> None:
     """Issue 4: --command-config with PLAIN and SCRAM; a wrong password is one line."""
+
+    def users() -> list[object]:
+        """A broker shows changes a moment later."""
+        listed: list[object] = cli.json("user", "list")
+        return listed
+
     address = ["-b", secured.sasl_bootstrap, "--command-config"]
     root = login(tmp_path, "plain.PlainLoginModule", USERNAME, PASSWORD, "PLAIN")
     cli.run("topic", "create", "audited", "-p", "1", *address, root)
     cli.run("user", "set", "carol", "--password", "pw-1")
-    assert {"user": "carol", "mechanism": "SCRAM-SHA-512", "iterations": 8192} in cli.json(
-        "user", "list"
-    )
+    made = {"user": "carol", "mechanism": "SCRAM-SHA-512", "iterations": 8192}
+    wait_until(lambda: made in users(), DEADLINE_SECONDS, lambda: str(users()))
     carol = login(tmp_path, "scram.ScramLoginModule", "carol", "pw-1", "SCRAM-SHA-512")
     cli.run(
         "acl", "create", "carol", "describe", "read", "--resource", "topic", "--name", "audited"
@@ -64,7 +69,7 @@ def test_plain_and_scram_log_in_by_a_file_of_kafka_s_tools(
     wrong = login(tmp_path, "scram.ScramLoginModule", "carol", "nonsense", "SCRAM-SHA-512")
     assert "--command-config" in cli.error("topic", "list", *address, wrong)
     cli.run("user", "delete", "carol", "--yes")
-    assert "carol" not in [row["user"] for row in cli.json("user", "list")]
+    wait_until(lambda: made not in users(), DEADLINE_SECONDS, lambda: str(users()))
 
 
 def test_rights_are_listed_made_and_deleted(cli: CommandLine) -> None:
