@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.consumer.records import ConsumerRecord
@@ -190,6 +191,27 @@ def test_unsubscribe_leaves_the_group_and_assign_may_follow(bootstrap: str, uniq
             assert consumer.assignment() == set()
             consumer.assign([partition])
             assert [r.offset for r in await drain(consumer, 7)] == list(range(3, 10))
+
+    run_on(bootstrap, body)
+
+
+def test_interceptors_hear_of_commits(bootstrap: str, unique: Names) -> None:
+    """An observer is told what the group has accepted, however it was committed."""
+    heard: list[int] = []
+
+    class Observer:
+        def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+            heard.extend(one.offset for one in offsets.values())
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("observed"))
+        await topics.append_values(partition, *VALUES)
+        async with member(bootstrap, unique("g"), interceptors=[Observer()]) as consumer:
+            consumer.assign([partition])
+            await drain(consumer, 4, max_records=4)
+            await consumer.commit()
+            await drain(consumer, 2, max_records=2)
+        assert heard == [4, 6]
 
     run_on(bootstrap, body)
 
