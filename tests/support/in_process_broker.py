@@ -20,6 +20,8 @@ async def running_broker(directory: Path, **properties: str) -> AsyncIterator[Se
             "log.dirs": str(directory),
             "offsets.topic.replication.factor": "1",
             "group.initial.rebalance.delay.ms": "0",
+            # Any free port: other suites and brokers may run beside this one.
+            "admin.http.port": "0",
             **{key.replace("_", "."): value for key, value in properties.items()},
         }
     )
