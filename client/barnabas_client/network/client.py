@@ -69,6 +69,7 @@ class Client:
     async def start(self) -> None:
         """Find the cluster through the bootstrap servers.
 
+        May be repeated when it has failed or was cancelled.
         Raises: BrokerUnreachableError after `default_api_timeout_ms`; at once what waiting does not
         cure: AuthenticationError, ConfigurationError, UnsupportedError.
         """
@@ -88,7 +89,8 @@ class Client:
         try:
             await started.refresher.refresh(self.settings.default_api_timeout_ms)
         except BaseException:
-            await self.close()
+            self._started = None
+            await run_to_end(started.close())
             raise
 
     async def close(self) -> None:
