@@ -5,8 +5,10 @@ Invariants: whatever is wrong with a record is said before anything has changed 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import operator
+from typing import Any, Final, NamedTuple
 
+from barnabas_client.cluster.topic_names import check_topic_name
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.errors import RecordTooLargeError, UsageError
 from barnabas_client.producer.interceptors import ProducerRecord
@@ -18,6 +20,8 @@ from barnabas_client.producer.record_encoding import (
 from barnabas_client.producer.serializers import checked_headers, create_serializer
 from barnabas_protocol.records.batch import HEADER_BYTES
 
+TIMESTAMP_MS_MAX: Final = 1 << 53
+"""Above that, hundreds of thousands of years from now, it was surely another unit."""
 _OVERHEAD_BYTES: Final = HEADER_BYTES + RECORD_OVERHEAD_BYTES_MAX
 
 
@@ -48,15 +52,23 @@ class Preparation:
         Raises: SerializationError, RecordTooLargeError, UsageError.
         """
         topic, value, key, partition, timestamp_ms, headers = record
+        if topic.__class__ is not str:
+            check_topic_name(topic)
         if headers:
             headers = checked_headers(headers)
         key_bytes = None if key is None else self._key_to_bytes(topic, key, headers)
         value_bytes = self._value_to_bytes(topic, value, headers)
         self._check_size(topic, key_bytes, value_bytes, headers)
-        if partition is not None and partition < 0:
-            raise UsageError(f"partition {partition} of {topic}: partitions count from 0")
-        if timestamp_ms is not None and timestamp_ms < 0:
-            raise UsageError(f"timestamp_ms={timestamp_ms} lies before 1970")
+        if partition is not None:
+            partition = _whole("partition", partition)
+            if partition < 0:
+                raise UsageError(f"partition {partition} of {topic}: partitions count from 0")
+        if timestamp_ms is not None:
+            timestamp_ms = _whole("timestamp_ms", timestamp_ms)
+            if timestamp_ms < 0:
+                raise UsageError(f"timestamp_ms={timestamp_ms} lies before 1970")
+            if timestamp_ms > TIMESTAMP_MS_MAX:
+                raise UsageError(f"timestamp_ms={timestamp_ms} is too large: give milliseconds")
         return PreparedRecord(topic, key_bytes, value_bytes, partition, timestamp_ms, headers)
 
     def _check_size(
@@ -71,3 +83,11 @@ class Preparation:
                 f"{self._bytes_max}, by max_request_size={self._max_request_size} and "
                 f"buffer_memory={self._buffer_memory}"
             )
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number of whatever type; a fraction would only be noticed when the batch is sent."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise UsageError(f"{name}={value!r} is not a whole number: give an int") from None

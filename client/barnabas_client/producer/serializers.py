@@ -55,7 +55,7 @@ def plain_bytes(role: str, topic: str, value: Any) -> bytes | None:
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
-        return value.encode()
+        return _utf8(f"a {role} for topic {topic}", value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise SerializationError(
@@ -76,11 +76,19 @@ def checked_headers(headers: Iterable[Any]) -> Headers:
         except (TypeError, ValueError):
             raise UsageError(f"a header is (name, bytes), not {header!r}") from None
         if isinstance(content, str):
-            content = content.encode()
+            content = _utf8(f"the header {name!r}", content)
         if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
             raise UsageError(f"a header is (text, bytes or None), not {header!r}")
+        _utf8("the name of a header", name)
         checked.append((name, content))
     return checked
+
+
+def _utf8(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise SerializationError(f"{what} is text that UTF-8 does not have: {error}") from error
 
 
 def _name(serializer: Any) -> str:
