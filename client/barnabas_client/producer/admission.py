@@ -10,6 +10,7 @@ in line is promised by a group of its own that moves into the batch.
 
 from __future__ import annotations
 
+import operator
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.cluster.topic_names import check_topic_name
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.errors import (
     AbortableError,
@@ -36,6 +38,10 @@ from barnabas_client.producer.queues import PartitionQueue, TopicQueues
 from barnabas_client.producer.record_encoding import Headers
 from barnabas_protocol.errors import ErrorCode
 
+# What a record in line takes besides its bytes: with small ones that is most of it, so that their
+# number is bounded, too.
+_OBJECTS_BYTES: Final = 500
+_LINE_RECORDS_MIN: Final = 1000
 # Answers about a topic that do not get better by waiting for its leaders.
 _LASTING_ERRORS: Final = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -73,6 +79,8 @@ class Admission:
         self.topics: dict[str, TopicQueues] = {}
         self.lines: dict[str, deque[WaitingRecord]] = {}
         self.waiting_bytes = 0
+        self._waiting_count = 0
+        self._waiting_count_max = max(_LINE_RECORDS_MIN, settings.buffer_memory // _OBJECTS_BYTES)
         self.cluster = ClusterMetadata()
         self._accumulator = accumulator
         self._random = randomness
@@ -89,7 +97,9 @@ class Admission:
         """Whether senders should wait: memory is exhausted, or the line is long."""
         if not self.lines:
             return False
-        return self._accumulator.is_exhausted or self.waiting_bytes * 4 > self._buffer_memory
+        if self._accumulator.is_exhausted or self.waiting_bytes * 4 > self._buffer_memory:
+            return True
+        return self._waiting_count * 4 > self._waiting_count_max
 
     def update(self, cluster: ClusterMetadata) -> None:
         """Take over what the cluster says of the topics that were ever sent to."""
@@ -164,7 +174,13 @@ class Admission:
         if self._partitioner is None:
             return None
         count = len(topic.queues)
-        partition = self._partitioner(topic.name, key, value, count, topic.available_partitions)
+        try:
+            given = self._partitioner(topic.name, key, value, count, topic.available_partitions)
+            partition = operator.index(given)
+        except BarnabasError:
+            raise
+        except Exception as failure:
+            raise UsageError(f"the partitioner failed for {topic.name}: {failure!r}") from failure
         if not 0 <= partition < count:
             raise UsageError(
                 f"the partitioner chose partition {partition} of {topic.name}, which has {count}"
@@ -182,13 +198,17 @@ class Admission:
         size: int,
         now_ms: int,
     ) -> Delivery:
-        if self.waiting_bytes + size > self._buffer_memory:
+        is_long = self._waiting_count >= self._waiting_count_max
+        if is_long or self.waiting_bytes + size > self._buffer_memory:
             raise BufferFullError(
                 "more records wait than buffer_memory allows: await producer.drain() after send()"
             )
+        if topic not in self.topics:
+            check_topic_name(topic)
         group = DeliveryGroup(topic, -1 if partition is None else partition)
         group.timestamps = [timestamp_ms]
         self.waiting_bytes += size
+        self._waiting_count += 1
         line = self.lines.get(topic)
         if line is None:
             line = self.lines[topic] = deque()
@@ -214,12 +234,11 @@ class Admission:
                     error = self._advance(record, now_ms)
                 except BarnabasError as refused:
                     error = refused
-                except Exception as failure:
-                    error = UsageError(f"the partitioner failed: {failure!r}")
                 if record.group.moved_to is None and error is None:
                     break
                 line.popleft()
                 self.waiting_bytes -= record.size
+                self._waiting_count -= 1
                 if error is not None:
                     # One unseen failure in the log stands for all of a line.
                     record.group.was_seen = has_failed
@@ -311,7 +330,8 @@ class Admission:
                 has_failed = True
                 record.group.fail(error)
         self.lines.clear()
-        self.waiting_bytes = 0
+        self.waiting_bytes = self._waiting_count = 0
+        self.open_topics.update(self.topics)
 
     def queue(self, topic: str, partition: int) -> PartitionQueue | None:
         """The queue of a partition that was sent to."""

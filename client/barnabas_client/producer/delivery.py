@@ -174,7 +174,9 @@ class DeliveryGroup:
         for _, call, delivery in waiters:
             try:
                 call(delivery)
-            except Exception:
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException:  # a cancellation that it has met must not end the sender's turn
                 _log.exception("a callback for %s failed", self.name)
 
     def cancel(self, position: int) -> None:

@@ -76,8 +76,14 @@ class Interceptors:
         self._tell(None, error)
 
     def _acknowledged(self, delivery: Delivery) -> None:
-        error = delivery.exception()
-        self._tell(None if error is not None else delivery.result(), error)
+        group, position = delivery[0].resolve(delivery[1])
+        if not group.is_done:
+            # The caller has lost interest; the record is on its way all the same.
+            group.add_waiter(position, self._acknowledged, delivery)
+        elif group.error is not None:
+            self._tell(None, group.error)
+        else:
+            self._tell(group.metadata(position), None)
 
     def _tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         for call in self._on_acknowledgement:

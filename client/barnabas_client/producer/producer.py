@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from barnabas_client.cluster.metadata import ClusterMetadata, PartitionMetadata
+from barnabas_client.cluster.topic_names import check_topic_name
 from barnabas_client.config.options import ProducerOptions
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.env import Environment
@@ -34,13 +35,14 @@ from barnabas_client.errors import (
     TimedOutError,
 )
 from barnabas_client.network.client import Client
+from barnabas_client.network.closing import run_to_end
 from barnabas_client.producer.accumulator import Accumulator
 from barnabas_client.producer.admission import Admission
 from barnabas_client.producer.delivery import Delivery, finished
 from barnabas_client.producer.idempotence import Identities
 from barnabas_client.producer.interceptors import Interceptors, ProducerRecord
 from barnabas_client.producer.outcomes import Outcomes
-from barnabas_client.producer.preparation import Preparation
+from barnabas_client.producer.preparation import TIMESTAMP_MS_MAX, Preparation
 from barnabas_client.producer.producer_id import IdempotentIdentity
 from barnabas_client.producer.record_encoding import RECORD_OVERHEAD_BYTES, Headers
 from barnabas_client.producer.sender import IdentitySource, Sender
@@ -92,6 +94,8 @@ class Producer(TransactionMethods):
         self._sender_task: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self._is_closed = False
+        # Done when `close` is; None before.
+        self._closed: asyncio.Future[None] | None = None
         self._yielded_at = 0
         per_turn = _BYTES_PER_TURN // max(settings.batch_size, 1)
         self._batches_per_turn = max(1, min(per_turn, _BATCHES_PER_TURN_MAX))
@@ -200,13 +204,14 @@ class Producer(TransactionMethods):
             return self._send(topic, value, key, partition, timestamp_ms, headers)
         # From here on in line what `Admission` and `ProducerBatch.append` do for all others.
         if partition is not None:
-            queue = queues.queues[partition] if 0 <= partition < len(queues.queues) else None
+            is_there = partition.__class__ is int and 0 <= partition < len(queues.queues)
+            queue = queues.queues[partition] if is_there else None
         elif key is None:
             queue = queues.sticky
         else:
             queue = queues.by_key.get(key) if key.__class__ is bytes else None
         batch = None if queue is None else queue.open_batch
-        if batch is None or (timestamp_ms is not None and timestamp_ms < 0):
+        if batch is None or (timestamp_ms is not None and not _is_plain_time(timestamp_ms)):
             return self._send(topic, value, key, partition, timestamp_ms, ())
         if key is None:
             room = batch.room_bytes - len(value) - RECORD_OVERHEAD_BYTES
@@ -310,10 +315,13 @@ class Producer(TransactionMethods):
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what waits, for at most `timeout_ms` (no limit but `delivery_timeout_ms`), and end.
 
-        What is not acknowledged by then fails with ClosedError.
+        What is not acknowledged by then fails with ClosedError, at once if this is cancelled. May
+        be repeated; a second call waits for the first.
         """
-        if self._is_closed:
+        if self._closed is not None:
+            await asyncio.shield(self._closed)
             return
+        self._closed = asyncio.get_running_loop().create_future()
         self._is_closed = True
         # Nothing is sent past the check that `_send` makes.
         self._open_topics = {}
@@ -321,7 +329,10 @@ class Producer(TransactionMethods):
             if self._sender is not None and self._sender.failure is None:
                 await self._finish(timeout_ms)
         finally:
-            await self._shut_down()
+            try:
+                await run_to_end(self._shut_down())
+            finally:
+                self._closed.set_result(None)
 
     async def _finish(self, timeout_ms: int | None) -> None:
         """Send what waits, within the time; an open transaction is aborted instead."""
@@ -358,6 +369,7 @@ class Producer(TransactionMethods):
         Raises: NotFoundError, AuthorizationError or TimedOutError after `max_block_ms`.
         """
         self._check_open()
+        check_topic_name(topic)
         assert self._client is not None
         self._client.want_topics([topic])
         found = await self._client.wait_for_topic(topic, timeout_ms=self.settings.max_block_ms)
@@ -373,6 +385,11 @@ class Producer(TransactionMethods):
         self._admission.update(cluster)
         if self._sender is not None:
             self._sender.wake()
+
+
+def _is_plain_time(timestamp_ms: int) -> bool:
+    """Whether nothing needs to be said about it, nor converted."""
+    return timestamp_ms.__class__ is int and 0 <= timestamp_ms <= TIMESTAMP_MS_MAX
 
 
 def _timeout(timeout_ms: int | None) -> asyncio.Timeout:

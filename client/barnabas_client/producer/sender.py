@@ -157,6 +157,7 @@ class Sender:
         self._admission.abandon(error)
         for queue, batch in self._accumulator.waiting():
             self._outcomes.abandon(queue, batch, error)
+        self._on_room()  # those who wait for some would wait forever
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         now_ms = self._clock.monotonic_ms()
