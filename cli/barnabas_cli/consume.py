@@ -18,7 +18,7 @@ import click
 
 from barnabas_cli.completion import complete_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
-from barnabas_cli.failures import CommandError
+from barnabas_cli.lookups import check_partitions, describe_topics, given_options
 from barnabas_cli.moments import parse_moment_ms
 from barnabas_cli.output import counted
 from barnabas_cli.record_format import NAMES, Render, renderer
@@ -120,7 +120,8 @@ def command(
         "fetch_max_wait_ms": _POLL_MS if reading.follow else _QUICK_FETCH_MS,
     }
     if group is not None:
-        if partitions or any(options[name] for name in _STARTS[1:]):
+        starts = given_options({name: options[name] for name in _STARTS})
+        if partitions or starts.keys() - {"from_beginning"}:
             raise click.UsageError(
                 "--group goes with --from-beginning only: the group decides where it reads."
             )
@@ -153,7 +154,7 @@ def _reading(
     """The options as one value. Raises: click.UsageError for those that exclude each other."""
     from barnabas_client.env import SystemClock
 
-    given = [name for name in _STARTS if options[name] not in (None, False)]
+    given = given_options({name: options[name] for name in _STARTS})
     if len(given) > 1:
         words = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"{words} exclude each other.")
@@ -190,7 +191,6 @@ async def _positions(
     Asked before the consumer fetches anything, for answers on a connection come in order and a
     fetch may wait. Raises: CommandError for topics and partitions that do not exist.
     """
-    from barnabas_cli.lookups import describe_topics
     from barnabas_client.admin.values.partitions import OffsetSpec
     from barnabas_protocol.ids import TopicPartition
 
@@ -198,10 +198,13 @@ async def _positions(
         described = await describe_topics(admin, reading.topics)
         if is_member:
             return {}
+        for topic in described.values():
+            check_partitions(topic, reading.partitions)
         places = [
             TopicPartition(topic.name, number)
             for topic in described.values()
-            for number in _chosen(reading, topic.name, list(topic.partitions))
+            for number in topic.partitions
+            if not reading.partitions or number in reading.partitions
         ]
 
         async def offsets(wanted: OffsetSpec | int) -> dict[TopicPartition, int | None]:
@@ -220,15 +223,6 @@ async def _positions(
         place: _start(reading, starts[place] or 0, reading.ends[place], times[place])
         for place in places
     }
-
-
-def _chosen(reading: Reading, topic: str, numbers: list[int]) -> list[int]:
-    missing = reading.partitions - set(numbers)
-    if missing:
-        raise CommandError(
-            f"'{topic}' has no partition {min(missing)}: there are 0 to {max(numbers)}"
-        )
-    return [number for number in numbers if not reading.partitions or number in reading.partitions]
 
 
 def _start(reading: Reading, start: int, end: int, at_moment: int | None) -> int:

@@ -12,7 +12,7 @@ import click
 from barnabas_cli.completion import complete_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
-from barnabas_cli.lookups import confirm, require_groups, with_confirmation
+from barnabas_cli.lookups import confirm, given_options, require_groups, with_confirmation
 from barnabas_cli.output import Column, Output, bad_if_any, counted, with_output
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def reset(
     """
     from barnabas_cli.group_offsets_reset import Wanted, run_reset
 
-    given = {name: value for name, value in targets.items() if value not in (None, False)}
+    given = given_options(targets)
     if len(given) != 1:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
         raise click.UsageError(f"Say where to, with exactly one of {names}.")

@@ -30,7 +30,7 @@ from barnabas_cli.group_reset import (
     undo_file_name,
     undo_text,
 )
-from barnabas_cli.lookups import describe_topics
+from barnabas_cli.lookups import check_partitions, describe_topics
 from barnabas_cli.moments import parse_duration_ms, parse_moment_ms
 from barnabas_cli.output import Column, Output, counted
 from barnabas_cli.suggestions import hint
@@ -181,6 +181,8 @@ async def _places(
             raise CommandError("the group has committed nothing: name a topic with --topic")
         return committed
     described = await describe_topics(admin, list(wanted.scopes))
+    for name, numbers in wanted.scopes.items():
+        check_partitions(described[name], numbers or ())
     places = [
         TopicPartition(topic.name, number)
         for topic in described.values()

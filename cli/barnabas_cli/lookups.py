@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +26,16 @@ async def describe_topics(admin: Admin, names: Sequence[str]) -> dict[str, Topic
             known = [listing.name for listing in await admin.topics.list()]
             raise CommandError(f"No such topic '{name}'.{hint(name, known)}") from error
     return described.unwrap()
+
+
+def check_partitions(topic: TopicDescription, numbers: Iterable[int]) -> None:
+    """Refuse numbers of partitions that the topic does not have. Raises: CommandError."""
+    missing = set(numbers) - topic.partitions.keys()
+    if missing:
+        raise CommandError(
+            f"'{topic.name}' has no partition {min(missing)}: there are 0 to"
+            f" {max(topic.partitions)}"
+        )
 
 
 async def require_groups(admin: Admin, group_ids: Sequence[str]) -> None:
@@ -60,6 +70,13 @@ def key_values(settings: Sequence[str], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} takes KEY=VALUE, not '{setting}'")
         pairs[key.strip()] = value.strip()
     return pairs
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given: a number 0 was, a switch that is off was not."""
+    return {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
 
 
 def confirm(question: str, *, is_confirmed: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas_client.admin.values.configs import ConfigResource, ConfigSource
 from barnabas_client.admin.values.partitions import OffsetSpec
-from barnabas_client.errors import BarnabasError, UnsupportedError
+from barnabas_client.errors import BarnabasError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ async def replica_sizes(admin: Admin, partitions: Collection[TopicPartition]) ->
     """Bytes on disk: those of the largest replica. Empty where no broker tells."""
     try:
         brokers = await admin.log_dirs.describe(partitions=partitions)
-    except (UnsupportedError, BarnabasError):
+    except BarnabasError:
         return {}
     sizes: dict[TopicPartition, int] = {}
     for directories in brokers.successes.values():

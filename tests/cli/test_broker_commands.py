@@ -176,6 +176,13 @@ def test_a_group_is_described_reset_and_undone(
         "change": -4,
         "note": "",
     }
+    (row,) = cli.json("group", "reset", group, "--to-offset", "0", "--topic", f"{topic}:1")[
+        "changes"
+    ]
+    assert (row["old"], row["new"]) == (4, 0)
+    assert "has no partition 9: there are 0 to 1" in cli.error(
+        "group", "reset", group, "--to-latest", "--topic", f"{topic}:1,9"
+    )
     assert f"Did you mean '{group}'?" in cli.error("group", "describe", group[:-1])
     cli.run("group", "delete", group, "--yes")
     assert "No such group" in cli.error("group", "reset", group, "--to-latest")

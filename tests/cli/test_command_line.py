@@ -36,6 +36,11 @@ NOWHERE = "127.0.0.1:1"
             ["consume", "t", "--tail", "3", "--offset", "1"],
             "--offset and --tail exclude each other",
         ),
+        (
+            ["consume", "t", "--tail", "3", "--offset", "0"],
+            "--offset and --tail exclude each other",
+        ),
+        (["consume", "t", "-g", "g", "--offset", "0"], "the group decides where it reads"),
         (["consume", "t", "-F", "{ky}"], "Did you mean 'key'?"),
         (["consume", "t", "-g", "g", "--tail", "3"], "the group decides where it reads"),
         (["produce", "t", "-H", "x"], "a header is name=value"),
