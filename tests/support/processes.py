@@ -3,19 +3,43 @@
 A process is only ever ended through the handle of the one who started it, never by its name.
 """
 
+import fcntl
 import os
+import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
+# Below the range from which Linux takes the ports of outgoing connections.
+_PORTS = range(20_000, 32_000)
+_held_locks: list[int] = []
+
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback address that is this process's until it ends.
+
+    A broker that is killed and started again leaves its port free for seconds: another test's
+    broker, or the local end of some connection, must not get it meanwhile. So ports come from
+    outside of the range that the system gives away, and a lock on a file holds each one.
+    """
+    folder = Path(tempfile.gettempdir()) / "barnabas-test-ports"
+    folder.mkdir(exist_ok=True)
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            os.close(lock)
+            continue
+        _held_locks.append(lock)
+        return port
+    raise RuntimeError(f"no port is free from {_PORTS.start} to {_PORTS.stop}")
 
 
 def can_connect(port: int) -> bool:

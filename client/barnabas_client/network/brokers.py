@@ -193,18 +193,30 @@ class Brokers:
             version = newest_version(connection, api_of(request))
         return await connection.send(request, version, timeout_ms)
 
-    async def ask_one_of(self, node_ids: Iterable[int], request: Message) -> Any:
+    async def ask_one_of(
+        self,
+        node_ids: Iterable[int],
+        request: Message,
+        check: Callable[[Any], RetriableError | None] | None = None,
+    ) -> Any:
         """Ask one after the other until one answers.
 
+        A broker whose answer `check` refuses is left, and its connection given up.
         Raises: BrokerUnreachableError naming them all if none does; what is not retriable at once.
         """
         causes = {}
         for node_id in node_ids:
             self.asking = self._place(node_id)
             try:
-                return await self.request(node_id, request, None, None)
+                answer = await self.request(node_id, request, None, None)
             except RetriableError as error:
                 causes[node_id] = error
+                continue
+            refusal = None if check is None else check(answer)
+            if refusal is None:
+                return answer
+            causes[node_id] = refusal
+            self.connections.disconnect(node_id, refusal)
         if not causes:
             raise BrokerUnreachableError("no broker of the cluster is known")
         places = ", ".join(self._place(node_id) for node_id in causes)

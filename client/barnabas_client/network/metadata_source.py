@@ -1,7 +1,9 @@
 """Gets a Metadata answer from whichever broker gives one: known ones first, then the bootstrap.
 
 Invariants: an answer that came by beginning anew is believed in everything, also where its leader
-epochs are lower: it may be another life of the cluster.
+epochs are lower: it may be another life of the cluster. But a client never moves to another
+cluster: an address may be given to a stranger's broker while ours restarts, and records would be
+acknowledged by a cluster that nobody reads.
 Source: KIP-899 (no broker can be reached), KIP-1102 (nor for a while; or a broker says so).
 """
 
@@ -73,7 +75,9 @@ class MetadataSource:
     async def _ask(
         self, node_ids: list[int], request: MetadataRequest, *, anew: bool
     ) -> MetadataResponse:
-        answer: MetadataResponse = await self._brokers.ask_one_of(node_ids, request)
+        answer: MetadataResponse = await self._brokers.ask_one_of(
+            node_ids, request, self._refuse_strangers
+        )
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._brokers.begin_anew()
             raise BrokerUnreachableError("the broker tells us to begin anew")
@@ -84,3 +88,13 @@ class MetadataSource:
         if anew:
             self._cache.begin_anew()
         return answer
+
+    def _refuse_strangers(self, answer: MetadataResponse) -> RetriableError | None:
+        """Why an answer is not of the cluster that this client has found first."""
+        ours = self._cache.cluster.cluster_id
+        if ours is None or answer.cluster_id in (None, ours):
+            return None
+        return BrokerUnreachableError(
+            f"{self._brokers.asking} belongs to cluster {answer.cluster_id} now, this client to "
+            f"{ours}: if the cluster was made anew, make a new client"
+        )
