@@ -1,4 +1,4 @@
-"""Every example of the documentation's client pages is run as it stands, against a real broker.
+"""Every Python example of the client's pages and the README is run as it stands, on a broker.
 
 A fence ```python is a whole program; a ```text fence right behind it is what it prints, where `…`
 stands for anything within a line. ```python needs=apache marks what Barnabas does not serve yet.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs" / "client").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs" / "client").glob("*.md")), ROOT / "README.md"]
 DOCUMENTED_ADDRESS = "127.0.0.1:9092"
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS_MAX = 60
