@@ -2,7 +2,8 @@
 
 It says who leads the control plane and who the members of the metadata log are; it is asked at
 failover and at changes of the members, never for a commit. This module is the record and the
-interface of a store; the rules are in `election`, a store in `local_file`.
+interface of a store; the rules are in `election` and `decided_swap`, the stores in `local_file`,
+`etcd` and `kubernetes_lease`.
 
 Source: the rules of the control plane in `docs/formats/arbiter.md`.
 """
@@ -70,5 +71,12 @@ class Arbiter(Protocol):
         ...
 
     def watch(self) -> AsyncIterator[Stored]:
-        """The record now, and again each time it was seen to change; ends with its task."""
+        """The record now, and again each time it was seen to change; ends with its task.
+
+        Raises: ArbiterError where the store cannot be read any more; call again to go on.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; safe at any time, and twice."""
         ...

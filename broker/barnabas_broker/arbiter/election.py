@@ -95,10 +95,11 @@ def judge(tried: ArbiterRecord, outcome: SwapOutcome, read_back: Stored) -> Verd
     now = read_back.record
     if now == tried:
         return Verdict.WON
-    if now is not None and (
-        now.controller_epoch >= tried.controller_epoch and now.leader != tried.leader
-    ):
-        return Verdict.LOST
+    if now is not None:
+        if now.controller_epoch > tried.controller_epoch:
+            return Verdict.LOST
+        if now.controller_epoch == tried.controller_epoch and now.leader != tried.leader:
+            return Verdict.LOST
     return Verdict.TRY_AGAIN
 
 
@@ -106,23 +107,27 @@ class Expiry:
     """Judges by the observer's own clock whether a leader has stopped renewing (rule 8).
 
     For liveness only: a leader that is thought gone wrongly still cannot commit anything that is
-    lost, because a new leader's epoch is higher.
+    lost, because a new leader's epoch is higher. An observer that has not looked for the whole time
+    to live, because it was paused or the store was away, begins to count anew: the leader may have
+    been unable to renew for the same reason.
     """
 
-    __slots__ = ("_seen", "_since_ms", "_time_to_live_ms")
+    __slots__ = ("_looked_ms", "_seen", "_since_ms", "_time_to_live_ms")
 
     def __init__(self, time_to_live_ms: int) -> None:
         self._time_to_live_ms = time_to_live_ms
         self._seen: Stored | None = None
         self._since_ms = 0
+        self._looked_ms = 0
 
     def observe(self, stored: Stored, now_ms: int) -> bool:
         """Take note of what was read at a monotonic time; returns whether nobody leads.
 
         That is so when there is no leader, or when nothing has changed for the time to live.
         """
-        if stored != self._seen:
+        if stored != self._seen or now_ms - self._looked_ms >= self._time_to_live_ms:
             self._seen, self._since_ms = stored, now_ms
+        self._looked_ms = now_ms
         if stored.record is None or stored.record.leader is None:
             return True
         return now_ms - self._since_ms >= self._time_to_live_ms

@@ -11,24 +11,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import posixpath
 from collections.abc import AsyncIterator
-from typing import Any
 
 from barnabas_broker.arbiter.arbiter import (
     ArbiterError,
     ArbiterRecord,
-    Leader,
-    Member,
     Stored,
     SwapOutcome,
 )
+from barnabas_broker.arbiter.polling import changes
+from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, parse_document
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Closeable, Disk
-from barnabas_protocol.ids import uuid_from_text, uuid_to_text
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
 NO_RECORD = Stored(None, 0)
 # A swap takes a few milliseconds; a lock held for longer than this is somebody's fault.
 LOCK_WAIT_MS_MAX = 2000
@@ -38,13 +36,15 @@ _LOCK_RETRY_MS = 5
 class LocalFileArbiter:
     """One file; its revision is the token."""
 
-    __slots__ = ("_clock", "_disk", "_path", "_poll_interval_ms")
+    __slots__ = ("_clock", "_disk", "_is_unsafe", "_path", "_poll_interval_ms")
 
     def __init__(self, disk: Disk, clock: Clock, path: str, poll_interval_ms: int = 1000) -> None:
         self._disk = disk
         self._clock = clock
         self._path = path
         self._poll_interval_ms = poll_interval_ms
+        # A swap has failed, perhaps after its rename: what is seen may be lost by a crash.
+        self._is_unsafe = False
 
     async def read(self) -> Stored:
         """The record in the file, none if there is no file. Raises: ArbiterError."""
@@ -65,15 +65,12 @@ class LocalFileArbiter:
         finally:
             lock.close()
 
-    async def watch(self) -> AsyncIterator[Stored]:
+    def watch(self) -> AsyncIterator[Stored]:
         """The record now and after each change, looked for from time to time."""
-        seen: Stored | None = None
-        while True:
-            stored = await self.read()
-            if stored != seen:
-                seen = stored
-                yield stored
-            await asyncio.sleep(self._poll_interval_ms / 1000)
+        return changes(self.read, self._poll_interval_ms)
+
+    async def close(self) -> None:
+        """Nothing stays open between two calls."""
 
     async def _lock(self) -> Closeable:
         deadline_ms = self._clock.monotonic_ms() + LOCK_WAIT_MS_MAX
@@ -87,6 +84,9 @@ class LocalFileArbiter:
 
     def _read(self) -> Stored:
         try:
+            if self._is_unsafe:
+                self._disk.sync_directory(posixpath.dirname(self._path))
+                self._is_unsafe = False
             if not self._disk.exists(self._path):
                 return NO_RECORD
             data = self._disk.read_bytes(self._path)
@@ -97,48 +97,29 @@ class LocalFileArbiter:
     def _swap(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome:
         if self._read().token != expected_token:
             return SwapOutcome.CONFLICT
-        self._disk.write_atomically(self._path, encode(Stored(record, expected_token + 1)))
+        try:
+            self._disk.write_atomically(self._path, encode(Stored(record, expected_token + 1)))
+        except OSError:
+            self._is_unsafe = True
+            raise
         return SwapOutcome.STORED
 
 
 def encode(stored: Stored) -> bytes:
     """The content of the file."""
-    record = stored.record
-    assert record is not None, "the file holds a record from its first write on"
-    leader = record.leader
+    assert stored.record is not None, "the file holds a record from its first write on"
     document = {
         "version": FORMAT_VERSION,
         "revision": stored.token,
-        "cluster_id": record.cluster_id,
-        "controller_epoch": record.controller_epoch,
-        "leader": None if leader is None else leader._asdict(),
-        "members": [
-            {"node_id": member.node_id, "directory_id": uuid_to_text(member.directory_id)}
-            for member in record.members
-        ],
-        "renewed_ms": record.renewed_ms,
+        **document_of(stored.record),
     }
     return json.dumps(document, indent=2).encode() + b"\n"
 
 
 def decode(data: bytes) -> Stored:
     """The record in the content of the file. Raises: ArbiterError if it is not one."""
+    document, record = parse_document(data)
     try:
-        document: Any = json.loads(data)
-        if document["version"] != FORMAT_VERSION:
-            raise ValueError(f"version {document['version']}")
-        leader = document["leader"]
-        record = ArbiterRecord(
-            cluster_id=str(document["cluster_id"]),
-            controller_epoch=int(document["controller_epoch"]),
-            leader=leader
-            and Leader(int(leader["node_id"]), str(leader["host"]), int(leader["port"])),
-            members=tuple(
-                Member(int(member["node_id"]), uuid_from_text(member["directory_id"]))
-                for member in document["members"]
-            ),
-            renewed_ms=int(document["renewed_ms"]),
-        )
         return Stored(record, int(document["revision"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ArbiterError(f"not an arbiter record: {error!r}") from error

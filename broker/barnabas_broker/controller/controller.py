@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Member
-from barnabas_broker.arbiter.election import Verdict, judge, take_over
+from barnabas_broker.arbiter.decided_swap import swap_until_decided
+from barnabas_broker.arbiter.election import Verdict, take_over
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import (
@@ -167,8 +168,8 @@ class Controller:
                 self._clock.wall_ms(),
                 known_epoch=self._log.pending_image.epoch,
             )
-            outcome = await self._arbiter.compare_and_swap(stored.token, tried)
-            match judge(tried, outcome, await self._arbiter.read()):
+            decided = await swap_until_decided(self._arbiter, stored.token, tried)
+            match decided.verdict:
                 case Verdict.WON:
                     return tried
                 case Verdict.LOST:
@@ -182,9 +183,13 @@ class Controller:
 
         Losing the store is no reason: it stops failover and nothing else (CTL-13).
         """
+        is_away = False
         while self._is_active:
             try:
                 async for stored in self._arbiter.watch():
+                    if is_away:
+                        is_away = False
+                        logger.info("the arbiter can be watched again")
                     now = stored.record
                     if now is not None and (now.controller_epoch, now.leader) != (
                         mine.controller_epoch,
@@ -193,7 +198,9 @@ class Controller:
                         self._resign(LeadershipError(f"epoch {mine.controller_epoch} is over"))
                         return
             except ArbiterError as error:
-                logger.warning("the arbiter cannot be watched: %s", error)
+                if not is_away:
+                    is_away = True
+                    logger.warning("the arbiter cannot be watched: %s", error)
                 await asyncio.sleep(_WATCH_RETRY_SECONDS)
 
     def _resign(self, reason: LeadershipError) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from barnabas_broker.arbiter.arbiter import Leader, Member, Stored
+from barnabas_broker.arbiter.decided_swap import UndecidedError
 from barnabas_broker.arbiter.election import NotAMemberError
 from barnabas_broker.arbiter.local_file import encode
 from barnabas_broker.controller.brokers import Registration
-from barnabas_broker.controller.controller import LeadershipError
 from barnabas_broker.controller.topics import NewTopic
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord
@@ -214,8 +214,9 @@ def test_controller_does_not_lead_over_a_store_that_cannot_be_written() -> None:
         await plane.metadata_log.recover()
         for _ in range(5):
             plane.disk.fail("rename", "arbiter")
-        with pytest.raises(LeadershipError):
+        with pytest.raises(UndecidedError):
             await plane.start()
+        assert not plane.controller.is_active
 
     asyncio.run(run())
 

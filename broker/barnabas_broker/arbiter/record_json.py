@@ -1,0 +1,55 @@
+"""The arbiter's record as a JSON object, for stores that keep text.
+
+The keys are in `docs/formats/arbiter.md`. Not here: the token, which is the store's own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Leader, Member
+from barnabas_protocol.ids import uuid_from_text, uuid_to_text
+
+FORMAT_VERSION = 1
+
+
+def document_of(record: ArbiterRecord) -> dict[str, Any]:
+    """The record's JSON object."""
+    leader = record.leader
+    return {
+        "cluster_id": record.cluster_id,
+        "controller_epoch": record.controller_epoch,
+        "leader": None if leader is None else leader._asdict(),
+        "members": [
+            {"node_id": member.node_id, "directory_id": uuid_to_text(member.directory_id)}
+            for member in record.members
+        ],
+        "renewed_ms": record.renewed_ms,
+    }
+
+
+def parse_document(data: bytes) -> tuple[dict[str, Any], ArbiterRecord]:
+    """The JSON object in the text, and the record that it holds.
+
+    Raises: ArbiterError if it is not one, or of another version.
+    """
+    try:
+        document: Any = json.loads(data)
+        if document["version"] != FORMAT_VERSION:
+            raise ValueError(f"version {document['version']}")
+        leader = document["leader"]
+        record = ArbiterRecord(
+            cluster_id=str(document["cluster_id"]),
+            controller_epoch=int(document["controller_epoch"]),
+            leader=leader
+            and Leader(int(leader["node_id"]), str(leader["host"]), int(leader["port"])),
+            members=tuple(
+                Member(int(member["node_id"]), uuid_from_text(member["directory_id"]))
+                for member in document["members"]
+            ),
+            renewed_ms=int(document["renewed_ms"]),
+        )
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ArbiterError(f"not an arbiter record: {error!r}") from error
+    return document, record
