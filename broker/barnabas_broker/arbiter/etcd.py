@@ -1,0 +1,188 @@
+"""The arbiter in one key of etcd, over the JSON gateway of its v3 API.
+
+The token is the key's modification revision, 0 without the key: a transaction puts the new record
+if the revision is still the expected one. Reads are linearizable, which is etcd's default, so that
+what one server has stored is never missing in what another one tells.
+
+Source: etcd's API reference (KV.Range, KV.Txn, Auth.Authenticate) and its gRPC gateway. The value
+is in `docs/formats/arbiter.md`. Not here: watches; changes are found by reading.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
+from barnabas_broker.arbiter.http_exchange import (
+    HttpExchange,
+    HttpReply,
+    NoReplyError,
+    NotSentError,
+    TlsSettings,
+)
+from barnabas_broker.arbiter.polling import changes
+from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, parse_document
+
+logger = logging.getLogger(__name__)
+
+_OK: Final = 200
+# What etcd says to a token that is missing, has expired or is older than a change of the users.
+_SIGN_IN_AGAIN: Final = (
+    "invalid auth token",
+    "user name is empty",
+    "revision of auth store is old",
+)
+
+
+class EtcdSettings(NamedTuple):
+    """Where the record is and how it is reached."""
+
+    endpoints: Sequence[str]  # http://host:port or https://host:port, tried in turn
+    key: str
+    username: str | None = None
+    password: str | None = None
+    tls: TlsSettings = TlsSettings()
+    request_timeout_ms: int = 5000  # for all endpoints together
+    poll_interval_ms: int = 1000
+
+
+class EtcdArbiter:
+    """One key; its modification revision is the token."""
+
+    __slots__ = ("_exchange", "_first", "_key", "_settings", "_sign_in")
+
+    def __init__(self, settings: EtcdSettings) -> None:
+        """Connects with the first request."""
+        self._settings = settings
+        self._key = _base64(settings.key.encode())
+        self._exchange = HttpExchange(settings.tls)
+        self._first = 0  # the endpoint that answered last
+        self._sign_in: str | None = None
+
+    async def read(self) -> Stored:
+        """The record as a majority of etcd's servers has it. Raises: ArbiterError."""
+        reply = await self._ask("range", {"key": self._key})
+        if reply.status != _OK:
+            raise ArbiterError(f"etcd: {reply}")
+        try:
+            return _stored(reply.document())
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArbiterError(f"not an answer of etcd: {error!r}: {reply}") from error
+
+    async def compare_and_swap(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome:
+        """Put the record if the key's modification revision is the one expected."""
+        value = json.dumps({"version": FORMAT_VERSION, **document_of(record)}).encode()
+        compare = {
+            "key": self._key,
+            "target": "MOD",
+            "result": "EQUAL",
+            "mod_revision": str(expected_token),
+        }
+        put = {"request_put": {"key": self._key, "value": _base64(value)}}
+        try:
+            reply = await self._ask("txn", {"compare": [compare], "success": [put]})
+        except ArbiterError as error:
+            logger.warning("the arbiter's record may or may not be stored: %s", error)
+            return SwapOutcome.UNKNOWN
+        document = reply.document()
+        if reply.status != _OK or "header" not in document:
+            logger.warning("the arbiter's record may or may not be stored: etcd: %s", reply)
+            return SwapOutcome.UNKNOWN
+        # The gateway leaves out what is false.
+        return SwapOutcome.STORED if document.get("succeeded") is True else SwapOutcome.CONFLICT
+
+    def watch(self) -> AsyncIterator[Stored]:
+        """The record now and after each change, looked for from time to time."""
+        return changes(self.read, self._settings.poll_interval_ms)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._exchange.close()
+
+    async def _ask(self, method: str, document: dict[str, Any]) -> HttpReply:
+        """The answer to a request, signed in where a user is set.
+
+        Raises: ArbiterError where there is none.
+        """
+        if self._settings.username is None:
+            return await self._send(f"kv/{method}", document, can_repeat=method == "range")
+        for is_last in (False, True):
+            if self._sign_in is None:
+                await self._authenticate()
+            reply = await self._send(f"kv/{method}", document, can_repeat=method == "range")
+            if is_last or not _must_sign_in(reply):
+                break
+            self._sign_in = None  # refused before anything was done: asking again is safe
+        return reply
+
+    async def _authenticate(self) -> None:
+        settings = self._settings
+        name_and_password = {"name": settings.username, "password": settings.password or ""}
+        reply = await self._send("auth/authenticate", name_and_password, can_repeat=True)
+        token = reply.document().get("token")
+        if reply.status != _OK or not isinstance(token, str):
+            raise ArbiterError(f"etcd does not let {settings.username} in: {reply}")
+        self._sign_in = token
+
+    async def _send(self, path: str, document: dict[str, Any], *, can_repeat: bool) -> HttpReply:
+        """The first answer of an endpoint that is not a server's fault, else the last fault.
+
+        A request that must not be repeated goes on to the next endpoint only if nobody was reached.
+        Raises: ArbiterError if no endpoint has answered.
+        """
+        settings = self._settings
+        count = len(settings.endpoints)
+        headers = {} if self._sign_in is None else {"Authorization": self._sign_in}
+        if path.startswith("auth/"):
+            headers = {}
+        reply: HttpReply | None = None
+        complaint = ""
+        for _ in range(count):
+            endpoint = settings.endpoints[self._first]
+            try:
+                reply = await self._exchange.send(
+                    "POST",
+                    f"{endpoint}/v3/{path}",
+                    document=document,
+                    headers=headers,
+                    timeout_ms=settings.request_timeout_ms // count,
+                )
+                if reply.status < 500:
+                    return reply
+                can_go_on = can_repeat
+            except NotSentError as error:
+                complaint, can_go_on = str(error), True
+            except NoReplyError as error:
+                complaint, can_go_on = str(error), can_repeat
+            self._first = (self._first + 1) % count
+            if not can_go_on:
+                break
+        if reply is None:
+            raise ArbiterError(f"etcd: {complaint}")
+        return reply
+
+
+def _stored(document: dict[str, Any]) -> Stored:
+    """The record and its revision in the answer to a range. Raises: ArbiterError, ValueError..."""
+    if "header" not in document:
+        raise ValueError("no header")
+    values = document.get("kvs", [])
+    if not values:
+        return Stored(None, 0)
+    _, record = parse_document(base64.b64decode(values[0].get("value", "")))
+    return Stored(record, int(values[0]["mod_revision"]))
+
+
+def _must_sign_in(reply: HttpReply) -> bool:
+    if reply.status == _OK:
+        return False
+    text = str(reply)
+    return any(words in text for words in _SIGN_IN_AGAIN)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,87 @@
+"""One real etcd server as a process of its own, from Debian's package `etcd-server`."""
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.processes import ManagedProcess, free_port
+from tests.support.tls_files import TlsFiles
+from tests.support.waiting import wait_until
+
+
+class EtcdProcess:
+    """A cluster of one server; `directory` keeps its data and output."""
+
+    def __init__(self, directory: Path, tls: TlsFiles | None = None) -> None:
+        """With certificates, only clients that show one are let in."""
+        self.directory = directory
+        self.port = free_port()
+        self._peer_port = free_port()
+        self._tls = tls
+        self.process: ManagedProcess | None = None
+
+    @property
+    def endpoint(self) -> str:
+        if self._tls is not None:
+            return f"https://localhost:{self.port}"
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, again too, and return when it answers."""
+        program = shutil.which("etcd")
+        if program is None:
+            raise RuntimeError("install the program etcd (Debian: apt-get install etcd-server)")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        peer = f"http://127.0.0.1:{self._peer_port}"
+        command = [program, "--name", "one", "--data-dir", str(self.directory / "data")]
+        command += ["--listen-client-urls", self.endpoint.replace("localhost", "127.0.0.1")]
+        command += ["--advertise-client-urls", self.endpoint, "--listen-peer-urls", peer]
+        command += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"]
+        if self._tls is not None:
+            command += ["--cert-file", str(self._tls.broker_certificate)]
+            command += ["--key-file", str(self._tls.broker_key), "--client-cert-auth"]
+            command += ["--trusted-ca-file", str(self._tls.authority)]
+        self.process = ManagedProcess(command, self.directory / "etcd.log", {})
+        self.process.wait_for_port(self.port, 60)
+        if self._tls is None:
+            wait_until(self._is_healthy, 60, self.process.log_tail)
+
+    def _is_healthy(self) -> bool:
+        try:
+            self.call("kv/range", {"key": "AA=="})
+        except (OSError, urllib.error.URLError):
+            return False
+        return True
+
+    def call(self, method: str, document: dict[str, Any], token: str = "") -> dict[str, Any]:
+        """A request of an administrator over the JSON gateway."""
+        request = urllib.request.Request(
+            f"{self.endpoint}/v3/{method}",
+            json.dumps(document).encode(),
+            {"Content-Type": "application/json", **({"Authorization": token} if token else {})},
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            answer: dict[str, Any] = json.loads(reply.read())
+        return answer
+
+    def kill(self) -> None:
+        """SIGKILL; what it has acknowledged is on its disk."""
+        assert self.process is not None
+        self.process.kill()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process is not None and self.process.is_running():
+            self.process.stop()
