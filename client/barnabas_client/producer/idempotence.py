@@ -6,6 +6,8 @@ Pure: told what happened to batches, it says what may be sent and in which order
     its outstanding batches were numbered with, and takes a newer one only when it has none left
     outstanding = numbered and neither acknowledged nor failed, on the wire or waiting to go again
 
+    the first batch of a producer   goes alone: a broker that has not heard of a producer id takes
+    id in its partition             any number for its first, and so would not notice a gap
     a batch that must go again      goes alone, before anything behind it in its partition
     OUT_OF_ORDER_SEQUENCE           behind an outstanding batch: go again later. Otherwise the
                                     broker lacks what came before: cut (below)
@@ -75,6 +77,7 @@ class PartitionSequences:
 
     __slots__ = (
         "_cut_from",
+        "_known_producer_id",
         "_unresolved",
         "identity",
         "next_sequence",
@@ -87,6 +90,8 @@ class PartitionSequences:
         self.next_sequence = 0
         self.outstanding: list[ProducerBatch] = []
         self.on_wire_count = 0
+        # The one of the last batch in the log: the broker knows which number must follow.
+        self._known_producer_id = -1
         # The order of the batch from which on nothing can be written with the present numbers.
         self._cut_from: tuple[int, ...] | None = None
         # The order of the last batch that was given up without knowing whether it is in the log.
@@ -103,7 +108,10 @@ class PartitionSequences:
             return self.outstanding[0] is batch
         if self.on_wire_count == 0 and not self.outstanding:
             return self._take_identity(identities)
-        return not self.is_blocked and len(self.outstanding) < OUTSTANDING_MAX
+        assert self.identity is not None
+        is_known = self._known_producer_id == self.identity.producer_id
+        room = OUTSTANDING_MAX if is_known else 1
+        return not self.is_blocked and len(self.outstanding) < room
 
     def _take_identity(self, identities: Identities) -> bool:
         if self.is_blocked and self.identity is not None:
@@ -137,6 +145,7 @@ class PartitionSequences:
         """The batch is in the log, and so is all that was numbered before it."""
         if batch in self.outstanding:
             self.outstanding.remove(batch)
+        self._known_producer_id = batch.producer_id
         if self._unresolved is not None and batch.order >= self._unresolved:
             self._unresolved = None
 

@@ -32,9 +32,18 @@ def sent(
     return list(batches)
 
 
+def begun() -> PartitionSequences:
+    """A partition in whose log the producer has something already (a batch without records)."""
+    sequences = PartitionSequences()
+    (empty,) = sent(sequences, identities(), batch(0, 0))
+    sequences.answered(empty)
+    sequences.succeeded(empty)
+    return sequences
+
+
 def test_numbers_count_records_and_wrap() -> None:
     """TXL-2: 2^31 - 1 is followed by 0."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1, 3), batch(2, 2))
     assert (first.sequence, second.sequence) == (0, 3)
     sequences.next_sequence = (1 << 31) - 2
@@ -49,7 +58,7 @@ def test_without_an_identity_nothing_goes_out() -> None:
 
 def test_five_batches_may_be_outstanding() -> None:
     """The broker remembers five."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     first, *_ = sent(sequences, known, *(batch(number) for number in range(5)))
     assert not sequences.may_send(batch(9), known)
     sequences.answered(first)
@@ -57,9 +66,35 @@ def test_five_batches_may_be_outstanding() -> None:
     assert sequences.may_send(batch(9), known)
 
 
+def test_a_producer_s_first_batch_in_a_partition_goes_alone() -> None:
+    """A broker without state of a producer id takes any number for the first.
+
+    A new topic's leader may refuse the first batch, not being ready, and take the one right behind
+    it: the records would change places.
+    """
+    sequences, known = PartitionSequences(), identities()
+    (first,) = sent(sequences, known, batch(1, 3))
+    assert not sequences.may_send(batch(2), known)
+    sequences.answered(first)
+    sequences.will_repeat(first)
+    assert not sequences.may_send(batch(2), known)
+    sent(sequences, known, first)
+    sequences.answered(first)
+    sequences.succeeded(first)
+    second, third = sent(sequences, known, batch(2), batch(3))
+    assert (second.sequence, third.sequence) == (3, 4)
+    for one in (second, third):
+        sequences.answered(one)
+        sequences.succeeded(one)
+    identity = ProducerIdentity(FIRST.producer_id + 1, 0)
+    sent(sequences, identities(identity), batch(4))
+    assert not sequences.may_send(batch(5), identities(identity)), "another producer id"
+    assert sequences.identity == identity
+
+
 def test_a_batch_that_goes_again_goes_before_all_others_and_alone() -> None:
     """So that the broker sees numbers in order."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1), batch(2))
     for one in (first, second):
         sequences.answered(one)
@@ -73,7 +108,7 @@ def test_a_batch_that_goes_again_goes_before_all_others_and_alone() -> None:
 
 def test_a_gap_behind_a_refused_batch_begins_a_new_epoch() -> None:
     """KIP-360: what followed cannot be in the log, so it may get new numbers."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1), batch(2))
     sequences.answered(first)
     sequences.failed(first, is_certain=True)
@@ -87,7 +122,7 @@ def test_a_gap_behind_a_refused_batch_begins_a_new_epoch() -> None:
 
 def test_the_last_number_is_used_again_if_its_batch_was_refused() -> None:
     """Nothing was numbered behind it: no epoch is wasted."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     sent(sequences, known, batch(1))
     (second,) = sent(sequences, known, batch(2, 4))
     sequences.answered(second)
@@ -98,7 +133,7 @@ def test_the_last_number_is_used_again_if_its_batch_was_refused() -> None:
 
 def test_what_may_be_in_the_log_is_never_numbered_anew() -> None:
     """The first batch is given up, nobody knows whether it is there; the second may be there."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1), batch(2))
     for one in (first, second):
         sequences.answered(one)
@@ -115,7 +150,7 @@ def test_what_may_be_in_the_log_is_never_numbered_anew() -> None:
 
 def test_doubt_that_nothing_resolves_begins_a_new_epoch() -> None:
     """Nothing is outstanding that could be doubled."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     (first,) = sent(sequences, known, batch(1))
     sequences.answered(first)
     sequences.failed(first, is_certain=False)
@@ -125,7 +160,7 @@ def test_doubt_that_nothing_resolves_begins_a_new_epoch() -> None:
 
 def test_a_partition_keeps_its_epoch_while_something_is_outstanding() -> None:
     """Another partition's restart does not touch it."""
-    one, other, known = PartitionSequences(), PartitionSequences(), identities()
+    one, other, known = begun(), begun(), identities()
     (pending,) = sent(one, known, batch(1))
     known.bump(FIRST)
     (fresh,) = sent(other, known, batch(2))
@@ -147,7 +182,7 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
 
 def test_a_transactional_producer_never_raises_its_epoch_by_itself() -> None:
     """Its coordinator does; until then the partition waits."""
-    sequences, known = PartitionSequences(), identities(is_transactional=True)
+    sequences, known = begun(), identities(is_transactional=True)
     (first,) = sent(sequences, known, batch(1))
     sequences.answered(first)
     sequences.failed(first, is_certain=False)
@@ -159,7 +194,7 @@ def test_a_transactional_producer_never_raises_its_epoch_by_itself() -> None:
 
 def test_the_parts_of_a_batch_share_out_its_numbers() -> None:
     """What follows keeps its own."""
-    sequences, known = PartitionSequences(), identities()
+    sequences, known = begun(), identities()
     whole, _ = sent(sequences, known, batch(1, 5), batch(2))
     parts = [batch(1, 3), batch(1, 2)]
     sequences.answered(whole)
