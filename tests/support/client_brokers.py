@@ -15,6 +15,12 @@ PROPERTIES = {
     # Members that die are missed soon.
     "group.min.session.timeout.ms": "1000",
 }
+# Members of groups that the broker leads hear of a rebalance with their next heartbeat.
+_APACHE_PROPERTIES = {
+    **PROPERTIES,
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 
 
 class ClientBrokers:
@@ -42,5 +48,5 @@ class ClientBrokers:
     def _create(self, name: str) -> BarnabasProcess | ApacheKafka:
         directory = self._directory / name
         if name == "apache":
-            return ApacheKafka(directory, properties=PROPERTIES, heap="512M")
+            return ApacheKafka(directory, properties=_APACHE_PROPERTIES, heap="512M")
         return BarnabasProcess(directory, properties=PROPERTIES)

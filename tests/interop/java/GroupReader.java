@@ -3,9 +3,10 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -14,71 +15,103 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 
 /**
- * A member of a group that tells on standard output what it gets, until standard input ends.
+ * Members of groups that tell on standard output what they get, until standard input ends.
  *
- *   java GroupReader topic key=value...     the settings of the consumer
+ * Standard input: "join TAB member TAB topic TAB key=value...", with the settings of the consumer,
+ * and "leave TAB member". Each member is a consumer in a thread of its own.
  *
- * Lines: "assigned|revoked|lost TAB milliseconds TAB partitions", "record TAB value".
+ * Standard output: "member TAB assigned|revoked|lost TAB milliseconds TAB partitions",
+ * "member TAB record TAB value", "member TAB left" and "member TAB failed TAB why".
  */
-public class GroupReader {
+public class GroupReader implements Runnable, ConsumerRebalanceListener {
+    private final String name;
+    private final String topic;
+    private final KafkaConsumer<byte[], byte[]> consumer;
+    private final Thread thread = new Thread(this);
+    private volatile boolean isStopped;
+
     public static void main(String[] arguments) throws Exception {
+        Map<String, GroupReader> members = new HashMap<>();
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            String[] words = line.split("\t");
+            if (words[0].equals("join")) {
+                GroupReader member = new GroupReader(words);
+                members.put(words[1], member);
+                member.thread.start();
+            } else {
+                members.remove(words[1]).stop();
+            }
+        }
+        for (GroupReader member : members.values()) {
+            member.stop();
+        }
+        for (GroupReader member : members.values()) {
+            member.thread.join();
+        }
+    }
+
+    private GroupReader(String[] words) {
+        name = words[1];
+        topic = words[2];
         Properties settings = new Properties();
-        for (int i = 1; i < arguments.length; i++) {
-            String[] parts = arguments[i].split("=", 2);
+        for (int i = 3; i < words.length; i++) {
+            String[] parts = words[i].split("=", 2);
             settings.put(parts[0], parts[1]);
         }
         String bytes = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
         settings.put("key.deserializer", bytes);
         settings.put("value.deserializer", bytes);
-        AtomicBoolean isStopped = new AtomicBoolean();
-        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings)) {
-            Thread stopper = new Thread(() -> {
-                try {
-                    new BufferedReader(new InputStreamReader(System.in)).readLine();
-                } catch (java.io.IOException ignored) {
-                    // The end all the same.
-                }
-                isStopped.set(true);
-                consumer.wakeup();
-            });
-            stopper.setDaemon(true);
-            stopper.start();
-            consumer.subscribe(List.of(arguments[0]), new Teller());
-            while (!isStopped.get()) {
+        consumer = new KafkaConsumer<>(settings);
+    }
+
+    private void stop() {
+        isStopped = true;
+        consumer.wakeup();
+    }
+
+    @Override
+    public void run() {
+        try (consumer) {
+            consumer.subscribe(List.of(topic), this);
+            while (!isStopped) {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
                     tell("record\t" + new String(record.value(), StandardCharsets.UTF_8));
                 }
             }
         } catch (WakeupException stop) {
             // Closed by now, in order.
+        } catch (RuntimeException error) {
+            tell("failed\t" + error);
+        }
+        tell("left");
+    }
+
+    private void tell(String what) {
+        synchronized (System.out) {
+            System.out.println(name + "\t" + what);
+            System.out.flush();
         }
     }
 
-    private static synchronized void tell(String line) {
-        System.out.println(line);
-        System.out.flush();
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        tellOf("assigned", partitions);
     }
 
-    private static class Teller implements ConsumerRebalanceListener {
-        @Override
-        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            tellOf("assigned", partitions);
-        }
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        tellOf("revoked", partitions);
+    }
 
-        @Override
-        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-            tellOf("revoked", partitions);
-        }
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        tellOf("lost", partitions);
+    }
 
-        @Override
-        public void onPartitionsLost(Collection<TopicPartition> partitions) {
-            tellOf("lost", partitions);
-        }
-
-        private static void tellOf(String what, Collection<TopicPartition> partitions) {
-            String numbers = partitions.stream().map(p -> String.valueOf(p.partition()))
-                    .collect(Collectors.joining(","));
-            tell(what + "\t" + System.currentTimeMillis() + "\t" + numbers);
-        }
+    private void tellOf(String what, Collection<TopicPartition> partitions) {
+        String numbers = partitions.stream().map(p -> String.valueOf(p.partition()))
+                .collect(Collectors.joining(","));
+        tell(what + "\t" + System.currentTimeMillis() + "\t" + numbers);
     }
 }
