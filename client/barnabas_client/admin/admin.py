@@ -60,24 +60,22 @@ class Admin:
         client: Client | None = None,
         **settings: Unpack[AdminOptions],
     ) -> None:
-        """Take the settings; nothing is connected yet.
+        """Take the settings, those of docs/reference; nothing is connected yet.
 
-        Raises: ConfigurationError for a setting that is unknown or out of range.
+        A `client` that is given stays open at the end. Raises: ConfigurationError.
         """
+        chosen = AdminSettings.create({"bootstrap_servers": bootstrap_servers, **settings})
+        self.settings = chosen
         self._owns_client = client is None
-        if client is None:
-            values = {"bootstrap_servers": bootstrap_servers, **settings}
-            client = Client(AdminSettings.create(values))
-        self._client = client
-        self._routing = AdminRouting(client)
+        self._client = client or Client(chosen)
+        self._routing = AdminRouting(self._client)
 
     async def start(self) -> None:
-        """Find the cluster.
+        """Find the cluster; to be awaited before anything else, does nothing if that was done.
 
         Raises: BrokerUnreachableError, AuthenticationError, UnsupportedError.
         """
-        if self._owns_client:
-            await self._client.start()
+        await self._client.start()
 
     async def close(self) -> None:
         """Close all connections; calls under way fail with ClosedError. May be repeated."""
@@ -86,18 +84,14 @@ class Admin:
 
     async def __aenter__(self) -> Self:
         """Start."""
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
+        await self.start()
         return self
 
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        trace: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Close."""
         await self.close()

@@ -40,21 +40,24 @@ class Consumer(OffsetCalls):
         client: Client | None = None,
         **settings: Unpack[ConsumerOptions],
     ) -> None:
-        """Settings are those of docs/reference; a `client` that is given stays open at the end.
+        """Take the settings, those of docs/reference; nothing is connected yet.
 
-        Raises: ConfigurationError.
+        A `client` that is given stays open at the end. Raises: ConfigurationError.
         """
         chosen = ConsumerSettings.create({"bootstrap_servers": bootstrap_servers, **settings})
         super().__init__(client or Client(chosen), chosen)
         self._owns_client = client is None
 
     async def start(self) -> None:
-        """Find the cluster; raises BrokerUnreachableError and its like."""
+        """Find the cluster; to be awaited before anything else, does nothing if that was done.
+
+        Raises: BrokerUnreachableError, AuthenticationError, UnsupportedError.
+        """
         if self._is_closed:
-            raise ClosedError("the consumer is closed")
+            raise ClosedError("the consumer is closed: make a new one")
+        await self._client.start()
         if self._loop is not None:
             return
-        await self._client.start()
         self._loop = PollLoop(self._client, self.settings, self._subscription)
         self._loop.follow_subscription()
 

@@ -27,7 +27,6 @@ from barnabas_client.cluster.metadata import ClusterMetadata, PartitionMetadata
 from barnabas_client.cluster.topic_names import check_topic_name
 from barnabas_client.config.options import ProducerOptions
 from barnabas_client.config.producer_settings import ProducerSettings
-from barnabas_client.env import Environment
 from barnabas_client.errors import (
     BarnabasError,
     ClosedError,
@@ -62,34 +61,23 @@ class Producer(TransactionMethods):
     """Sends records to topics; one per application, in one asyncio loop, not thread-safe."""
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerOptions]
-    ) -> None:
-        values = {"bootstrap_servers": bootstrap_servers, **settings}
-        self._setup(ProducerSettings.create(values), None, None)
-
-    @classmethod
-    def create(
-        cls,
-        settings: ProducerSettings,
+        self,
+        bootstrap_servers: str | Sequence[str],
         *,
         client: Client | None = None,
-        environment: Environment | None = None,
-    ) -> Self:
-        """A producer from settings; a client that is given is used and stays the caller's."""
-        producer = cls.__new__(cls)
-        producer._setup(settings, client, environment)
-        return producer
-
-    def _setup(
-        self, settings: ProducerSettings, client: Client | None, environment: Environment | None
+        **settings: Unpack[ProducerOptions],
     ) -> None:
-        self.settings = settings
-        environment = environment or (client.environment if client else Environment())
-        self._environment = environment
+        """Take the settings, those of docs/reference; nothing is connected yet.
+
+        A `client` that is given stays open at the end. Raises: ConfigurationError.
+        """
+        chosen = ProducerSettings.create({"bootstrap_servers": bootstrap_servers, **settings})
+        self.settings = chosen
+        self._owns_client = client is None
+        self._client = client or Client(chosen)
+        environment = self._client.environment
         self._wall_ms: Callable[[], int] = environment.clock.wall_ms
         self._monotonic_ms: Callable[[], int] = environment.clock.monotonic_ms
-        self._given_client = client
-        self._client: Client | None = None
         self._sender: Sender | None = None
         self._sender_task: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -97,45 +85,40 @@ class Producer(TransactionMethods):
         # Done when `close` is; None before.
         self._closed: asyncio.Future[None] | None = None
         self._yielded_at = 0
-        per_turn = _BYTES_PER_TURN // max(settings.batch_size, 1)
+        per_turn = _BYTES_PER_TURN // max(chosen.batch_size, 1)
         self._batches_per_turn = max(1, min(per_turn, _BATCHES_PER_TURN_MAX))
         self._room: asyncio.Event | None = None
         self._transactions: TransactionCalls | None = None
-        is_transactional = settings.transactional_id is not None
+        is_transactional = chosen.transactional_id is not None
         self._identities = (
-            Identities(is_transactional=is_transactional) if settings.enable_idempotence else None
+            Identities(is_transactional=is_transactional) if chosen.enable_idempotence else None
         )
-        self._accumulator = Accumulator(settings, self._identities)
-        self._admission = Admission(
-            settings, self._accumulator, environment.random, self._want_topic
-        )
+        self._accumulator = Accumulator(chosen, self._identities)
+        self._admission = Admission(chosen, self._accumulator, environment.random, self._want_topic)
         # Empty while records must take the long way, so that one look-up in `send` tells.
         has_long_way = bool(
-            settings.interceptors
-            or settings.key_serializer
-            or settings.value_serializer
-            or settings.partitioner
-            or settings.transactional_id
-            or settings.partitioner_ignore_keys
+            chosen.interceptors
+            or chosen.key_serializer
+            or chosen.value_serializer
+            or chosen.partitioner
+            or chosen.transactional_id
+            or chosen.partitioner_ignore_keys
         )
         self._open_topics = {} if has_long_way else self._admission.open_topics
-        self._preparation = Preparation(settings)
-        self._interceptors = Interceptors(settings.interceptors)
+        self._preparation = Preparation(chosen)
+        self._interceptors = Interceptors(chosen.interceptors)
 
     async def start(self) -> None:
-        """Connect; to be awaited before anything else, once.
+        """Find the cluster; to be awaited before anything else, does nothing if that was done.
 
-        Raises: BrokerUnreachableError, AuthenticationError, UnsupportedError, UsageError.
+        Raises: BrokerUnreachableError, AuthenticationError, UnsupportedError.
         """
         if self._is_closed:
             raise ClosedError("the producer is closed: make a new one")
+        client = self._client
+        await client.start()
         if self._sender_task is not None:
-            raise IllegalStateError("the producer is started already")
-        client = self._given_client
-        if client is None:
-            client = Client(self.settings, environment=self._environment)
-            await client.start()
-        self._client = client
+            return
         self._room = asyncio.Event()
         identity = self._identity_source(client)
         transactions = self._transactions
@@ -171,6 +154,7 @@ class Producer(TransactionMethods):
         return coordinator
 
     async def __aenter__(self) -> Self:
+        """Start."""
         await self.start()
         return self
 
@@ -178,8 +162,9 @@ class Producer(TransactionMethods):
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        trace: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
+        """Close."""
         await self.close()
 
     def send(
@@ -354,7 +339,7 @@ class Producer(TransactionMethods):
         if self._sender_task is not None:
             self._sender_task.cancel()
             await asyncio.gather(self._sender_task, return_exceptions=True)
-        if self._client is not None and self._client is not self._given_client:
+        if self._owns_client:
             await self._client.close()
 
     def _transactional(self) -> TransactionCalls:
@@ -370,13 +355,11 @@ class Producer(TransactionMethods):
         """
         self._check_open()
         check_topic_name(topic)
-        assert self._client is not None
         self._client.want_topics([topic])
         found = await self._client.wait_for_topic(topic, timeout_ms=self.settings.max_block_ms)
         return tuple(found.partitions.values())
 
     def _want_topic(self, topic: str) -> None:
-        assert self._client is not None
         self._client.want_topics([topic])
         if topic in self._admission.topics:
             self._client.request_refresh()

@@ -266,7 +266,7 @@ def test_a_throttled_producer_waits() -> None:
             cluster() as (node,),
             Producer(node.broker.bootstrap, **QUICK) as producer,
         ):
-            clock = producer._environment.clock
+            clock = producer._client.environment.clock
             node.throttle_time_ms = 150
             await producer.send(TOPIC, b"0")
             node.throttle_time_ms = 0
