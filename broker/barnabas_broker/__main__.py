@@ -14,6 +14,7 @@ from pathlib import Path
 import uvloop
 
 from barnabas_broker.arbiter.arbiter import ArbiterError
+from barnabas_broker.arbiter.election import ForeignClusterError, NotAMemberError
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import parse_properties
 from barnabas_broker.env.allocator import forget_start_up, keep_freed_memory
@@ -34,10 +35,12 @@ START_ERRORS = (
     ArbiterError,
     CheckpointError,
     ConfigError,
+    ForeignClusterError,
     IdentityError,
     LogDirectoryLockedError,
     MetadataLogError,
     NoLogDirectoryError,
+    NotAMemberError,
     OSError,
 )
 

@@ -1,14 +1,15 @@
 """The table of broker settings that take effect: one row each, grouped by what they govern.
 
 Names, types, ranges and defaults are Apache Kafka 4.1's; a default that differs says why. The keys
-that only Barnabas knows are in the last group. Those of the logs are in `log_settings`, those that
-are accepted without an effect in `ignored_settings`.
+that only Barnabas knows are in the last groups. Those of the logs are in `log_settings`, of the
+arbiter in `arbiter_settings`, those that are accepted without an effect in `ignored_settings`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from barnabas_broker.config.arbiter_settings import ARBITER
 from barnabas_broker.config.definitions import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -237,19 +238,6 @@ OWN: Final = (
     ),
     _S("admin.http.host", STRING, "127.0.0.1", "Address of the admin HTTP server."),
     _S("admin.http.port", INT, "9644", "Port of the admin HTTP server; -1 for none.", -1, 65535),
-    _S(
-        "arbiter.backend",
-        STRING,
-        "file",
-        "The store that says who leads the control plane.",
-        allowed=("file",),
-    ),
-    _S(
-        "arbiter.file.path",
-        STRING,
-        None,
-        "The file of the file arbiter; unset means `arbiter.json` in the metadata's directory.",
-    ),
 )
 
 BROKER_SETTINGS: Final = (
@@ -262,4 +250,5 @@ BROKER_SETTINGS: Final = (
     *PRODUCERS,
     *METADATA,
     *OWN,
+    *ARBITER,
 )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from barnabas_broker.config.arbiter_settings import check_arbiter
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
 from barnabas_broker.config.definitions import (
     DEFAULT_ONLY,
@@ -182,7 +183,21 @@ class BrokerConfig:
     admin_http_host: str
     admin_http_port: int
     arbiter_backend: str
+    arbiter_poll_interval_ms: int
+    arbiter_request_timeout_ms: int
     arbiter_file_path: str
+    arbiter_etcd_endpoints: tuple[str, ...]
+    arbiter_etcd_key: str
+    arbiter_etcd_username: str | None
+    arbiter_etcd_password: str | None
+    arbiter_etcd_ca_file: str | None
+    arbiter_etcd_client_certificate_file: str | None
+    arbiter_etcd_client_key_file: str | None
+    arbiter_kubernetes_server: str | None
+    arbiter_kubernetes_namespace: str | None
+    arbiter_kubernetes_lease_name: str
+    arbiter_kubernetes_token_file: str | None
+    arbiter_kubernetes_ca_file: str | None
 
     # What was written, key by key: the static level of DescribeConfigs.
     properties: Mapping[str, str]
@@ -202,6 +217,7 @@ class BrokerConfig:
         _join_node_id(values)
         _join_listeners(values)
         _join_directories(values)
+        check_arbiter(values)
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])

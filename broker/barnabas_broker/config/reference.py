@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from barnabas_broker.config import broker_settings, ignored_settings, log_settings
+from barnabas_broker.config.arbiter_settings import ARBITER
 from barnabas_broker.config.definitions import DEFAULT_ONLY, IGNORED, USED, Setting
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
@@ -43,6 +44,7 @@ _GROUPS = (
     ("Producers", broker_settings.PRODUCERS),
     ("Metadata", broker_settings.METADATA),
     ("Barnabas only", broker_settings.OWN),
+    ("Arbiter (Barnabas only)", ARBITER),
 )
 
 

@@ -5,8 +5,7 @@ Source: CTL-6, BOOT-2. It decides nothing; it only connects.
 
 from collections.abc import Callable, Sequence
 
-from barnabas_broker.arbiter.arbiter import Leader, Member
-from barnabas_broker.arbiter.local_file import LocalFileArbiter
+from barnabas_broker.arbiter.arbiter import Arbiter, Leader, Member
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
@@ -27,6 +26,7 @@ from barnabas_broker.metadata.metadata_log import (
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.records import ListenerAddress
+from barnabas_broker.server.arbiter_choice import make_arbiter
 
 
 class ControlPlane:
@@ -51,13 +51,14 @@ class ControlPlane:
         self._publisher = publisher
         self._dynamic = dynamic
         self._on_failure = on_failure
+        self._arbiter: Arbiter | None = None
         self.controller: Controller
         self.recovered_image = MetadataImage.empty()
 
     async def recover(self) -> None:
         """Open the metadata log and read all of it: `recovered_image` is what logs are loaded by.
 
-        Raises: MetadataLogError, IdentityError, LogDirectoryLockedError, OSError.
+        Raises: MetadataLogError, IdentityError, LogDirectoryLockedError, ConfigError, OSError.
         """
         config = self._config
         self._logs.open_directories()
@@ -75,12 +76,13 @@ class ControlPlane:
             seat=Seat(self._logs.node_id, directory.directory_id),
             snapshot_interval_bytes=config.metadata_log_max_record_bytes_between_snapshots,
         )
+        self._arbiter = make_arbiter(config, self._disk, self._clock)
         self.controller = Controller(
             node_id=self._logs.node_id,
             config=config,
             dynamic_config=self._dynamic,
             metadata_log=metadata_log,
-            arbiter=LocalFileArbiter(self._disk, self._clock, config.arbiter_file_path),
+            arbiter=self._arbiter,
             clock=self._clock,
             random=self._random,
             on_failure=self._on_failure,
@@ -125,6 +127,8 @@ class ControlPlane:
         await self.controller.start(self._logs.cluster_id, me, leader)
 
     async def stop(self) -> None:
-        """Answer what is queued at the controller and stop it."""
+        """Answer what is queued at the controller, stop it and let go of the arbiter."""
         if hasattr(self, "controller"):
             await self.controller.close()
+        if self._arbiter is not None:
+            await self._arbiter.close()

@@ -57,7 +57,21 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "admin.http.host"),
         ("broker", "admin.http.port"),
         ("broker", "arbiter.backend"),
+        ("broker", "arbiter.etcd.ca.file"),
+        ("broker", "arbiter.etcd.client.certificate.file"),
+        ("broker", "arbiter.etcd.client.key.file"),
+        ("broker", "arbiter.etcd.endpoints"),
+        ("broker", "arbiter.etcd.key"),
+        ("broker", "arbiter.etcd.password"),
+        ("broker", "arbiter.etcd.username"),
         ("broker", "arbiter.file.path"),
+        ("broker", "arbiter.kubernetes.ca.file"),
+        ("broker", "arbiter.kubernetes.lease.name"),
+        ("broker", "arbiter.kubernetes.namespace"),
+        ("broker", "arbiter.kubernetes.server"),
+        ("broker", "arbiter.kubernetes.token.file"),
+        ("broker", "arbiter.poll.interval.ms"),
+        ("broker", "arbiter.request.timeout.ms"),
         ("broker", "barnabas.flush.bytes"),
         ("broker", "barnabas.flush.policy"),
         ("broker", "barnabas.max.requests.per.connection"),
@@ -91,7 +105,7 @@ def test_configuration_objects_have_an_attribute_for_each_row_that_takes_effect(
 
 def test_settings_that_are_said_to_take_effect_are_read_somewhere() -> None:
     """CFG-1: one that nothing reads belongs to the ignored ones, with the reason."""
-    tables = {"broker_settings.py", "log_settings.py", "dynamic.py"}
+    tables = {"arbiter_settings.py", "broker_settings.py", "log_settings.py", "dynamic.py"}
     sources = [path for path in BROKER.rglob("*.py") if path.name not in tables]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     read = set(re.findall(r"config\.(\w+)", text))
@@ -104,7 +118,7 @@ def test_settings_that_are_said_to_take_effect_are_read_somewhere() -> None:
         and setting.key not in fallen_back_to
         and f'"{setting.key}"' not in text
     }
-    assert unread == {"arbiter.backend"}  # one value is allowed, so there is nothing to read
+    assert unread == set()
 
 
 def test_topic_settings_fall_back_to_broker_settings_that_exist() -> None:
