@@ -8,11 +8,14 @@ objects, fields are checked, a request without a token that it knows is refused.
 
 import copy
 import re
+import ssl
 import uuid
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+
+from tests.support.tls_files import TlsFiles
 
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -21,9 +24,15 @@ _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 class FakeApiServer:
     """Listens on a free port of the loopback address while it is open."""
 
-    def __init__(self, namespace: str = "messages", tokens: set[str] | None = None) -> None:
+    def __init__(
+        self,
+        namespace: str = "messages",
+        tokens: set[str] | None = None,
+        tls: TlsFiles | None = None,
+    ) -> None:
         """Without tokens everybody is let in."""
         self.namespace = namespace
+        self._tls = tls
         self.tokens = tokens
         self.leases: dict[str, dict[str, Any]] = {}
         self.authorizations: list[str | None] = []
@@ -31,7 +40,8 @@ class FakeApiServer:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def __aenter__(self) -> Self:
         application = web.Application(middlewares=[self._check])
@@ -42,7 +52,11 @@ class FakeApiServer:
         router.add_delete(_LEASES + "/{name}", self._delete)
         self._runner = web.AppRunner(application, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        context = None
+        if self._tls is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(self._tls.broker_certificate, self._tls.broker_key)
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
         return self
 
     async def __aexit__(
@@ -73,6 +87,7 @@ class FakeApiServer:
 
     async def _get(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
+        assert "resourceVersion" not in request.query, "may be answered from an old cache"
         if request.match_info["namespace"] != self.namespace or name not in self.leases:
             return _status(404, "NotFound", f'leases.coordination.k8s.io "{name}" not found')
         return web.json_response(self.leases[name])
