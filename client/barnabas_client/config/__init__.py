@@ -10,6 +10,7 @@ from barnabas_client.config.options import (
     ProducerOptions,
 )
 from barnabas_client.config.producer_settings import ProducerSettings
+from barnabas_client.config.serializers import Deserializer, Serializer
 
 __all__ = [
     "AdminOptions",
@@ -18,6 +19,8 @@ __all__ = [
     "ClientSettings",
     "ConsumerOptions",
     "ConsumerSettings",
+    "Deserializer",
     "ProducerOptions",
     "ProducerSettings",
+    "Serializer",
 ]

@@ -177,7 +177,8 @@ class ClientSettings:
     )
     sasl_mechanism: str = setting(
         "PLAIN",
-        why="How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or what sasl_exchange speaks.",
+        why="How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or what sasl_exchange speaks. "
+        "Java begins with GSSAPI.",
     )
     sasl_username: str | None = setting(None, why="The name to log in with.")
     sasl_password: str | None = setting(None, secret=True, why="The password to log in with.")

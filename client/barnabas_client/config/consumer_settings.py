@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.iso_durations import parse_duration_ms
+from barnabas_client.config.serializers import Deserializer
 from barnabas_client.config.settings import INT_MAX, setting
 from barnabas_client.errors import ConfigurationError
 
@@ -137,10 +138,10 @@ class ConsumerSettings(ClientSettings):
     exclude_internal_topics: bool = setting(
         True, why="Whether a pattern leaves out topics such as `__consumer_offsets`."
     )
-    key_deserializer: Callable[..., Any] | None = setting(
+    key_deserializer: Callable[[bytes], Any] | Deserializer | None = setting(
         None, why="Turns the bytes of a key into an object; the default hands out the bytes."
     )
-    value_deserializer: Callable[..., Any] | None = setting(
+    value_deserializer: Callable[[bytes], Any] | Deserializer | None = setting(
         None, why="Turns the bytes of a value into an object; the default hands out the bytes."
     )
     interceptors: Sequence[Any] = setting(

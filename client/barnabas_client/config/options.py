@@ -10,6 +10,8 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
+from barnabas_client.config.serializers import Deserializer, Serializer
+
 
 class ClientOptions(TypedDict, total=False):
     """What `ClientSettings` takes."""
@@ -64,8 +66,8 @@ class ProducerOptions(ClientOptions, total=False):
     retries: int
     partitioner: Any
     partitioner_ignore_keys: bool
-    key_serializer: Callable[..., Any] | None
-    value_serializer: Callable[..., Any] | None
+    key_serializer: Callable[[Any], Any] | Serializer | None
+    value_serializer: Callable[[Any], Any] | Serializer | None
     interceptors: Sequence[Any]
 
 
@@ -92,8 +94,8 @@ class ConsumerOptions(ClientOptions, total=False):
     prefetch_bytes_max: int
     check_crcs: bool
     exclude_internal_topics: bool
-    key_deserializer: Callable[..., Any] | None
-    value_deserializer: Callable[..., Any] | None
+    key_deserializer: Callable[[bytes], Any] | Deserializer | None
+    value_deserializer: Callable[[bytes], Any] | Deserializer | None
     interceptors: Sequence[Any]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.config.serializers import Serializer
 from barnabas_client.config.settings import INT_MAX, LONG_MAX, setting
 from barnabas_client.errors import ConfigurationError
 
@@ -38,7 +39,9 @@ class ProducerSettings(ClientSettings):
         "alone (1), nobody (0: nothing is known of what becomes of it).",
     )
     enable_idempotence: bool = setting(
-        True, why="Nothing is written twice or out of order when a request is repeated."
+        True,
+        why="Nothing is written twice or out of order when a request is repeated; needs acks=all, "
+        "retries and at most 5 requests in flight, else it must be switched off.",
     )
     transactional_id: str | None = setting(
         None, why="A name that stays the same over restarts; makes transactions possible."
@@ -114,10 +117,10 @@ class ProducerSettings(ClientSettings):
     partitioner_ignore_keys: bool = setting(
         False, why="Let the default partitioner treat every record as if it had no key."
     )
-    key_serializer: Callable[..., Any] | None = setting(
+    key_serializer: Callable[[Any], Any] | Serializer | None = setting(
         None, why="Turns a key into bytes; the default takes bytes and text."
     )
-    value_serializer: Callable[..., Any] | None = setting(
+    value_serializer: Callable[[Any], Any] | Serializer | None = setting(
         None, why="Turns a value into bytes; the default takes bytes and text."
     )
     interceptors: Sequence[Any] = setting(

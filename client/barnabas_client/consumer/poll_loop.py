@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.commits import OffsetCommitter
-from barnabas_client.consumer.deserialization import Interceptors, RecordDeserializer
+from barnabas_client.consumer.deserialization import RecordDeserializer
 from barnabas_client.consumer.fetcher import Fetcher
 from barnabas_client.consumer.hand_out import HandOut
+from barnabas_client.consumer.interceptors import Interceptors
 from barnabas_client.consumer.partition_state import PartitionState
 from barnabas_client.consumer.positions import PositionFinder
 from barnabas_client.consumer.record_queue import Portion, RecordQueue

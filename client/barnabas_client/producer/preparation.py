@@ -57,7 +57,7 @@ class Preparation:
         if headers:
             headers = checked_headers(headers)
         key_bytes = None if key is None else self._key_to_bytes(topic, key, headers)
-        value_bytes = self._value_to_bytes(topic, value, headers)
+        value_bytes = None if value is None else self._value_to_bytes(topic, value, headers)
         self._check_size(topic, key_bytes, value_bytes, headers)
         if partition is not None:
             partition = _whole("partition", partition)
