@@ -12,9 +12,11 @@ from barnabas_client.consumer.assignors.by_name import assignors_for
 from barnabas_client.consumer.assignors.range import RangeAssignor
 from barnabas_client.consumer.assignors.round_robin import RoundRobinAssignor
 from barnabas_client.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from barnabas_protocol.consumer_protocol import Assignment, Subscription
 
 __all__ = [
     "NO_GENERATION",
+    "Assignment",
     "Assignor",
     "CooperativeStickyAssignor",
     "GroupMember",
@@ -22,6 +24,7 @@ __all__ = [
     "RangeAssignor",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "Subscription",
     "assignors_for",
     "flattened",
     "grouped",
