@@ -98,7 +98,16 @@ class OffsetCalls:
                 )
             return state.offset
 
-    async def lag(self) -> dict[TopicPartition, int | None]:
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where each assigned partition is read on, for a producer's `send_offsets`.
+
+        All that was handed out counts as processed; a partition without a position is missing.
+        """
+        self._check_use()
+        self._running.settle()
+        return self._subscription.positions()
+
+    async def lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int | None]:
         """How many offsets each assigned partition has left; None while it has no position.
 
         Counted to the end that the newest fetch answer has told, else to the one asked for now.
@@ -110,7 +119,7 @@ class OffsetCalls:
         lags = {one: state.lag(read_committed=is_committed) for one, state in assigned.items()}
         unknown = [one for one, lag in lags.items() if lag is None and assigned[one].offset >= 0]
         if unknown:
-            ends = await self.end_offsets(unknown)
+            ends = await self.end_offsets(unknown, timeout_ms=timeout_ms)
             lags.update({one: max(0, ends[one] - assigned[one].offset) for one in unknown})
         return lags
 

@@ -195,6 +195,26 @@ def test_unsubscribe_leaves_the_group_and_assign_may_follow(bootstrap: str, uniq
     run_on(bootstrap, body)
 
 
+def test_positions_are_what_a_commit_of_everything_says(bootstrap: str, unique: Names) -> None:
+    """For `send_offsets` of a producer; in an iteration what was yielded counts."""
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("positions"))
+        await topics.append_values(partition, *VALUES)
+        async with member(bootstrap, unique("g"), enable_auto_commit=False) as consumer:
+            consumer.assign([partition])
+            assert consumer.positions() == {}
+            await drain(consumer, 4, max_records=4)
+            assert consumer.positions()[partition].offset == 4
+            async for record in consumer:
+                assert (record.offset, consumer.positions()[partition].offset) == (4, 5)
+                break
+            await consumer.commit(consumer.positions())
+            assert await committed(consumer, partition) == 5
+
+    run_on(bootstrap, body)
+
+
 def test_interceptors_hear_of_commits(bootstrap: str, unique: Names) -> None:
     """An observer is told what the group has accepted, however it was committed."""
     heard: list[int] = []
