@@ -53,7 +53,9 @@ class EtcdProcess:
     def _is_healthy(self) -> bool:
         try:
             self.call("kv/range", {"key": "AA=="})
-        except (OSError, urllib.error.URLError):
+        except urllib.error.HTTPError as error:
+            return error.code < 500  # it wants a user
+        except OSError:
             return False
         return True
 

@@ -131,17 +131,19 @@ class EtcdArbiter:
     async def _send(self, path: str, document: dict[str, Any], *, can_repeat: bool) -> HttpReply:
         """The first answer of an endpoint that is not a server's fault, else the last fault.
 
-        A request that must not be repeated goes on to the next endpoint only if nobody was reached.
+        A request that must not be repeated goes on to the next endpoint only if nobody was reached;
+        others are sent twice at least, because a kept connection may have ended meanwhile.
         Raises: ArbiterError if no endpoint has answered.
         """
         settings = self._settings
         count = len(settings.endpoints)
+        tries = max(count, 2) if can_repeat else count
         headers = {} if self._sign_in is None else {"Authorization": self._sign_in}
         if path.startswith("auth/"):
             headers = {}
         reply: HttpReply | None = None
         complaint = ""
-        for _ in range(count):
+        for _ in range(tries):
             endpoint = settings.endpoints[self._first]
             try:
                 reply = await self._exchange.send(
@@ -149,7 +151,7 @@ class EtcdArbiter:
                     f"{endpoint}/v3/{path}",
                     document=document,
                     headers=headers,
-                    timeout_ms=settings.request_timeout_ms // count,
+                    timeout_ms=settings.request_timeout_ms // tries,
                 )
                 if reply.status < 500:
                     return reply
