@@ -40,6 +40,7 @@ from barnabas_client.errors import (
     BarnabasError,
     BrokerUnreachableError,
     BufferFullError,
+    ClientBrokenError,
     ClosedError,
     CommitFailedError,
     CoordinatorMovedError,
@@ -178,11 +179,16 @@ class OffsetCommitter:
         except BarnabasError as error:
             _log.warning("the commit before giving partitions up failed: %s", error)
 
+    async def settle(self, timeout_ms: int) -> None:
+        """Wait for what `commit_soon` was asked for, for as long as the time allows."""
+        if self._worker is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._settle()
+
     async def close(self, timeout_ms: int) -> None:
         """End the commits that wait, within the time; then refuse new ones."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._settle()
+        await self.settle(timeout_ms)
         self._is_closed = True
         worker = self._worker
         if worker is not None:
@@ -341,15 +347,18 @@ class OffsetCommitter:
             while self._waiting:
                 offsets, callback = self._waiting.popleft()
                 error: BarnabasError | None = None
-                async with self._turn:
-                    try:
+                try:
+                    async with self._turn:
                         if offsets:
                             await self._attempt(offsets)
-                    except BarnabasError as failure:
-                        error = failure
-                    except asyncio.CancelledError:
-                        self._answer(offsets, callback, ClosedError("the consumer was closed"))
-                        raise
+                except BarnabasError as failure:
+                    error = failure
+                except asyncio.CancelledError:
+                    self._answer(offsets, callback, ClosedError("the consumer was closed"))
+                    raise
+                except Exception as failure:  # the commits behind it must not wait forever
+                    _log.exception("a commit failed")
+                    error = ClientBrokenError(f"the commit failed: {failure!r}")
                 self._answer(offsets, callback, error)
         finally:
             self._worker = None

@@ -10,6 +10,8 @@ been processed by then.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
@@ -22,8 +24,10 @@ from barnabas_client.consumer.offset_calls import OffsetCalls
 from barnabas_client.consumer.poll_loop import PollLoop
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
+from barnabas_client.consumer.subscription_state import checked_partition
 from barnabas_client.errors import ClosedError, IllegalStateError, UsageError
 from barnabas_client.network.client import Client
+from barnabas_client.network.closing import run_to_end
 from barnabas_protocol.ids import TopicPartition
 
 POLL_TIMEOUT_MS: Final = 500
@@ -62,23 +66,44 @@ class Consumer(OffsetCalls):
         self._loop.follow_subscription()
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Commit what was handed out (if so set), leave the group, end everything; idempotent.
+        """Commit what was handed out (if so set), leave the group, end everything.
 
-        May be called while another task polls: its poll raises ClosedError, its iteration ends.
+        The record that an iteration was left with counts as not processed. May be called while
+        another task polls: its poll raises ClosedError, its iteration ends. If it is cancelled,
+        nothing more is committed. May be repeated; a second call waits for the first.
         """
-        if self._is_closed:
+        if self._closed is not None:
+            if self._closer is not asyncio.current_task():
+                await asyncio.shield(self._closed)
             return
+        self._closed = asyncio.get_running_loop().create_future()
+        self._closer = asyncio.current_task()
         self._is_closed = True
-        loop = self._loop
         try:
-            if loop is not None:
-                loop.begin_close()
-                if self._use.is_taken_by_other:
-                    await self._use.wait_until_free()
-                await loop.close(timeout_ms)
+            if self._loop is not None:
+                await self._finish(self._loop, timeout_ms)
         finally:
-            if self._owns_client:
-                await self._client.close()
+            try:
+                await run_to_end(self._let_go())
+            finally:
+                self._closer = None
+                self._closed.set_result(None)
+
+    async def _finish(self, loop: PollLoop, timeout_ms: int) -> None:
+        loop.begin_close()
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout_ms / 1000
+        if self._use.is_taken_by_other:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self._use.wait_until_free()
+        await loop.finish(max(0, round((deadline - now()) * 1000)))
+
+    async def _let_go(self) -> None:
+        if self._loop is not None:
+            await self._loop.let_go()
+        if self._owns_client:
+            await self._client.close()
 
     async def __aenter__(self) -> Self:
         """Start."""
@@ -91,7 +116,9 @@ class Consumer(OffsetCalls):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close; without an exception, the record that an iteration was left with is processed."""
+        if kind is None and self._loop is not None and not self._is_closed:
+            self._loop.settle_own()
         await self.close()
 
     # ---- what to read ----------------------------------------------------------------------
@@ -122,13 +149,14 @@ class Consumer(OffsetCalls):
                 raise UsageError("no topics: name at least one, or await unsubscribe()")
             self._subscription.subscribe_names(topics, listener)
         elif pattern is not None:
-            self._subscription.subscribe_pattern(re.compile(pattern), listener)
+            self._subscription.subscribe_pattern(_compiled(pattern), listener)
         if self._loop is not None:
             self._loop.follow_subscription()
 
     async def unsubscribe(self) -> None:
         """Leave the group, or forget what was assigned; nothing is read until the next choice."""
         with self._use:
+            self._use.check_not_nested()
             loop = self._running
             loop.interrupt()
             if loop.membership is not None and self._subscription.is_group_managed:
@@ -139,7 +167,7 @@ class Consumer(OffsetCalls):
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Read these partitions, without sharing; those that were assigned before go on."""
         self._check_use()
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = [checked_partition(partition) for partition in partitions]
         if self._loop is not None:
             self._loop.interrupt()
         self._subscription.assign_manually(wanted)
@@ -172,6 +200,7 @@ class Consumer(OffsetCalls):
         if count_max < 1:
             raise UsageError(f"poll for at least one record, not {count_max}")
         with self._use:
+            self._use.check_not_nested()
             return await self._running.poll(timeout_ms, count_max)
 
     async def poll_batches(self, *, timeout_ms: int = POLL_TIMEOUT_MS) -> list[FetchedBatch]:
@@ -179,6 +208,7 @@ class Consumer(OffsetCalls):
         if timeout_ms < 0:
             raise UsageError(f"a timeout is not negative: {timeout_ms}")
         with self._use:
+            self._use.check_not_nested()
             return await self._running.poll_batches(timeout_ms)
 
     async def poll_columns(self, *, timeout_ms: int = POLL_TIMEOUT_MS) -> list[RecordColumns]:
@@ -197,10 +227,13 @@ class Consumer(OffsetCalls):
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Iterate over records until `wakeup` or `close`; errors come as from `poll`.
 
-        A record counts as processed when the next one is asked for.
+        A record counts as processed when the next one is asked for, and the last one when the
+        `async with` block is left without an exception.
         """
-        while True:
+        self._check_open()
+        while not self._is_closed:
             with self._use:
+                self._use.check_not_nested()
                 hand_out = await self._running.next_hand_out()
             if hand_out is None:
                 return
@@ -219,3 +252,10 @@ class Consumer(OffsetCalls):
         """
         if self._loop is not None:
             self._loop.wake_up()
+
+
+def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise UsageError(f"{pattern!r} is no pattern for topic names: {error}") from error

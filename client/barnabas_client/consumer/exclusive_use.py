@@ -54,6 +54,14 @@ class ExclusiveUse:
         if self._owner is not None and self._owner is not _current_task():
             raise self._concurrent_call()
 
+    def check_not_nested(self) -> None:
+        """Raise IllegalStateError if the task was inside before: what polls cannot poll."""
+        if self._depth > 1:
+            raise IllegalStateError(
+                "a rebalance listener may commit, seek and pause, but not read or unsubscribe:"
+                " do that when poll() has returned"
+            )
+
     @property
     def is_taken_by_other(self) -> bool:
         """Whether another task is inside."""

@@ -2,7 +2,8 @@
 
 Pure. Source: CON-8 of behaviour.md. With `poll` everything that was returned counts as handed out.
 In an iteration a record is handed out when it is yielded, and processed when the next one is asked
-for; a program that leaves the loop by an exception has not processed the record in its hands.
+for. A program that leaves the loop, and then the consumer's `async with` block in order, has
+processed the record in its hands; one that leaves the block by an exception has not.
 
 Invariants: while a `HandOut` is being read, the partition's position is behind the last record that
 was yielded as soon as somebody has called `settle`.
@@ -20,10 +21,12 @@ class HandOut:
     The loop sets `current` before each yield and stops if `is_stale` is set after it.
     """
 
-    __slots__ = ("current", "is_stale", "portion")
+    __slots__ = ("current", "is_stale", "portion", "reader")
 
-    def __init__(self, portion: Portion) -> None:
+    def __init__(self, portion: Portion, reader: object = None) -> None:
         self.portion = portion
+        # The task that iterates: only it can say that it is done with a record.
+        self.reader: object = reader
         self.current: ConsumerRecord | None = None
         self.is_stale = False
 
@@ -42,10 +45,11 @@ class HandOut:
                 self.portion.state.advance(record.offset + 1, record.leader_epoch)
 
     def settle_unprocessed(self) -> None:
-        """Bring the position to the record that was yielded last: it was not processed."""
+        """End with the position at the record that was yielded last: it was not processed."""
         record = self.current
         if record is not None and not self.is_stale:
             self.portion.state.advance(record.offset, self.portion.state.leader_epoch)
+        self.is_stale = True
 
     def stop(self) -> Portion | None:
         """End this hand-out; what was not yielded, to be handed out next."""

@@ -8,7 +8,9 @@ the log) may be made by any task, also while another one polls.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
@@ -17,7 +19,7 @@ from barnabas_client.consumer.exclusive_use import ExclusiveUse
 from barnabas_client.consumer.offsets_lookup import OffsetAndTimestamp, list_offsets_until
 from barnabas_client.consumer.partition_state import EARLIEST, LATEST
 from barnabas_client.consumer.poll_loop import PollLoop
-from barnabas_client.consumer.subscription_state import SubscriptionState
+from barnabas_client.consumer.subscription_state import SubscriptionState, checked_partition
 from barnabas_client.errors import ClosedError, IllegalStateError, TimedOutError, UsageError
 from barnabas_client.network.client import Client
 from barnabas_protocol.ids import TopicPartition
@@ -35,6 +37,9 @@ class OffsetCalls:
         self._use = ExclusiveUse()
         self._loop: PollLoop | None = None
         self._is_closed = False
+        # Done when `close` is, None before; and the task that closes, whose listener may call.
+        self._closed: asyncio.Future[None] | None = None
+        self._closer: asyncio.Task[Any] | None = None
 
     # ---- positions -------------------------------------------------------------------------
 
@@ -94,7 +99,8 @@ class OffsetCalls:
                 await self._running.wait_for_position(state, self._timeout_ms(timeout_ms))
             if state.offset < 0:
                 raise TimedOutError(
-                    f"the position of {TopicPartition(*partition)} is not known yet"
+                    f"the position of {TopicPartition(*partition)} is not known"
+                    f"{self._missing(*partition)}"
                 )
             return state.offset
 
@@ -158,7 +164,7 @@ class OffsetCalls:
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group remembers; None where nothing was committed."""
-        wanted = {TopicPartition(*partition) for partition in partitions}
+        wanted = {checked_partition(partition) for partition in partitions}
         return await self._committer.fetch_committed(
             wanted, timeout_ms=self._timeout_ms(timeout_ms)
         )
@@ -205,6 +211,7 @@ class OffsetCalls:
 
     @property
     def _running(self) -> PollLoop:
+        self._check_open()
         if self._loop is None:
             raise IllegalStateError("the consumer is not started: await start(), or use async with")
         return self._loop
@@ -216,10 +223,23 @@ class OffsetCalls:
             raise IllegalStateError("offsets are kept per group: set group_id")
         return committer
 
+    def _check_open(self) -> None:
+        if self._is_closed and self._closer is not asyncio.current_task():
+            raise ClosedError("the consumer is closed")
+
     def _check_use(self) -> None:
         if self._is_closed:
-            raise ClosedError("the consumer is closed")
+            self._check_open()
         self._use.check()
+
+    def _missing(self, topic: str, partition: int) -> str:
+        """What the cluster lacks of a partition, to be put behind a sentence."""
+        known = self._client.cluster.topics.get(topic)
+        if known is None or not known.partitions:
+            return f": there is no topic {topic}"
+        if partition not in known.partitions:
+            return f": topic {topic} has only {len(known.partitions)} partitions"
+        return " yet"
 
     def _timeout_ms(self, timeout_ms: int | None) -> int:
         return self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -256,7 +276,7 @@ class OffsetCalls:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         return await list_offsets_until(
             self._running.client,
-            {TopicPartition(*partition): time for partition, time in wanted.items()},
+            {checked_partition(partition): time for partition, time in wanted.items()},
             isolation_level=int(self.settings.isolation_level == "read_committed"),
             timeout_ms=self._timeout_ms(timeout_ms),
         )

@@ -35,6 +35,8 @@ WAIT_MS_MAX: Final = 1000
 # While records are there, the event loop gets its turn at least this often: it reads the sockets.
 _YIELD_INTERVAL_MS: Final = 2
 _FOREVER_MS: Final = 1 << 60
+# What a close that was cancelled takes to spare the group the wait for a member that is gone.
+_GOODBYE_MS: Final = 500
 
 
 class PollLoop:
@@ -125,6 +127,12 @@ class PollLoop:
         self._is_closing = True
         self._wake.set()
 
+    def settle_own(self) -> None:
+        """The task that iterates is done: what it was given last is processed, too."""
+        hand_out = self.hand_out
+        if hand_out is not None and hand_out.reader is asyncio.current_task():
+            self.interrupt()
+
     def settle(self) -> None:
         """Make positions say what was yielded."""
         if self.hand_out is not None:
@@ -177,7 +185,7 @@ class PollLoop:
             return None
         if self.interceptors:
             portion.records[:] = self.interceptors.on_consume(list(portion.records))
-        self.hand_out = HandOut(portion)
+        self.hand_out = HandOut(portion, asyncio.current_task())
         return self.hand_out
 
     async def poll_batches(self, timeout_ms: int) -> list[FetchedBatch]:
@@ -202,22 +210,27 @@ class PollLoop:
             if self._is_closing or not await self._wait(deadline_ms):
                 return
 
-    async def close(self, timeout_ms: int) -> None:
-        """Commit, leave the group and stop everything in the background."""
+    async def finish(self, timeout_ms: int) -> None:
+        """Commit and leave the group."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         if self.hand_out is not None:
             self.hand_out.settle_unprocessed()
+        if self.committer is not None and not self._subscription.is_group_managed:
+            await self.committer.commit_before_rebalance(self._left_ms(deadline_ms))
+        if self.membership is not None:
+            await self.membership.close(self._left_ms(deadline_ms))
+        if self.committer is not None:
+            await self.committer.close(self._left_ms(deadline_ms))
+
+    async def let_go(self) -> None:
+        """End everything in the background; takes a moment only."""
         self._forget_metadata()
-        try:
-            if self.committer is not None and not self._subscription.is_group_managed:
-                await self.committer.commit_before_rebalance(self._left_ms(deadline_ms))
-            if self.membership is not None:
-                await self.membership.close(self._left_ms(deadline_ms))
-            if self.committer is not None:
-                await self.committer.close(self._left_ms(deadline_ms))
-        finally:
-            await self.positions.close()
-            await self.fetcher.close()
+        if self.membership is not None:
+            await self.membership.stop(_GOODBYE_MS)
+        if self.committer is not None:
+            await self.committer.close(0)
+        await self.positions.close()
+        await self.fetcher.close()
 
     # ---- inside ----------------------------------------------------------------------------
 

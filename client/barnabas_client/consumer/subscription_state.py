@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.cluster.topic_names import check_topic_name
 from barnabas_client.consumer.partition_state import PartitionState, PositionPhase
 from barnabas_client.errors import IllegalStateError, UsageError
 from barnabas_protocol.ids import TopicPartition
@@ -73,8 +74,7 @@ class SubscriptionState:
             raise UsageError(f"subscribe takes several topic names: ['{topics}']")
         names = frozenset(topics)
         for name in names:
-            if not isinstance(name, str) or not name.strip():
-                raise UsageError(f"a topic name is text that is not blank: {name!r}")
+            check_topic_name(name)
         self._become(SubscriptionKind.NAMES)
         self.listener = listener
         return self._set_topics(names)
@@ -89,10 +89,7 @@ class SubscriptionState:
 
     def assign_manually(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the partitions; those kept go on where they are."""
-        wanted = [TopicPartition(*partition) for partition in partitions]
-        for topic, partition in wanted:
-            if not isinstance(topic, str) or not topic.strip() or partition < 0:
-                raise UsageError(f"not a partition of a topic: {topic!r}, {partition!r}")
+        wanted = [checked_partition(partition) for partition in partitions]
         self._become(SubscriptionKind.MANUAL)
         self._replace(wanted)
 
@@ -195,3 +192,17 @@ class SubscriptionState:
             self._assigned[partition] = state
         if self._assigned.keys() != known.keys():
             self.assignment_version += 1
+
+
+def checked_partition(given: object) -> TopicPartition:
+    """A partition as a program names it.
+
+    Raises: UsageError if it is none.
+    """
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise UsageError(f"a partition is TopicPartition(topic, number), not {given!r}")
+    topic, partition = given
+    check_topic_name(topic)
+    if not isinstance(partition, int) or partition < 0:
+        raise UsageError(f"partition {partition!r} of {topic}: partitions count from 0")
+    return TopicPartition(topic, partition)

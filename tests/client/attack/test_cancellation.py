@@ -1,17 +1,18 @@
 """Any call may be cancelled at any moment: nothing hangs, leaks, is lost or is doubled."""
 
 import asyncio
+import contextlib
 import gc
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from barnabas_client import Producer
+from barnabas_client import Consumer, Producer, RebalanceListener, TopicPartition
 from barnabas_client.admin import Admin
-from barnabas_client.errors import BarnabasError
+from barnabas_client.errors import BarnabasError, MembershipLostError
 from tests.client.attack.histories import History, read_all
 from tests.support.history import violations
 
@@ -22,14 +23,19 @@ PARTITIONS = 4  # what the brokers of the tests create topics with
 
 
 @asynccontextmanager
-async def nothing_left(*, deadline_seconds: float = 60) -> AsyncIterator[None]:
+async def nothing_left(*, deadline_seconds: float = 30) -> AsyncIterator[None]:
     """Fail if the block leaves a task behind, or an error that nobody took."""
     loop = asyncio.get_running_loop()
     complaints: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: complaints.append(context))
     before = asyncio.all_tasks()
     async with asyncio.timeout(deadline_seconds):
-        yield
+        try:
+            yield
+        except asyncio.CancelledError:
+            for task in asyncio.all_tasks():
+                task.print_stack(limit=6)
+            raise
     gc.collect()
     await asyncio.sleep(0)
     left = asyncio.all_tasks() - before
@@ -118,3 +124,104 @@ def test_a_client_that_is_cancelled_while_it_starts_or_closes_leaves_nothing(
                 await admin.close()
 
     asyncio.run(attack())
+
+
+class Pausing(RebalanceListener):
+    """A listener whose callbacks wait, so that a cancellation may strike there."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        await asyncio.sleep(self._rng.random() * 0.01)
+
+    async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        await asyncio.sleep(self._rng.random() * 0.01)
+
+
+async def _read_some(consumer: Consumer, seen: list[tuple[int, int]], count: int) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            async for record in consumer:
+                seen.append((record.partition, record.offset))
+                count -= 1
+                if not count:
+                    break
+
+
+async def _poll(consumer: Consumer, seen: list[tuple[int, int]]) -> None:
+    # Between the return of poll and this there is no await, so nothing is lost.
+    records = await consumer.poll(timeout_ms=200, max_records=50)
+    seen.extend((record.partition, record.offset) for record in records)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_cancelled_consumer_calls_skip_no_record_and_leave_nothing(
+    bootstrap: str, unique: Names, seed: int, strategy: str
+) -> None:
+    """Cancelling poll, iteration, commit, position, committed or close: others go on from there."""
+
+    async def attack() -> None:
+        rng = random.Random(f"{seed}{strategy}")
+        topic, group = unique("cancelled"), unique("group")
+        count = 2000
+        async with Producer(bootstrap) as producer:
+            for number in range(count):
+                producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
+            await producer.flush()
+        processed: set[tuple[int, int]] = set()
+        lists: list[list[tuple[int, int]]] = []
+
+        async def life(has_end: bool) -> None:
+            consumer = Consumer(
+                bootstrap,
+                group_id=group,
+                auto_offset_reset="earliest",
+                auto_commit_interval_ms=30,
+                session_timeout_ms=6000,
+                heartbeat_interval_ms=100,
+                partition_assignment_strategy=[strategy],
+            )
+            if rng.random() < 0.2:
+                await interrupted(consumer.start(), rng)
+                if has_end and rng.random() < 0.5:
+                    await interrupted(consumer.close(), rng)
+                    await consumer.close()
+                    return
+            await consumer.start()
+            consumer.subscribe([topic], listener=Pausing(rng))
+            steps = rng.randint(5, 60) if has_end else 1 << 60
+            seen: list[tuple[int, int]] = []
+            lists.append(seen)
+            while steps and len(processed) < count:
+                steps -= 1
+                calls: list[Callable[[], Coroutine[Any, Any, Any]]] = [
+                    lambda: _poll(consumer, seen),
+                    lambda: _poll(consumer, seen),
+                    lambda: _read_some(consumer, seen, rng.randint(1, 100)),
+                    consumer.commit,
+                    lambda: consumer.committed(consumer.assignment()),
+                    consumer.lag,
+                ]
+                call = rng.choice(calls)
+                if rng.random() < 0.5:
+                    await interrupted(call(), rng)
+                else:
+                    with contextlib.suppress(MembershipLostError):
+                        await call()
+                processed.update(seen)
+            if rng.random() < 0.5:
+                await interrupted(consumer.close(), rng)
+            await consumer.close()
+
+        async with nothing_left():
+            await asyncio.gather(life(False), _one_after_the_other(life, 4), life(True))
+        assert len(processed) == count
+
+    asyncio.run(attack())
+
+
+async def _one_after_the_other(life: Callable[[bool], Coroutine[Any, Any, None]], n: int) -> None:
+    for _ in range(n):
+        await life(True)

@@ -106,6 +106,11 @@ class AutomaticMembership:
         if self._chosen is not None:
             await self._chosen.close(timeout_ms, leave_group=leave_group)
 
+    async def stop(self, goodbye_ms: int = 0) -> None:
+        """End what runs in the background; a member that did not leave says so within the time."""
+        if self._chosen is not None:
+            await self._chosen.stop(goodbye_ms)
+
     async def _choose(self, timeout_ms: int) -> ClassicMembership | NextGenerationMembership:
         if _has_classic_settings(self._settings):
             return self._classic()

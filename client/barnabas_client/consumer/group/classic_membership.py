@@ -61,6 +61,7 @@ class ClassicMembership:
         self._stop_watching: Callable[[], None] | None = None
         # Between the beginning of a rebalance and the callbacks for it.
         self._given_up: GivenUp | None = None
+        self._is_told = False
         self._commit = CommitStep(committer, settings)
         self._error: Exception | None = None
         committer.bind(self)
@@ -135,10 +136,21 @@ class ClassicMembership:
         try:
             await self.leave(timeout_ms, leave_group=leave_group)
         finally:
-            if self._stop_watching is not None:
-                self._stop_watching()
-                self._stop_watching = None
-            await self._session.close()
+            await self.stop()
+
+    async def stop(self, goodbye_ms: int = 0) -> None:
+        """End what runs in the background; a member that did not leave says so within the time."""
+        if self._stop_watching is not None:
+            self._stop_watching()
+            self._stop_watching = None
+        was_joining = self._rebalance.is_running
+        await self._rebalance.cancel()
+        await self._commit.cancel()
+        await self._session.close()
+        if goodbye_ms and self._member.member_id and self._settings.group_instance_id is None:
+            deadline_ms = self._now_ms() + goodbye_ms
+            await self._session.say_goodbye("the consumer ends", deadline_ms, was_joining)
+            self._member.left("the consumer ended")
 
     # ---- what commits call -----------------------------------------------------------------
 
@@ -172,6 +184,7 @@ class ClassicMembership:
     async def _prepare(self, deadline_ms: int) -> bool:
         """Commit, and give up what the protocol asks for; False if the time is over before."""
         if self._given_up is None:
+            self._is_told = False
             self._given_up = self._member.begin_rebalance(
                 self._subscription.assigned, self._subscription.topics
             )
@@ -182,14 +195,18 @@ class ClassicMembership:
             with self._session.program_waits():
                 if not await self._commit.finish(deadline_ms - self._now_ms()):
                     return False
-        given_up, self._given_up = self._given_up, None
+        given_up = self._given_up
         if given_up.partitions:
-            is_lost = given_up.is_lost or self._member.generation_id == NO_GENERATION
-            await self._tell(given_up.partitions, is_lost=is_lost)
+            if not self._is_told:
+                # Once, also if the poll is cancelled meanwhile and the next one goes on from here.
+                self._is_told = True
+                is_lost = given_up.is_lost or self._member.generation_id == NO_GENERATION
+                await self._tell(given_up.partitions, is_lost=is_lost)
             gone = set(given_up.partitions)
             self._subscription.assign_from_group(
                 [partition for partition in self._subscription.assigned if partition not in gone]
             )
+        self._given_up = None
         self._member.prepared()
         return True
 
@@ -220,6 +237,8 @@ class ClassicMembership:
         if listener is not None:
             callback = listener.on_lost if is_lost else listener.on_revoked
             self._keep(await call_listener(callback, partitions))
+            # What it commits without waiting is to count as well.
+            await self._committer.settle(self._settings.request_timeout_ms)
 
     async def _give_up_all(self, deadline_ms: int) -> None:
         partitions = tuple(self._subscription.assigned)

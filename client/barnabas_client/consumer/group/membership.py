@@ -64,6 +64,13 @@ class GroupMembership(Protocol):
         """
         ...
 
+    async def stop(self, goodbye_ms: int = 0) -> None:
+        """End what runs in the background; a member that did not leave says so within the time.
+
+        Nothing is committed and the listener is not called: for a `close` that was cancelled.
+        """
+        ...
+
 
 def create_membership(
     client: Client,

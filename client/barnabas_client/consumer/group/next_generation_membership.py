@@ -145,10 +145,20 @@ class NextGenerationMembership:
         try:
             await self.leave(timeout_ms, leave_group=leave_group)
         finally:
-            if self._stop_watching is not None:
-                self._stop_watching()
-                self._stop_watching = None
-            await self._session.stop()
+            await self.stop()
+
+    async def stop(self, goodbye_ms: int = 0) -> None:
+        """End what runs in the background; a member that did not leave says so within the time."""
+        if self._stop_watching is not None:
+            self._stop_watching()
+            self._stop_watching = None
+        await self._commit.cancel()
+        await self._session.stop()
+        if goodbye_ms and self._member.is_member:
+            is_for_good = self._settings.group_instance_id is None
+            deadline_ms = self._now_ms() + goodbye_ms
+            await self._session.say_goodbye(deadline_ms, is_for_good=is_for_good)
+            self._member.left()
 
     # ---- what commits call -----------------------------------------------------------------
 
@@ -243,6 +253,8 @@ class NextGenerationMembership:
         if listener is not None:
             callback = listener.on_lost if is_lost else listener.on_revoked
             self._keep(await call_listener(callback, partitions))
+            # What it commits without waiting is to count as well.
+            await self._committer.settle(self._settings.request_timeout_ms)
 
     # ---- in the background -----------------------------------------------------------------
 
