@@ -286,6 +286,14 @@ _CODES_BY_TYPE: Final[dict[type[BarnabasError], tuple[ErrorCode, ...]]] = {
 _TYPE_BY_CODE: Final = {code: kind for kind, codes in _CODES_BY_TYPE.items() for code in codes}
 
 
+def known_code(code: int) -> ErrorCode:
+    """The code as the table knows it; codes of newer brokers count as unknown server errors."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def error_for(code: int, message: str | None = None) -> BarnabasError:
     """The exception for a broker's error code; `message` says what was tried and why it failed.
 
@@ -294,10 +302,8 @@ def error_for(code: int, message: str | None = None) -> BarnabasError:
     try:
         known = ErrorCode(code)
     except ValueError:
-        return RejectedError(message or f"the broker answered with the unknown error code {code}")
+        return RejectedError(f"{message or 'the broker refused'} (unknown error code {code})")
     kind = _TYPE_BY_CODE.get(known)
     if kind is None:
         kind = RetriableError if known in RETRIABLE else RejectedError
-    if kind is OffsetOutOfRangeError:
-        return OffsetOutOfRangeError(message or known.name, known)
     return kind(message or known.name, known)

@@ -37,7 +37,7 @@ def refusal_error(subject: str, refusal: Refusal) -> BarnabasError:
     try:
         code = ErrorCode(refusal.code)
     except ValueError:
-        return error_for(refusal.code, f"{subject}: unknown error code {refusal.code}")
+        return error_for(refusal.code, subject)
     reason = refusal.message or code.name.removesuffix("_EXCEPTION").lower().replace("_", " ")
     text = f"{subject}: {reason}"
     if code in _NOT_FOUND:

@@ -20,6 +20,7 @@ from barnabas_client.cluster.metadata import (
     PartitionMetadata,
     TopicMetadata,
 )
+from barnabas_client.errors import known_code
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.metadata import (
@@ -28,14 +29,6 @@ from barnabas_protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-
-
-def error_code(code: int) -> ErrorCode:
-    """The code as the table knows it; codes of newer brokers count as unknown server errors."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class MetadataCache:
@@ -170,7 +163,7 @@ class MetadataCache:
 
 def _topic(answered: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:
     assert answered.name is not None
-    code = error_code(answered.error_code)
+    code = known_code(answered.error_code)
     # An answer without an id (an old broker in a rolling upgrade) says nothing about identity.
     same = known is not None and ZERO_UUID in (answered.topic_id, known.topic_id)
     same = same or (known is not None and known.topic_id == answered.topic_id)
@@ -188,7 +181,7 @@ def _topic(answered: MetadataResponseTopic, known: TopicMetadata | None) -> Topi
             replica_ids=tuple(part.replica_nodes),
             in_sync_replica_ids=tuple(part.isr_nodes),
             offline_replica_ids=tuple(part.offline_replicas),
-            error_code=error_code(part.error_code),
+            error_code=known_code(part.error_code),
         )
     return TopicMetadata(
         name=answered.name,

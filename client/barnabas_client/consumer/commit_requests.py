@@ -16,7 +16,7 @@ from typing import Final
 
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from barnabas_client.errors import ClientBrokenError
+from barnabas_client.errors import ClientBrokenError, known_code
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas_protocol.messages.offset_commit import (
@@ -197,11 +197,3 @@ def fetched_offsets(
             if partition not in offsets and partition not in errors:
                 raise ClientBrokenError(f"the answer to an offset fetch lacks {partition}")
     return FetchedOffsets(group_error=group_error, offsets=offsets, errors=errors)
-
-
-def known_code(code: int) -> ErrorCode:
-    """The error code; one that is not in the table counts as an unknown error."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -65,7 +65,7 @@ class LookupRound(Generic[Found]):
 
     def add_error(self, partition: TopicPartition, code: int, what: str) -> None:
         """Sort an error code of one partition."""
-        error = error_for(code, f"{what} of {partition}: {ErrorCode(code).name}")
+        error = error_for(code, f"{what} of {partition} failed")
         if isinstance(error, RetriableError):
             self.retriable[partition] = error
         else:

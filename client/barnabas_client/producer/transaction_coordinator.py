@@ -23,6 +23,7 @@ from barnabas_client.errors import (
     RetriableError,
     TimedOutError,
     error_for,
+    known_code,
 )
 from barnabas_client.network.client import CoordinatorType
 from barnabas_client.producer.idempotence import Identities, ProducerIdentity
@@ -357,13 +358,13 @@ def _refusal(api: ApiKey, code: int) -> BarnabasError:
         return FencedError(
             "a newer producer with the same transactional_id has taken over, or the transaction "
             "was open for longer than transaction_timeout_ms: close this producer",
-            ErrorCode(code),
+            known_code(code),
         )
     if code in _LOST_MEMBERSHIP:
         return CommitFailedError(
             "the consumer is no longer the group's member that read these records: abort, and "
             "poll again",
-            ErrorCode(code),
+            known_code(code),
         )
     error = error_for(code, f"{api.name} was refused")
     if isinstance(error, AuthorizationError):

@@ -23,7 +23,7 @@ def test_a_refusal_without_words_is_worded_after_its_code() -> None:
     error = refusal_error("create topic a", Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION))
     assert str(error) == "create topic a: invalid topic (INVALID_TOPIC_EXCEPTION)"
     error = refusal_error("create topic b", Refusal(9999))
-    assert str(error) == "create topic b: unknown error code 9999"
+    assert str(error) == "create topic b (unknown error code 9999)"
 
 
 def test_what_an_administrator_names_and_is_not_there_is_not_found() -> None:

@@ -18,7 +18,6 @@ from typing import Final
 
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata
 from barnabas_client.consumer.assignors import NO_GENERATION, Assignor, flattened, grouped
-from barnabas_client.consumer.commit_requests import known_code
 from barnabas_client.consumer.group.rebalance_steps import (
     MOVES,
     AssignmentChange,
@@ -26,7 +25,7 @@ from barnabas_client.consumer.group.rebalance_steps import (
     MemberState,
     Reaction,
 )
-from barnabas_client.errors import BarnabasError, ClientBrokenError, error_for
+from barnabas_client.errors import BarnabasError, ClientBrokenError, error_for, known_code
 from barnabas_protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,

@@ -26,9 +26,8 @@ from enum import Enum
 from typing import Final
 
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata
-from barnabas_client.consumer.commit_requests import known_code
 from barnabas_client.consumer.group.rebalance_steps import AssignmentChange, Reaction
-from barnabas_client.errors import error_for
+from barnabas_client.errors import error_for, known_code
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition, Uuid
 from barnabas_protocol.messages.consumer_group_heartbeat import (
