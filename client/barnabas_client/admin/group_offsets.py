@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import GROUP, Coordinators
 from barnabas_client.admin.outcome import Outcomes
 from barnabas_client.admin.refusals import Refusal, all_refused, refused
 from barnabas_client.admin.routing import AdminRouting, Asked, Call
 from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import Brokers, Destination
 from barnabas_client.admin.outcome import Outcomes
 from barnabas_client.admin.refusals import Refusal, refusal_error, refused
@@ -16,6 +15,7 @@ from barnabas_client.admin.values.log_dirs import (
     ReplicaSize,
     TopicPartitionReplica,
 )
+from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.alter_replica_log_dirs import (

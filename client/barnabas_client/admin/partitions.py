@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import Controller, Leaders
 from barnabas_client.admin.outcome import Outcomes
 from barnabas_client.admin.refusals import Refusal, all_refused, outcomes_of, refused
@@ -20,6 +19,7 @@ from barnabas_client.admin.values.partitions import (
     PartitionOffset,
     Reassignment,
 )
+from barnabas_client.cluster.partitions import by_topic
 from barnabas_client.errors import UsageError
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition

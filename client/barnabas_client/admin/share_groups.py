@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import GROUP, Coordinators
 from barnabas_client.admin.group_reading import assigned
 from barnabas_client.admin.outcome import Outcomes
@@ -20,6 +19,7 @@ from barnabas_client.admin.values.share_groups import (
     ShareGroupMember,
     ShareGroupOffset,
 )
+from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.alter_share_group_offsets import (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from barnabas_client.admin.by_topic import by_topic
 from barnabas_client.admin.destinations import (
     TRANSACTION,
     Brokers,
@@ -29,6 +28,7 @@ from barnabas_client.admin.values.transactions import (
     TransactionListing,
     TransactionState,
 )
+from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition

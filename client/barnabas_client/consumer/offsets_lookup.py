@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from barnabas_client.cluster.metadata import ClusterMetadata
+from barnabas_client.cluster.partitions import by_topic
 from barnabas_client.errors import BarnabasError, RetriableError, error_for
 from barnabas_client.network.client import Client
 from barnabas_protocol.errors import ErrorCode
@@ -98,7 +99,7 @@ async def list_offsets(
                     for partition in group
                 ],
             )
-            for topic, group in _by_topic(partitions)
+            for topic, group in by_topic(partitions).items()
         ]
         return ListOffsetsRequest(
             replica_id=_CONSUMER_REPLICA_ID,
@@ -148,7 +149,7 @@ async def list_epoch_ends(
                     for partition in group
                 ],
             )
-            for topic, group in _by_topic(partitions)
+            for topic, group in by_topic(partitions).items()
         ]
         return OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=topics)
 
@@ -254,12 +255,3 @@ def _add_missing_leader(
 def _leader_epoch(cluster: ClusterMetadata, partition: TopicPartition) -> int:
     known = cluster.partition(*partition)
     return -1 if known is None else known.leader_epoch
-
-
-def _by_topic(
-    partitions: Iterable[TopicPartition],
-) -> Iterable[tuple[str, list[TopicPartition]]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition)
-    return topics.items()
