@@ -123,6 +123,12 @@ class FrameReceiver:
         start = bytes(self._shared[position : position + 2])
         if start in _TLS_RECORDS:
             return FrameError("what it sent is TLS", looks_like_tls=True)
+        text = bytes(self._shared[position : position + 4])
+        if text.isascii() and text.decode().isprintable():
+            return FrameError(
+                f"what it sent begins with {text.decode()!r}, so it is no Kafka broker: check host "
+                "and port"
+            )
         if size < 0:
             return FrameError(f"it sent a frame of negative size {size}")
         return FrameError(

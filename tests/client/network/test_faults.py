@@ -567,3 +567,27 @@ def test_a_silent_server_is_given_up_after_the_setup_timeout() -> None:
                     pass
 
     asyncio.run(run())
+
+
+def test_a_server_of_another_protocol_is_recognised() -> None:
+    """The port of a web server used to be answered with the size of its "frame"."""
+
+    async def body() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(100)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        client = Client(
+            ClientSettings(bootstrap_servers=f"127.0.0.1:{port}", default_api_timeout_ms=300)
+        )
+        with pytest.raises(BrokerUnreachableError, match="'HTTP', so it is no Kafka broker"):
+            await client.start()
+        await client.close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(body())

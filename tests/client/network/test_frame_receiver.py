@@ -124,7 +124,8 @@ def test_memory_is_taken_as_bytes_arrive() -> None:
     [
         (b"\x15\x03\x03\x00\x02\x02", "TLS", True),
         (b"\x16\x03\x01\x00\x02\x02", "TLS", True),
-        (b"HTTP", "receive_message_max_bytes", False),
+        (b"HTTP", "no Kafka broker", False),
+        (b"\x7f\xff\xff\xff", "receive_message_max_bytes", False),
         (b"\xff\xff\xff\xff", "negative size -1", False),
     ],
 )
