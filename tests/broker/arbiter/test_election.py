@@ -67,6 +67,7 @@ def test_giving_up_keeps_the_epoch() -> None:
         (SwapOutcome.CONFLICT, "tried", Verdict.WON),
         (SwapOutcome.CONFLICT, "rival", Verdict.LOST),
         (SwapOutcome.UNKNOWN, "rival", Verdict.LOST),
+        (SwapOutcome.CONFLICT, "later", Verdict.LOST),
         (SwapOutcome.UNKNOWN, RECORD, Verdict.TRY_AGAIN),
         (SwapOutcome.UNKNOWN, None, Verdict.TRY_AGAIN),
     ],
@@ -77,6 +78,7 @@ def test_swap_whose_reply_is_lost_is_judged_by_what_is_stored(
     """Rule 7."""
     tried = take_over(RECORD, "c", ONE, LEADER, 200)
     named = {"tried": tried, "rival": take_over(RECORD, "c", OTHER, RIVAL, 201)}
+    named["later"] = take_over(tried, "c", ONE, LEADER, 202)
     record = named[stored] if isinstance(stored, str) else stored
     assert record is None or isinstance(record, ArbiterRecord)
     assert judge(tried, outcome, Stored(record, 9)) is verdict
@@ -92,3 +94,13 @@ def test_leader_expires_when_the_record_has_not_changed_for_the_time_to_live() -
     assert expiry.observe(Stored(renew(RECORD, 0), 2), 2000)
     assert expiry.observe(Stored(resign(RECORD, 0), 3), 2001)
     assert expiry.observe(Stored(None, 0), 2002)
+
+
+def test_observer_that_could_not_look_begins_to_count_anew() -> None:
+    """Rule 8: it was paused, or the store was away, and the leader could not renew either."""
+    expiry = Expiry(1000)
+    assert not expiry.observe(Stored(RECORD, 1), 0)
+    assert not expiry.observe(Stored(RECORD, 1), 900)
+    assert not expiry.observe(Stored(RECORD, 1), 60_000)
+    assert not expiry.observe(Stored(RECORD, 1), 60_900)
+    assert expiry.observe(Stored(RECORD, 1), 61_000)

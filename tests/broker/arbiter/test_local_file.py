@@ -74,6 +74,24 @@ def test_failing_disk_leaves_the_outcome_unknown_not_wrong() -> None:
     asyncio.run(run())
 
 
+def test_what_is_read_back_after_a_failed_swap_survives_a_crash() -> None:
+    """Rule 7: the new file may be there by name only, and would be counted as won."""
+
+    async def run() -> None:
+        disk = make_disk()
+        client = arbiter(disk)
+        disk.fail("sync_directory", "data")
+        assert await client.compare_and_swap(0, RECORD) is SwapOutcome.UNKNOWN
+        disk.fail("sync_directory", "data")
+        with pytest.raises(ArbiterError):
+            await client.read()
+        assert await client.read() == Stored(RECORD, 1)
+        disk.crash(keep_some=False)
+        assert await client.read() == Stored(RECORD, 1)
+
+    asyncio.run(run())
+
+
 def test_lock_that_stays_held_is_not_waited_for_for_ever() -> None:
     """A stuck process must not hang the start."""
 
