@@ -277,7 +277,7 @@ async def _write_tail(consumer: Consumer, reading: Reading) -> None:
     newest: list[tuple[int, str, int, int, ConsumerRecord]] = []
     while not await _is_at_end(consumer, reading):
         for record in await consumer.poll(timeout_ms=_POLL_MS):
-            entry = (record.timestamp, record.topic, record.partition, record.offset, record)
+            entry = (record.timestamp_ms, record.topic, record.partition, record.offset, record)
             if len(newest) < reading.tail:
                 heapq.heappush(newest, entry)
             else:

@@ -64,7 +64,7 @@ def renderer(
         parts = []
         if with_position:
             place = f"{record.topic}-{record.partition}@{record.offset}"
-            parts += [place.encode(), (moment_text(record.timestamp) or "-").encode()]
+            parts += [place.encode(), (moment_text(record.timestamp_ms) or "-").encode()]
         if with_headers:
             parts.append(headers_text(record).encode() or b"-")
         if with_keys or style == "key-value":
@@ -91,8 +91,8 @@ def as_data(record: ConsumerRecord) -> dict[str, Any]:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp": moment_text(record.timestamp),
-        "timestamp_ms": record.timestamp,
+        "timestamp": moment_text(record.timestamp_ms),
+        "timestamp_ms": record.timestamp_ms,
     }
     for name, content in (("key", record.key), ("value", record.value)):
         try:
@@ -127,8 +127,8 @@ def _template(template: str, null: str) -> Render:
             "topic": record.topic,
             "partition": record.partition,
             "offset": record.offset,
-            "timestamp": moment_text(record.timestamp) or "-",
-            "timestamp_ms": record.timestamp,
+            "timestamp": moment_text(record.timestamp_ms) or "-",
+            "timestamp_ms": record.timestamp_ms,
             "leader_epoch": record.leader_epoch,
             "key": text(record.key, null),
             "value": text(record.value, null),

@@ -23,13 +23,13 @@ LOG_APPEND_TIME: Final = 1
 class ConsumerRecord(NamedTuple):
     """One record; key and value are bytes unless there are deserializers.
 
-    `timestamp` is in milliseconds since 1970, `timestamp_type` CREATE_TIME or LOG_APPEND_TIME.
+    `timestamp_ms` counts from 1970; `timestamp_type` is CREATE_TIME or LOG_APPEND_TIME.
     """
 
     topic: str
     partition: int
     offset: int
-    timestamp: int
+    timestamp_ms: int
     timestamp_type: int
     key: Any
     value: Any

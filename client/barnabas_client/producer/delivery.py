@@ -29,14 +29,14 @@ _Waiter: TypeAlias = "tuple[int, Callable[[Delivery], object], Delivery]"
 class RecordMetadata(NamedTuple):
     """Where an acknowledged record is.
 
-    `offset` is -1 where the broker does not tell (acks=0, or a duplicate of long ago), `timestamp`
-    is in milliseconds, the broker's clock if the topic says so. Sizes are -1 for null.
+    `offset` is -1 where the broker does not tell (acks=0, or a duplicate of long ago);
+    `timestamp_ms` is by the broker's clock if the topic says so. Sizes are -1 for null.
     """
 
     topic: str
     partition: int
     offset: int
-    timestamp: int
+    timestamp_ms: int
     serialized_key_bytes: int
     serialized_value_bytes: int
 

@@ -72,7 +72,7 @@ def test_every_codec_and_every_field_comes_back(
         async with reader(bootstrap) as consumer:
             consumer.assign([partition])
             got = await drain(consumer, 3)
-        assert [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in got] == [
+        assert [(r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in got] == [
             tuple(record) for record in sent
         ]
         assert all(record.timestamp_type == 0 and record.leader_epoch >= 0 for record in got)

@@ -44,7 +44,7 @@ def test_columns_hold_what_poll_gives(bootstrap: str, unique: Names, codec: int)
                 polled += await consumer.poll(timeout_ms=5000)
             consumer.seek(partition, 0)
             assert await _all_columns(consumer, 131) == [
-                Record(r.offset, r.timestamp, r.key, r.value, r.headers) for r in polled
+                Record(r.offset, r.timestamp_ms, r.key, r.value, r.headers) for r in polled
             ]
             assert await consumer.position(partition) == 131
 

@@ -105,4 +105,4 @@ def test_metadata_tells_offsets_timestamps_and_sizes() -> None:
     assert batch.metadata(0) == ("t", 0, 100, 5, -1, 3)
     assert batch.metadata(1) == ("t", 0, 101, 9, 3, -1)
     batch.log_append_time_ms = 77
-    assert batch.metadata(1).timestamp == 77
+    assert batch.metadata(1).timestamp_ms == 77

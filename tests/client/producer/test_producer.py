@@ -64,7 +64,7 @@ def test_records_of_every_kind_arrive_as_they_were_sent(
         assert [record.key for record in found] == [b"tombstone", None, b"", None, None]
         assert found[3].headers == (("a", b"1"), ("a", None))
         assert [record.offset for record in found] == [m.offset for m in metadata]
-        assert [record.timestamp for record in found] == [m.timestamp for m in metadata]
+        assert [record.timestamp for record in found] == [m.timestamp_ms for m in metadata]
         assert [record.timestamp for record in found[:3]] == [1_000, 2_000, 500]
         assert metadata[0] == RecordMetadata(topic, 0, 0, 1_000, 9, -1)
         assert metadata[3].serialized_value_bytes == 50_000
