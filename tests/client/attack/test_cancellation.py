@@ -225,3 +225,91 @@ def test_cancelled_consumer_calls_skip_no_record_and_leave_nothing(
 async def _one_after_the_other(life: Callable[[bool], Coroutine[Any, Any, None]], n: int) -> None:
     for _ in range(n):
         await life(True)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_cancelled_transaction_calls_leave_whole_transactions(
+    apache: str, unique: Names, seed: int
+) -> None:
+    """Any call of a transaction is cancelled and made again: all of it is there, or nothing."""
+
+    async def attack() -> None:
+        rng = random.Random(seed)
+        topic = unique("transactions")
+        expected: set[bytes] = set()
+        async with nothing_left():
+            producer = Producer(apache, transactional_id=unique("id"), linger_ms=0)
+            await producer.start()
+            await _until_it_ends(producer.init_transactions, rng)
+            for number in range(40):
+                values = {b"%d-%d" % (number, at) for at in range(rng.randint(0, 20))}
+                if rng.random() < 0.3:
+                    await _transaction_block(producer, topic, values, expected, rng)
+                    continue
+                await producer.begin_transaction()
+                for value in values:
+                    promise = producer.send(topic, value)
+                    if rng.random() < 0.1:
+                        await interrupted(_await(promise), rng)
+                if rng.random() < 0.3:
+                    await interrupted(producer.flush(), rng)
+                if rng.random() < 0.3:
+                    await _until_it_ends(producer.abort_transaction, rng)
+                else:
+                    await _until_it_ends(producer.commit_transaction, rng)
+                    expected |= values
+            if rng.random() < 0.5:
+                await producer.begin_transaction()
+                producer.send(topic, b"never")
+                await interrupted(producer.close(), rng)
+            await producer.close()
+        found: list[bytes | None] = []
+        settings: dict[str, Any] = {"isolation_level": "read_committed"}
+        async with Consumer(apache, auto_offset_reset="earliest", **settings) as consumer:
+            partitions = [TopicPartition(topic, at) for at in range(PARTITIONS)]
+            consumer.assign(partitions)
+            async with asyncio.timeout(30):
+                while len(found) < len(expected):
+                    found += [record.value for record in await consumer.poll()]
+                found += [record.value for record in await consumer.poll()]
+        assert sorted(map(bytes, expected)) == sorted(value or b"" for value in found)
+
+    asyncio.run(attack())
+
+
+async def _await(promise: Any) -> None:
+    await promise
+
+
+async def _until_it_ends(call: Callable[[], Coroutine[Any, Any, Any]], rng: random.Random) -> None:
+    """Cancel a call a few times, then let it end."""
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        task = asyncio.ensure_future(call())
+        await asyncio.sleep(rng.random() ** 3 * 0.03)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+            return
+    await call()
+
+
+async def _transaction_block(
+    producer: Producer, topic: str, values: set[bytes], expected: set[bytes], rng: random.Random
+) -> None:
+    """Cancel what is inside of `async with transaction()`: it is aborted."""
+    is_stuck = rng.random() < 0.5
+
+    async def block() -> None:
+        async with producer.transaction():
+            for value in values:
+                producer.send(topic, value)
+            await asyncio.sleep(60 if is_stuck else 0)
+        expected.update(values)
+
+    task = asyncio.ensure_future(block())
+    if is_stuck:
+        await asyncio.sleep(0.005)
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
