@@ -119,7 +119,9 @@ class FakeApiServer:
             return web.json_response(self.leases[name], status=201)
         if metadata.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
             return _status(409, "Conflict", "Precondition failed: UID in precondition")
-        if metadata.get("resourceVersion", "") not in ("", old["metadata"]["resourceVersion"]):
+        if not metadata.get("resourceVersion"):
+            return _status(422, "Invalid", "resourceVersion must be specified for an update")
+        if metadata["resourceVersion"] != old["metadata"]["resourceVersion"]:
             return _status(409, "Conflict", "the object has been modified")
         self.put(name, lease)
         return web.json_response(self.leases[name])
