@@ -65,9 +65,13 @@ class Consumer(OffsetCalls):
         self._loop = PollLoop(self._client, self.settings, self._subscription)
         self._loop.follow_subscription()
 
-    async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+    async def close(
+        self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None
+    ) -> None:
         """Commit what was handed out (if so set), leave the group, end everything.
 
+        By default the group is told by members that have no `group_instance_id`; `leave_group`
+        decides otherwise, for a static member that is not to come back (KIP-1092).
         The record that an iteration was left with counts as not processed. May be called while
         another task polls: its poll raises ClosedError, its iteration ends. If it is cancelled,
         nothing more is committed. May be repeated; a second call waits for the first.
@@ -81,7 +85,7 @@ class Consumer(OffsetCalls):
         self._is_closed = True
         try:
             if self._loop is not None:
-                await self._finish(self._loop, timeout_ms)
+                await self._finish(self._loop, timeout_ms, leave_group)
         finally:
             try:
                 await run_to_end(self._let_go())
@@ -89,7 +93,7 @@ class Consumer(OffsetCalls):
                 self._closer = None
                 self._closed.set_result(None)
 
-    async def _finish(self, loop: PollLoop, timeout_ms: int) -> None:
+    async def _finish(self, loop: PollLoop, timeout_ms: int, leave_group: bool | None) -> None:
         loop.begin_close()
         now = asyncio.get_running_loop().time
         deadline = now() + timeout_ms / 1000
@@ -97,7 +101,8 @@ class Consumer(OffsetCalls):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
                     await self._use.wait_until_free()
-        await loop.finish(max(0, round((deadline - now()) * 1000)))
+        left_ms = max(0, round((deadline - now()) * 1000))
+        await loop.finish(left_ms, leave_group=leave_group)
 
     async def _let_go(self) -> None:
         if self._loop is not None:

@@ -210,15 +210,16 @@ class PollLoop:
             if self._is_closing or not await self._wait(deadline_ms):
                 return
 
-    async def finish(self, timeout_ms: int) -> None:
-        """Commit and leave the group."""
+    async def finish(self, timeout_ms: int, *, leave_group: bool | None) -> None:
+        """Commit and leave the group, which `GroupMembership.close` describes."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         if self.hand_out is not None:
             self.hand_out.settle_unprocessed()
         if self.committer is not None and not self._subscription.is_group_managed:
             await self.committer.commit_before_rebalance(self._left_ms(deadline_ms))
         if self.membership is not None:
-            await self.membership.close(self._left_ms(deadline_ms))
+            left_ms = self._left_ms(deadline_ms)
+            await self.membership.close(left_ms, leave_group=leave_group)
         if self.committer is not None:
             await self.committer.close(self._left_ms(deadline_ms))
 

@@ -123,9 +123,7 @@ class Reader:
         if self._task is not None and self._task.done():
             self._task.result()
         await self.pause()
-        if leave_group is not None:
-            await self.membership.leave(10_000, leave_group=leave_group)
-        await self.consumer.close()
+        await self.consumer.close(leave_group=leave_group)
         await self.client.close()
 
     async def kill(self) -> None:
