@@ -4,6 +4,8 @@ import json
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,13 +16,14 @@ from tests.support.waiting import wait_until
 
 
 class EtcdProcess:
-    """A cluster of one server; `directory` keeps its data and output."""
+    """One server, by default a cluster of its own; `directory` keeps its data and output."""
 
     def __init__(self, directory: Path, tls: TlsFiles | None = None) -> None:
         """With certificates, only clients that show one are let in."""
         self.directory = directory
         self.port = free_port()
-        self._peer_port = free_port()
+        self.peer = f"http://127.0.0.1:{free_port()}"
+        self.members = {directory.name: self.peer}
         self._tls = tls
         self.process: ManagedProcess | None = None
 
@@ -32,20 +35,30 @@ class EtcdProcess:
 
     def start(self) -> None:
         """Start it, again too, and return when it answers."""
+        self.start_soon()
+        self.wait()
+
+    def start_soon(self) -> None:
+        """Start it without waiting: one of several does not answer alone."""
         program = shutil.which("etcd")
         if program is None:
             raise RuntimeError("install the program etcd (Debian: apt-get install etcd-server)")
         self.directory.mkdir(parents=True, exist_ok=True)
-        peer = f"http://127.0.0.1:{self._peer_port}"
-        command = [program, "--name", "one", "--data-dir", str(self.directory / "data")]
+        members = ",".join(f"{name}={peer}" for name, peer in self.members.items())
+        command = [program, "--name", self.directory.name]
+        command += ["--data-dir", str(self.directory / "data")]
         command += ["--listen-client-urls", self.endpoint.replace("localhost", "127.0.0.1")]
-        command += ["--advertise-client-urls", self.endpoint, "--listen-peer-urls", peer]
-        command += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"]
+        command += ["--advertise-client-urls", self.endpoint, "--listen-peer-urls", self.peer]
+        command += ["--initial-advertise-peer-urls", self.peer, "--initial-cluster", members]
         if self._tls is not None:
             command += ["--cert-file", str(self._tls.broker_certificate)]
             command += ["--key-file", str(self._tls.broker_key), "--client-cert-auth"]
             command += ["--trusted-ca-file", str(self._tls.authority)]
         self.process = ManagedProcess(command, self.directory / "etcd.log", {})
+
+    def wait(self) -> None:
+        """Until it answers."""
+        assert self.process is not None
         self.process.wait_for_port(self.port, 60)
         if self._tls is None:
             wait_until(self._is_healthy, 60, self.process.log_tail)
@@ -87,3 +100,18 @@ class EtcdProcess:
     ) -> None:
         if self.process is not None and self.process.is_running():
             self.process.stop()
+
+
+@contextmanager
+def etcd_cluster(directory: Path, count: int = 3) -> Iterator[list[EtcdProcess]]:
+    """Several servers that form one cluster."""
+    servers = [EtcdProcess(directory / f"etcd-{number}") for number in range(count)]
+    members = {server.directory.name: server.peer for server in servers}
+    with ExitStack() as stack:
+        for server in servers:
+            server.members = members
+            stack.callback(server.__exit__, None, None, None)
+            server.start_soon()
+        for server in servers:
+            server.wait()
+        yield servers

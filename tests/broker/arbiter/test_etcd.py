@@ -1,6 +1,7 @@
 """What is particular to etcd: several endpoints, users, certificates; on real servers."""
 
 import asyncio
+import contextlib
 import uuid
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from barnabas_broker.arbiter.election import Verdict
 from barnabas_broker.arbiter.etcd import EtcdArbiter, EtcdSettings
 from barnabas_broker.arbiter.http_exchange import TlsSettings
 from tests.support.arbiter_faults import Fault
-from tests.support.etcd_process import EtcdProcess
+from tests.support.etcd_process import EtcdProcess, etcd_cluster
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.faulty_gateway import FaultyGateway
 from tests.support.processes import free_port
@@ -161,3 +162,37 @@ def test_what_etcd_has_stored_survives_its_kill(tmp_path: Path) -> None:
 
     with EtcdProcess(tmp_path) as etcd:
         asyncio.run(run(etcd))
+
+
+@pytest.mark.interop
+def test_server_without_a_majority_tells_nothing_old(tmp_path: Path) -> None:
+    """A reading that is not confirmed by a majority could be of an epoch that is over."""
+
+    async def run(servers: list[EtcdProcess]) -> None:
+        endpoints = [server.endpoint for server in servers]
+        client = arbiter(*endpoints, key="key", timeout_ms=9000)
+        assert (await swap_until_decided(client, 0, RECORD)).verdict is Verdict.WON
+        for server in servers[1:]:
+            server.kill()
+        with pytest.raises(ArbiterError):
+            await arbiter_of_first.read()
+        outcome = await arbiter_of_first.compare_and_swap(0, RECORD)
+        assert outcome is SwapOutcome.UNKNOWN
+        servers[1].start()
+        stored = await read_when_there(client)
+        assert stored.record == RECORD
+        tried = RECORD._replace(controller_epoch=2)
+        decided = await swap_until_decided(client, stored.token, tried)
+        assert decided.verdict is Verdict.WON
+        for each in (client, arbiter_of_first):
+            await each.close()
+
+    async def read_when_there(client: EtcdArbiter) -> Stored:
+        async with asyncio.timeout(60):
+            while True:
+                with contextlib.suppress(ArbiterError):
+                    return await client.read()
+
+    with etcd_cluster(tmp_path) as servers:
+        arbiter_of_first = arbiter(servers[0].endpoint, key="key", timeout_ms=1000)
+        asyncio.run(run(servers))
