@@ -103,7 +103,8 @@ class ProducerSettings(ClientSettings):
         minimum=0,
         maximum=INT_MAX,
         unit="ms",
-        why="From `send` on, a record is delivered or has failed after so long.",
+        why="A batch that is not acknowledged so long after its first record has failed; before, a "
+        "record waits for at most max_block_ms.",
     )
     retries: int = setting(
         INT_MAX,
