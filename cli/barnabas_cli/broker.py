@@ -2,10 +2,12 @@
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import click
+
+from barnabas_cli.lookups import key_values
 
 
 @click.command("broker")
@@ -24,21 +26,7 @@ def command(config_path: Path, settings: tuple[str, ...]) -> None:
     from barnabas_broker.config.parse import parse_properties
 
     properties = parse_properties(config_path.read_text(encoding="utf-8"))
-    run({**properties, **parse_settings(settings)}, None)
-
-
-def parse_settings(settings: Sequence[str]) -> dict[str, str]:
-    """The properties of `--set key=value` options.
-
-    Raises: click.UsageError for one without a key.
-    """
-    properties = {}
-    for setting in settings:
-        key, separator, value = setting.partition("=")
-        if not separator or not key:
-            raise click.UsageError(f"--set takes KEY=VALUE, not '{setting}'")
-        properties[key.strip()] = value.strip()
-    return properties
+    run({**properties, **key_values(settings, "--set")}, None)
 
 
 def run(properties: dict[str, str], on_ready: Callable[[], None] | None) -> None:

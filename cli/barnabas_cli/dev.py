@@ -74,7 +74,8 @@ def command(
         raise click.UsageError(
             "--brokers above 1 needs the cluster, which this version does not have: leave it out."
         )
-    from barnabas_cli.broker import parse_settings, run
+    from barnabas_cli.broker import run
+    from barnabas_cli.lookups import key_values
 
     declared = _declared(manifests)
     if admin_port is None:
@@ -90,7 +91,7 @@ def command(
         "admin.http.port": str(admin_port),
         "offsets.topic.replication.factor": "1",
         "group.initial.rebalance.delay.ms": "0",
-        **parse_settings(settings),
+        **key_values(settings, "--set"),
     }
     greeting = _greeting(port, admin_port, data)
     making: list[asyncio.Task[None]] = []
