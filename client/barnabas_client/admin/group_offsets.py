@@ -13,7 +13,7 @@ from typing import Any, Final
 from barnabas_client.admin.destinations import GROUP, Coordinators
 from barnabas_client.admin.outcome import Outcomes
 from barnabas_client.admin.refusals import Refusal, all_refused, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, check_several
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
@@ -63,6 +63,7 @@ class GroupOffsets:
         None stands for a named partition without one. A group that does not exist has none at all.
         With `require_stable`, offsets in transactions that are not decided are waited for.
         """
+        check_several(groups)
         if not isinstance(groups, Mapping):
             groups = dict.fromkeys(groups)
         wanted = groups

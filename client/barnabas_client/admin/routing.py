@@ -77,8 +77,9 @@ class AdminRouting:
     ) -> Outcomes[K, T]:
         """The outcome of every item; does not raise for what brokers say.
 
-        Raises: UsageError for a negative timeout.
+        Raises: UsageError for a negative timeout, or one name in place of several.
         """
+        check_several(keys)
         remaining = self.countdown(timeout_ms)
         ledger: Ledger[K, T] = Ledger(
             keys,
@@ -191,6 +192,15 @@ class AdminRouting:
             return
         if ledger.answer(asked.keys, call.read(answer, asked)):
             call.to.failed(asked.node_id)
+
+
+def check_several(keys: object) -> None:
+    """Refuse text where names are wanted: its letters may be names, too.
+
+    Raises: UsageError.
+    """
+    if isinstance(keys, str | bytes):
+        raise UsageError(f"several names are wanted: give [{keys!r}] for one")
 
 
 async def _together(calls: Iterable[Coroutine[Any, Any, None]]) -> None:

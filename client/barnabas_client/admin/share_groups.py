@@ -11,7 +11,7 @@ from barnabas_client.admin.destinations import GROUP, Coordinators
 from barnabas_client.admin.group_reading import assigned
 from barnabas_client.admin.outcome import Outcomes
 from barnabas_client.admin.refusals import Refusal, all_refused, refused
-from barnabas_client.admin.routing import AdminRouting, Call
+from barnabas_client.admin.routing import AdminRouting, Call, check_several
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import GroupState
 from barnabas_client.admin.values.share_groups import (
@@ -79,6 +79,7 @@ class ShareGroups:
 
         None stands for a partition that the group has not begun.
         """
+        check_several(groups)
         if not isinstance(groups, Mapping):
             groups = dict.fromkeys(groups)
         wanted = groups

@@ -14,7 +14,7 @@ from typing import Any, Final
 from barnabas_client.admin.destinations import AnyBroker, Controller
 from barnabas_client.admin.outcome import Outcome, Outcomes
 from barnabas_client.admin.refusals import Refusal, outcome_of, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.routing import AdminRouting, Asked, Call, check_several, nameless
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.configs import ConfigEntry, ConfigSource
 from barnabas_client.admin.values.topics import (
@@ -89,6 +89,7 @@ class Topics:
         timeout_ms: int | None = None,
     ) -> Outcomes[str, TopicDescription]:
         """Topics with all their partitions; a topic that does not exist is a NotFoundError."""
+        check_several(names)
         wanted = list(names)
         if partitions_per_page < 1:
             raise UsageError(f"partitions_per_page is {partitions_per_page}; it must be 1 or more")
@@ -148,9 +149,14 @@ class Topics:
     ) -> Outcomes[str, CreatedTopic]:
         """Create topics, or with `validate_only` see whether they could be.
 
-        Raises: UsageError if two of them have one name.
+        Raises: UsageError if two of them have one name, or one is no NewTopic.
         """
+        if isinstance(topics, NewTopic):
+            raise UsageError("several topics are wanted: give [NewTopic(...)] for one")
         wanted = list(topics)
+        for topic in wanted:
+            if not isinstance(topic, NewTopic):
+                raise UsageError(f"{topic!r} is no topic to create: give NewTopic(name=...)")
         by_name = {topic.name: topic for topic in wanted}
         if len(by_name) < len(wanted):
             raise UsageError("two of the topics to be created have the same name")

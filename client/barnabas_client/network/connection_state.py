@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from barnabas_client.errors import ClientBrokenError, DisconnectedError
+from barnabas_client.errors import ClientBrokenError, DisconnectedError, UsageError
 from barnabas_client.network.handshake import Handshake, Step
 from barnabas_client.network.sasl import SaslExchange
 from barnabas_client.network.served_apis import CLIENT_THROTTLES_FROM, ServedApis, api_of
@@ -113,7 +113,10 @@ class ConnectionState(Generic[Tag]):
     def send(
         self, request: Message, version: int, deadline_ms: int, tag: Tag
     ) -> tuple[list[Buffer], bool]:
-        """The bytes of a request, and whether it has an answer; only while `can_send`."""
+        """The bytes of a request, and whether it has an answer; only while `can_send`.
+
+        Raises: UsageError if a field holds something that cannot be written; nothing is sent then.
+        """
         key = api_of(request)
         buffers, correlation_id = self._encode(request, key, version)
         if key == ApiKey.PRODUCE and isinstance(request, ProduceRequest) and request.acks == 0:
@@ -198,7 +201,13 @@ class ConnectionState(Generic[Tag]):
             head = bytearray(header.pack(0, key, version, correlation_id, -1))
         else:
             head = bytearray(header.pack(0, key, version, correlation_id, len(text), text))
-        buffers = codec.encode_parts(request, version, head)
+        try:
+            buffers = codec.encode_parts(request, version, head)
+        except (AttributeError, TypeError, ValueError, struct.error) as error:
+            # Something that a caller gave has a type or a size that cannot be sent.
+            raise UsageError(
+                f"a {ApiKey(key).name} request cannot be made of what was given: {error}"
+            ) from error
         _SIZE_AND_MORE.pack_into(head, 0, sum(map(len, buffers)) - 4)
         return buffers, correlation_id
 
