@@ -109,25 +109,30 @@ class Expiry:
     For liveness only: a leader that is thought gone wrongly still cannot commit anything that is
     lost, because a new leader's epoch is higher. An observer that has not looked for the whole time
     to live, because it was paused or the store was away, begins to count anew: the leader may have
-    been unable to renew for the same reason.
+    been unable to renew for the same reason. It does so once, lest one that always looks that
+    seldom never finds a leader gone.
     """
 
-    __slots__ = ("_looked_ms", "_seen", "_since_ms", "_time_to_live_ms")
+    __slots__ = ("_has_begun_anew", "_looked_ms", "_seen", "_since_ms", "_time_to_live_ms")
 
     def __init__(self, time_to_live_ms: int) -> None:
         self._time_to_live_ms = time_to_live_ms
         self._seen: Stored | None = None
         self._since_ms = 0
         self._looked_ms = 0
+        self._has_begun_anew = False
 
     def observe(self, stored: Stored, now_ms: int) -> bool:
         """Take note of what was read at a monotonic time; returns whether nobody leads.
 
         That is so when there is no leader, or when nothing has changed for the time to live.
         """
-        if stored != self._seen or now_ms - self._looked_ms >= self._time_to_live_ms:
-            self._seen, self._since_ms = stored, now_ms
-        self._looked_ms = now_ms
+        looked_ms = now_ms if self._seen is None else self._looked_ms
+        was_blind = now_ms - looked_ms >= self._time_to_live_ms
+        if stored != self._seen or (was_blind and not self._has_begun_anew):
+            self._since_ms = now_ms
+        self._has_begun_anew = was_blind
+        self._seen, self._looked_ms = stored, now_ms
         if stored.record is None or stored.record.leader is None:
             return True
         return now_ms - self._since_ms >= self._time_to_live_ms

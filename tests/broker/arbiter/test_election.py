@@ -104,3 +104,11 @@ def test_observer_that_could_not_look_begins_to_count_anew() -> None:
     assert not expiry.observe(Stored(RECORD, 1), 60_000)
     assert not expiry.observe(Stored(RECORD, 1), 60_900)
     assert expiry.observe(Stored(RECORD, 1), 61_000)
+
+
+def test_observer_that_always_looks_seldom_finds_a_leader_gone_too() -> None:
+    """Rule 8 is for liveness: beginning anew each time would never end."""
+    expiry = Expiry(1000)
+    assert not expiry.observe(Stored(RECORD, 1), 95_000)
+    assert not expiry.observe(Stored(RECORD, 1), 100_000)
+    assert expiry.observe(Stored(RECORD, 1), 105_000)
