@@ -13,7 +13,7 @@ from barnabas_cli.completion import complete_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, given_options, require_groups, with_confirmation
-from barnabas_cli.output import Column, Output, bad_if_any, counted, with_output
+from barnabas_cli.output import Column, Output, counted, with_output
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -41,10 +41,6 @@ _MEMBER_COLUMNS = (
     Column(title="CLIENT", field="client"),
     Column(title="HOST", field="host"),
     Column(title="PARTITIONS", field="partitions"),
-)
-_RESULT_COLUMNS = (
-    Column(title="GROUP", field="group"),
-    Column(title="ERROR", field="error", style=bad_if_any),
 )
 
 

@@ -55,8 +55,9 @@ class ConsumerSettings(ClientSettings):
     group_protocol: str = setting(
         "auto",
         choices=("auto", "classic", "consumer"),
-        why="`consumer` is KIP-848, where the broker assigns; `auto` takes it where it is served and "
-        "no setting of the classic protocol differs from its default. Java begins with classic.",
+        why="`consumer` is KIP-848, where the broker assigns; `auto` takes it where it is served "
+        "and no setting of the classic protocol differs from its default. Java begins with "
+        "classic.",
     )
     group_remote_assignor: str | None = setting(
         None, why="The broker's assignor for group_protocol=consumer; the default is its choice."

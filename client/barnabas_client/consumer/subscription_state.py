@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.cluster.topic_names import check_topic_name
-from barnabas_client.consumer.partition_state import PartitionState, PositionPhase
+from barnabas_client.consumer.partition_state import PartitionState
 from barnabas_client.errors import IllegalStateError, UsageError
 from barnabas_protocol.ids import TopicPartition
 
@@ -161,14 +161,6 @@ class SubscriptionState:
             for partition, state in self._assigned.items()
             if state.offset >= 0
         }
-
-    def needs_initial_positions(self) -> set[TopicPartition]:
-        """The partitions for which nobody has said yet where to start."""
-        return self.in_phase(PositionPhase.UNKNOWN)
-
-    def in_phase(self, phase: PositionPhase) -> set[TopicPartition]:
-        """The assigned partitions in a phase."""
-        return {partition for partition, state in self._assigned.items() if state.phase is phase}
 
     def _become(self, kind: SubscriptionKind) -> None:
         if self.kind not in (SubscriptionKind.NONE, kind):

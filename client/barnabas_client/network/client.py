@@ -232,29 +232,6 @@ class Client:
 
         return await self._within(look, timeout_ms)
 
-    async def find_coordinators(
-        self, kind: CoordinatorType, keys: Iterable[str], *, timeout_ms: int | None = None
-    ) -> Mapping[str, int | BarnabasError]:
-        """The coordinators of many keys in few requests; per key the node, or why there is none."""
-        coordinators = self._running.coordinators
-        wanted = list(dict.fromkeys(keys))
-        found: dict[str, int | BarnabasError] = {}
-
-        async def look() -> None:
-            left = [key for key in wanted if not isinstance(found.get(key), int)]
-            found.update(await coordinators.find(kind, left))
-            for key in left:
-                error = found[key]
-                if isinstance(error, RetriableError):
-                    raise error
-
-        try:
-            if wanted:
-                await self._within(look, timeout_ms)
-        except RetriableError as error:
-            return {key: found.get(key, error) for key in wanted}
-        return found
-
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """Look again next time: after NOT_COORDINATOR and its like, or a lost connection."""
         self._running.coordinators.forget(kind, key)

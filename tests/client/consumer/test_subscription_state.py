@@ -89,7 +89,7 @@ def test_a_partition_that_stays_keeps_its_state(assignments: list[set[TopicParti
                 assert known.phase is PositionPhase.UNKNOWN
                 known.seek(number)
         before = dict(state.assigned)
-    assert state.needs_initial_positions() == set()
+    assert all(one.phase is PositionPhase.READY for one in state.assigned.values())
 
 
 def test_positions_are_those_of_all_partitions_that_have_one() -> None:
@@ -105,9 +105,8 @@ def test_positions_are_those_of_all_partitions_that_have_one() -> None:
         PARTITIONS[0]: OffsetAndMetadata(5),
         PARTITIONS[1]: OffsetAndMetadata(7, 2),
     }
-    assert state.in_phase(PositionPhase.VALIDATING) == {PARTITIONS[1]}
-    assert state.needs_initial_positions() == {PARTITIONS[3]}
-    assert four.position is None
+    assert two.phase is PositionPhase.VALIDATING
+    assert (four.phase, four.position) == (PositionPhase.UNKNOWN, None)
 
 
 def test_only_a_position_with_an_epoch_is_validated_and_only_under_a_new_leader() -> None:

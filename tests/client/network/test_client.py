@@ -276,18 +276,6 @@ def test_the_coordinator_has_a_connection_of_its_own(bootstrap: str, unique: Nam
     run_with(Client(ConsumerSettings.create({"bootstrap_servers": bootstrap})), body)
 
 
-def test_many_coordinators_are_found_at_once(bootstrap: str, unique: Names) -> None:
-    """KIP-699: one request for many keys."""
-
-    async def body(client: Client) -> None:
-        groups = [unique("many") for _ in range(20)]
-        found = await client.find_coordinators(CoordinatorType.GROUP, groups)
-        assert list(found) == groups
-        assert all(isinstance(node_id, int) for node_id in found.values())
-
-    run_with(Client(settings(bootstrap)), body)
-
-
 def test_any_broker_answers_and_a_short_timeout_spares_the_connection(bootstrap: str) -> None:
     """A caller in a hurry gives up; the connection goes on, for CLI-5 is about the broker."""
 
