@@ -111,7 +111,9 @@ class FetchAnswers:
         )
         if isinstance(error, OffsetOutOfRangeError):
             if is_from_replica:
-                # It may lag behind, or have less of the past: the leader decides.
+                # It may lag behind, or have less of the past: the leader decides. Not at once,
+                # since it may name that replica again.
+                state.retry_at_ms = now_ms + self._client.backoff_ms(0)
                 return
             self._reset(node_id, partition, state, asked, now_ms)
         elif isinstance(error, RetriableError) or data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:

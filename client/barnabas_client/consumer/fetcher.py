@@ -44,6 +44,11 @@ from barnabas_protocol.messages.fetch import FetchResponse
 # How long closing waits for the brokers to hear that the sessions are over; they forget by
 # themselves, too.
 _CLOSE_TIMEOUT_MS: Final = 500
+# After a follower that a leader has named cannot be asked, leaders do not hear of our rack for this
+# long and give the records themselves: they would name it again until the cluster takes it for
+# dead. Doubled with each failure in a row.
+_LEADERS_ONLY_MS: Final = 1000
+_LEADERS_ONLY_MS_MAX: Final = 60_000
 
 
 class _Broker:
@@ -86,6 +91,7 @@ class Fetcher:
         self._retry_at_ms = 0
         self._error: BarnabasError | None = None
         self._is_closed = False
+        self._leaders_only_until_ms = 0
         self._isolation_level = int(settings.isolation_level == "read_committed")
 
     def send_fetches(self) -> None:
@@ -208,8 +214,13 @@ class Fetcher:
         if self._queue.has_error(partition):
             return None
         replica_id = state.read_replica(now_ms)
-        if replica_id >= 0 and replica_id in self._client.cluster.nodes:
+        if replica_id in self._client.cluster.nodes:
             return replica_id, known.leader_epoch
+        if replica_id >= 0:
+            # It is new or has come back: the leader knows it before we do.
+            state.preferred_replica_id = -1
+            self._leaders_only_until_ms = now_ms + _LEADERS_ONLY_MS
+            self._client.request_refresh()
         return known.leader_id, known.leader_epoch
 
     def _ask(
@@ -225,6 +236,7 @@ class Fetcher:
                 self._make_ready(node_id, broker), name=f"fetch-ready-{node_id}"
             )
             return
+        is_leaders_only = self._clock.monotonic_ms() < self._leaders_only_until_ms
         request, version = broker.session.build(
             partitions,
             version,
@@ -233,7 +245,7 @@ class Fetcher:
                 min_bytes=self._settings.fetch_min_bytes,
                 max_bytes=max_bytes,
                 isolation_level=self._isolation_level,
-                rack_id=self._settings.client_rack or "",
+                rack_id="" if is_leaders_only else self._settings.client_rack or "",
             ),
         )
         try:
@@ -307,9 +319,14 @@ class Fetcher:
         """The broker could not be asked: other replicas are not, its partitions wait."""
         if isinstance(error, ClosedError):
             return
+        was_follower = False
         for state in self._subscription.assigned.values():
             if state.preferred_replica_id == node_id:
                 state.preferred_replica_id = -1
+                was_follower = True
+        if was_follower:
+            pause_ms = min(_LEADERS_ONLY_MS << min(broker.attempt, 10), _LEADERS_ONLY_MS_MAX)
+            self._leaders_only_until_ms = self._clock.monotonic_ms() + pause_ms
         self._wait(broker)
         if isinstance(error, RetriableError):
             self._client.request_refresh()

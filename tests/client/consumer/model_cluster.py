@@ -238,7 +238,11 @@ class ModelCluster:
         for key, offset in (offsets or {}).items():
             wanted = self._known[node_id, key]
             name = key[0] if version < 13 else _name_of(self.logs, key[0])
-            data = self._read(node_id, TopicPartition(name, key[1]), wanted, offset, left_bytes)
+            partition = TopicPartition(name, key[1])
+            replica_id = self.preferred.get(partition) if request.rack_id else None
+            data = self._read(node_id, partition, wanted, offset, left_bytes)
+            if node_id == self.logs[partition].leader_id and replica_id is not None:
+                data.preferred_read_replica, data.records = replica_id, b""
             data.aborted_transactions = (
                 data.aborted_transactions if request.isolation_level else None
             )
@@ -290,8 +294,6 @@ class ModelCluster:
         elif self._diverges(log, asked):
             epoch, end_offset = log.epoch_end(asked.last_fetched_epoch)
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-        elif node_id == log.leader_id and partition in self.preferred:
-            data.preferred_read_replica = self.preferred[partition]
         elif left_bytes > 0:
             data.records = log.read(offset, min(asked.partition_max_bytes, left_bytes))
             data.aborted_transactions = [

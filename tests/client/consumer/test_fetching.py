@@ -107,6 +107,54 @@ def test_a_replica_of_the_same_rack_is_read_until_it_fails() -> None:
     run_model(run())
 
 
+def test_a_replica_that_cannot_be_asked_does_not_keep_the_leader_from_being_read() -> None:
+    """KIP-392: the leader names it until the cluster takes it for dead; then it is tried again."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, client_rack="here")
+        cluster.preferred[T0] = 2
+        cluster.unreachable.add(2)
+        log = cluster.logs[T0]
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            for number in range(5):
+                log.append(b"x")
+                assert offsets(await drain(consumer, 1)) == [number]
+            assert {node for node, _, _ in cluster.fetches} == {1}
+            cluster.unreachable.clear()
+            await consumer.poll(timeout_ms=5000)
+            log.append(b"x")
+            await drain(consumer, 1)
+            assert cluster.fetches[-1][0] == 2
+
+    run_model(run())
+
+
+def test_a_replica_that_metadata_does_not_know_yet_is_waited_for() -> None:
+    """KIP-392: the leader names a follower that has just come back; it is not asked in a hurry."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, client_rack="here")
+        cluster.preferred[T0] = 2
+        node = cluster.nodes.pop(2)
+        cluster.publish()
+        log = cluster.logs[T0]
+        log.append(b"x")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            assert len(cluster.fetches) < 4
+            assert cluster.refreshes
+            cluster.nodes[2] = node
+            cluster.publish()
+            await consumer.poll(timeout_ms=2000)
+            log.append(b"x")
+            await drain(consumer, 1)
+            assert cluster.fetches[-1][0] == 2
+
+    run_model(run())
+
+
 def test_a_preferred_replica_is_forgotten_with_the_metadata() -> None:
     """KIP-392: after metadata_max_age_ms the leader is asked again which replica it is."""
 
