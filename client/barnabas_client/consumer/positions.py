@@ -74,6 +74,9 @@ class PositionFinder:
         self._task: asyncio.Task[None] | None = None
         self._is_due = asyncio.Event()
         self._error: BarnabasError | None = None
+        # Where the partitions were that the error is about: a seek makes it void. Empty: whatever
+        # the program does, it should know.
+        self._error_at: dict[TopicPartition, tuple[PartitionState, PositionPhase, int]] = {}
         self._attempt = 0
 
     def request(self) -> None:
@@ -84,7 +87,7 @@ class PositionFinder:
 
     @property
     def has_error(self) -> bool:
-        """Whether `raise_error` would."""
+        """Whether `raise_error` may."""
         return self._error is not None or (
             self._task is not None and self._task.done() and self._task.exception() is not None
         )
@@ -92,7 +95,7 @@ class PositionFinder:
     def raise_error(self) -> None:
         """Raise what the background has met since the last call."""
         error, self._error = self._error, None
-        if error is not None:
+        if error is not None and self._is_still_so():
             raise error
         if self._task is not None and self._task.done():
             task, self._task = self._task, None
@@ -189,9 +192,23 @@ class PositionFinder:
     def _is_current(self, partition: TopicPartition, state: PartitionState) -> bool:
         return self._subscription.assigned.get(partition) is state
 
-    def _fail(self, error: BarnabasError) -> None:
-        self._error = error
+    def _fail(self, error: BarnabasError, *about: TopicPartition) -> None:
+        assigned = self._subscription.assigned
+        at = {
+            partition: (state, state.phase, state.offset)
+            for partition in about
+            if (state := assigned.get(partition)) is not None
+        }
+        if at or not about:
+            self._error, self._error_at = error, at
         self._on_change()
+
+    def _is_still_so(self) -> bool:
+        """Whether any partition of the error is where it was."""
+        return not self._error_at or any(
+            self._is_current(partition, state) and (state.phase, state.offset) == (phase, offset)
+            for partition, (state, phase, offset) in self._error_at.items()
+        )
 
     async def _find_committed(self) -> None:
         """Take the group's offsets; without one, what the reset policy says."""
@@ -209,7 +226,7 @@ class PositionFinder:
                     return
                 self._delay(unknown, _FAILED_RETRY_MS)
                 raise
-        lost: dict[tuple[str, int], int | None] = {}
+        lost: dict[TopicPartition, None] = {}
         for partition, state in unknown.items():
             if not self._is_current(partition, state) or state.phase is not PositionPhase.UNKNOWN:
                 continue
@@ -224,7 +241,7 @@ class PositionFinder:
         if lost:
             names = ", ".join(sorted(f"{topic}-{partition}" for topic, partition in lost))
             message = f"no committed offset of {names}, and auto_offset_reset is none: seek"
-            self._fail(NoOffsetError(message, None, lost))
+            self._fail(NoOffsetError(message, None, {**lost}), *lost)
         self._on_change()
 
     async def _reset(self) -> None:
@@ -308,7 +325,7 @@ class PositionFinder:
         error = self.truncate(partition, state, end if is_known else None)
         if error is not None:
             self._delay({partition: state}, _FAILED_RETRY_MS)
-            self._fail(error)
+            self._fail(error, partition)
 
     def _note_errors(
         self,
@@ -321,5 +338,5 @@ class PositionFinder:
             self._client.request_refresh()
         for partition, error in outcome.failed.items():
             self._delay({partition: due[partition]}, _FAILED_RETRY_MS)
-            self._fail(error)
+            self._fail(error, partition)
         self._on_change()

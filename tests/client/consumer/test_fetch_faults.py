@@ -1,5 +1,6 @@
 """Fetching from a model of a cluster while things go wrong: sessions, leaders, logs, answers."""
 
+import asyncio
 from collections import deque
 
 import pytest
@@ -169,6 +170,37 @@ def test_truncation_is_an_error_without_a_reset_policy() -> None:
             assert raised.value.divergence == {T0: 2}
             consumer.seek(T0, 2)
             assert (await drain(consumer, 1))[0].value == b"new"
+
+    run_model(run())
+
+
+def test_a_seek_makes_an_error_of_before_void() -> None:
+    """CON-5: a program that took its time before it went back is not told of the past."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0, T1, auto_offset_reset="none")
+        log = cluster.logs[T0]
+        for _ in range(4):
+            log.append(b"old")
+        cluster.logs[T1].append(b"x")
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            await drain(consumer, 4)
+            log.truncate(2)
+            log.move_to(2, 1)
+            log.append(b"new")
+            cluster.publish()
+            with pytest.raises(LogTruncatedError):
+                await drain(consumer, 1)
+            # Found again meanwhile, and not told yet.
+            await asyncio.sleep(5)
+            consumer.seek(T0, 2)
+            assert (await drain(consumer, 1))[0].value == b"new"
+            consumer.assign([T0, T1])
+            await asyncio.sleep(1)
+            consumer.seek(T1, 0)
+            assert (await drain(consumer, 1))[0].value == b"x"
 
     run_model(run())
 
