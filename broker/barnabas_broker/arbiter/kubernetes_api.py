@@ -9,6 +9,7 @@ Source: Kubernetes' documentation, "Accessing the Kubernetes API from a Pod".
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -35,8 +36,12 @@ class KubernetesAccess(NamedTuple):
     request_timeout_ms: int = 5000
 
 
-def server_of_pod(environment: Mapping[str, str]) -> str | None:
-    """The API server's address as the kubelet tells it to each pod; None outside of one."""
+def server_of_pod(environment: Mapping[str, str] | None = None) -> str | None:
+    """The API server's address as the kubelet tells it to each pod; None outside of one.
+
+    It is in the environment of the process, unless another one is given.
+    """
+    environment = os.environ if environment is None else environment
     host = environment.get("KUBERNETES_SERVICE_HOST")
     if not host:
         return None

@@ -3,7 +3,6 @@
 The modules of stores that are asked over HTTP are imported only where they are used.
 """
 
-import os
 import posixpath
 from collections.abc import Mapping
 
@@ -18,10 +17,11 @@ def make_arbiter(
     config: BrokerConfig,
     disk: Disk,
     clock: Clock,
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
 ) -> Arbiter:
     """The arbiter of `arbiter.backend`; it connects with its first request.
 
+    The environment is the process's own, unless another one is given.
     Raises: ConfigError where the pod's own settings are asked for outside of a pod.
     """
     match config.arbiter_backend:
@@ -59,7 +59,7 @@ def _etcd(config: BrokerConfig) -> Arbiter:
 
 
 def _kubernetes(
-    config: BrokerConfig, disk: Disk, clock: Clock, environment: Mapping[str, str]
+    config: BrokerConfig, disk: Disk, clock: Clock, environment: Mapping[str, str] | None
 ) -> Arbiter:
     from barnabas_broker.arbiter.kubernetes_api import (
         KubernetesAccess,
