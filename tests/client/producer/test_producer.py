@@ -262,8 +262,8 @@ def test_asyncio_takes_promises_for_futures(bootstrap: str, unique: Unique) -> N
             sent = [producer.send(topic, b"%d" % n, partition=0) for n in range(4)]
             assert all(asyncio.isfuture(delivery) for delivery in sent)
             with pytest.raises(TimeoutError):
+                # Cancels the promise itself until Python 3.11, later the task that awaits it.
                 await asyncio.wait_for(sent[0], 0.01)
-            assert sent[0].cancelled()
             assert sent[1].cancel()
             assert sent[1].done()
             with pytest.raises(asyncio.CancelledError):
