@@ -22,7 +22,7 @@ from tests.interop.conftest import AnyBroker, start_broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
-KILLS = int(os.environ.get("BARNABAS_KILLS", "4"))
+KILLS = int(os.environ.get("BARNABAS_KILLS", "3"))
 PARTITIONS = 3
 RECORDS = 30
 TOPIC = "transactional"
