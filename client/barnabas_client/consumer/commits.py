@@ -1,6 +1,7 @@
 """Writing and reading the offsets of the consumer's group.
 
-Not here: which offsets (`SubscriptionState.positions`), who is a member of the group (`group/`).
+Not here: which offsets (`SubscriptionState.positions`), who is a member of the group (`group/`),
+one request and what its answer means (`offset_exchange.py`).
 
 Commits leave one at a time and in order, whoever asks: callbacks come in that order, and a commit
 that is waited for starts when those before it have ended. `commit` repeats until it succeeds or
@@ -19,69 +20,33 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
-from barnabas_client.consumer.commit_requests import (
-    COORDINATOR_GONE,
-    MEMBERSHIP_OVER,
-    NAMES_UNTIL,
-    TOPICS_UNKNOWN,
-    FetchedOffsets,
-    commit_errors,
-    commit_request,
-    fetch_request,
-    fetched_offsets,
-    topic_ids,
-)
+from barnabas_client.consumer.offset_exchange import CommittingMember, OffsetExchange
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import (
     BarnabasError,
-    BrokerUnreachableError,
     BufferFullError,
     ClientBrokenError,
     ClosedError,
-    CommitFailedError,
-    CoordinatorMovedError,
-    DisconnectedError,
     MembershipLostError,
     RetriableError,
-    StaleMetadataError,
+    TimedOutError,
     UsageError,
-    error_for,
 )
-from barnabas_client.network.client import Client, CoordinatorType
+from barnabas_client.network.client import Client
 from barnabas_client.network.retrying import retrying
-from barnabas_protocol.api import ApiKey
-from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.ids import TopicPartition, Uuid
-from barnabas_protocol.schema import Message
+from barnabas_protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 # A program that commits faster than the coordinator answers is told so.
 PENDING_MAX: Final = 1000
-_REBALANCING: Final = "the group is rebalancing: poll() first, then commit what is still assigned"
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 CommitCallback: TypeAlias = Callable[[Offsets, BarnabasError | None], None]
-
-
-class CommittingMember(Protocol):
-    """What commits need to know of the membership."""
-
-    def metadata(self) -> ConsumerGroupMetadata:
-        """Who commits; a generation of -1 while there is no membership."""
-        ...
-
-    def accepts_commits(self) -> bool:
-        """Whether the coordinator would take a commit now; it does not in a rebalance."""
-        ...
-
-    def commit_refused(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
-        """The coordinator no longer accepts what this member was when it sent a commit."""
-        ...
 
 
 class OffsetCommitter:
@@ -93,7 +58,7 @@ class OffsetCommitter:
         self._client = client
         self._settings = settings
         self._subscription = subscription
-        self._member: CommittingMember | None = None
+        self._exchange = OffsetExchange(client, settings, subscription)
         self._waiting: deque[tuple[Offsets, CommitCallback | None]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
@@ -105,7 +70,7 @@ class OffsetCommitter:
 
     def bind(self, member: CommittingMember) -> None:
         """Commit in the name of this member from now on."""
-        self._member = member
+        self._exchange.member = member
 
     # ---- commits ---------------------------------------------------------------------------
 
@@ -124,11 +89,15 @@ class OffsetCommitter:
                 await self._settle()
                 await self._turn.acquire()
         except TimeoutError:
-            raise RetriableError("earlier commits are still under way") from None
+            raise TimedOutError(
+                f"earlier commits are still under way after {timeout_ms} ms: commit again"
+            ) from None
         try:
             if checked:
                 left_ms = max(0, deadline_ms - self._now_ms())
-                await retrying(self._client, lambda: self._attempt(checked), timeout_ms=left_ms)
+                await retrying(
+                    self._client, lambda: self._exchange.commit(checked), timeout_ms=left_ms
+                )
                 self._report(checked)
         finally:
             self._turn.release()
@@ -157,7 +126,8 @@ class OffsetCommitter:
             self._next_auto_commit_ms = now_ms + self._settings.auto_commit_interval_ms
         if now_ms < self._next_auto_commit_ms or self._is_auto_committing:
             return False
-        return self._member is None or self._member.accepts_commits()
+        member = self._exchange.member
+        return member is None or member.accepts_commits()
 
     def auto_commit(self, now_ms: int) -> None:
         """Commit in the background what was handed out; call it when it is due (CON-8)."""
@@ -212,129 +182,10 @@ class OffsetCommitter:
             return {}
         timeout_ms = self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         return await retrying(
-            self._client, lambda: self._fetch_attempt(wanted), timeout_ms=timeout_ms
+            self._client, lambda: self._exchange.fetch(wanted), timeout_ms=timeout_ms
         )
 
-    # ---- single attempts -------------------------------------------------------------------
-
-    async def _attempt(self, offsets: Offsets) -> None:
-        sent_as = self._identity()
-        is_managed = self._subscription.is_group_managed
-        if is_managed and self._member is not None and not self._member.accepts_commits():
-            raise MembershipLostError(_REBALANCING, ErrorCode.REBALANCE_IN_PROGRESS)
-        if is_managed and sent_as.generation_id < 0:
-            raise CommitFailedError(
-                "this consumer is not a member of the group: poll() joins again; what was read"
-                " since the last commit is read by whoever gets the partitions"
-            )
-        node_id = await self._coordinator()
-        ids, version = await self._version(
-            node_id, ApiKey.OFFSET_COMMIT, (topic for topic, _ in offsets)
-        )
-        request = commit_request(sent_as, offsets, ids)
-        response = await self._request(node_id, request, version)
-        errors = commit_errors(response, offsets, _by_id(ids))
-        self._raise_for_commit(errors, sent_as)
-
-    def _raise_for_commit(
-        self, errors: Mapping[TopicPartition, ErrorCode], sent_as: ConsumerGroupMetadata
-    ) -> None:
-        for partition, code in errors.items():
-            if code is ErrorCode.NONE:
-                continue
-            if code in COORDINATOR_GONE:
-                self._forget_coordinator()
-            if code in TOPICS_UNKNOWN:
-                self._client.request_refresh()
-            if code in MEMBERSHIP_OVER:
-                raise self._membership_error(code, sent_as)
-            if code is ErrorCode.REQUEST_TIMED_OUT:
-                raise CoordinatorMovedError(f"the commit of {partition} timed out", code)
-            raise error_for(code, f"the offset of {partition} was not committed: {code.name}")
-
-    def _membership_error(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> BarnabasError:
-        """Tell the membership, unless it has moved on by itself; what the caller should know."""
-        is_current = self._identity() == sent_as
-        if is_current and self._member is not None:
-            self._member.commit_refused(code, sent_as)
-        if code is ErrorCode.FENCED_INSTANCE_ID:
-            return error_for(code, "another consumer has this group_instance_id: close this one")
-        if code is ErrorCode.STALE_MEMBER_EPOCH:
-            # The epoch rises with heartbeats that take nothing away: the commit is still good.
-            return CoordinatorMovedError("the member epoch has changed meanwhile", code)
-        if code is ErrorCode.REBALANCE_IN_PROGRESS or not is_current:
-            return MembershipLostError(_REBALANCING, code)
-        return CommitFailedError(
-            "the group went on without this member, and its partitions are given to others:"
-            " call poll() more often or raise max_poll_interval_ms",
-            code,
-        )
-
-    async def _fetch_attempt(
-        self, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        node_id = await self._coordinator()
-        ids, version = await self._version(
-            node_id, ApiKey.OFFSET_FETCH, (topic for topic, _ in partitions)
-        )
-        identity = self._identity()
-        request = fetch_request(identity, partitions, ids, version)
-        response = await self._request(node_id, request, version)
-        found = fetched_offsets(response, identity.group_id, partitions, _by_id(ids))
-        self._raise_for_fetch(found)
-        return {partition: found.offsets[partition] for partition in partitions}
-
-    def _raise_for_fetch(self, found: FetchedOffsets) -> None:
-        code = found.group_error
-        where = f"group {self._settings.group_id!r}"
-        if code is ErrorCode.NONE and found.errors:
-            partition, code = next(iter(found.errors.items()))
-            where = str(partition)
-        if code is ErrorCode.NONE:
-            return
-        if code in COORDINATOR_GONE:
-            self._forget_coordinator()
-        if code is ErrorCode.STALE_MEMBER_EPOCH:
-            raise CoordinatorMovedError("the member epoch has changed meanwhile", code)
-        if code in TOPICS_UNKNOWN:
-            self._client.request_refresh()
-            raise StaleMetadataError(f"the coordinator does not know {where} yet", code)
-        raise error_for(code, f"no committed offset of {where}: {code.name}")
-
-    # ---- shared ----------------------------------------------------------------------------
-
-    def _identity(self) -> ConsumerGroupMetadata:
-        """Who commits: the member, or the bare group where partitions are assigned by hand."""
-        if self._member is not None and self._subscription.is_group_managed:
-            return self._member.metadata()
-        return ConsumerGroupMetadata(self._group_id())
-
-    def _group_id(self) -> str:
-        group_id = self._settings.group_id
-        if group_id is None:
-            raise UsageError("offsets are kept per group: set group_id")
-        return group_id
-
-    async def _coordinator(self) -> int:
-        return await self._client.coordinator(CoordinatorType.GROUP, self._group_id())
-
-    def _forget_coordinator(self) -> None:
-        self._client.forget_coordinator(CoordinatorType.GROUP, self._group_id())
-
-    async def _version(
-        self, node_id: int, api: ApiKey, topics: Iterable[str]
-    ) -> tuple[dict[str, Uuid], int]:
-        """The ids of the topics, and the version to speak: names only unless all ids are known."""
-        ids = topic_ids(self._client.cluster, set(topics))
-        maximum = NAMES_UNTIL if ids is None else None
-        return ids or {}, await self._client.version(node_id, api, maximum=maximum)
-
-    async def _request(self, node_id: int, request: Message, version: int) -> Any:
-        try:
-            return await self._client.request(node_id, request, version=version)
-        except (DisconnectedError, BrokerUnreachableError):
-            self._forget_coordinator()
-            raise
+    # ---- inside ----------------------------------------------------------------------------
 
     async def _settle(self) -> None:
         """Wait until no commit of `commit_soon` is left."""
@@ -350,7 +201,7 @@ class OffsetCommitter:
                 try:
                     async with self._turn:
                         if offsets:
-                            await self._attempt(offsets)
+                            await self._exchange.commit(offsets)
                 except BarnabasError as failure:
                     error = failure
                 except asyncio.CancelledError:
@@ -396,14 +247,12 @@ class OffsetCommitter:
 def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """A copy that the caller cannot change.
 
-    Raises: UsageError for a negative offset.
+    Raises: UsageError for what is no offset, or a negative one.
     """
     copy = dict(offsets)
     for partition, offset in copy.items():
+        if not isinstance(offset, OffsetAndMetadata):
+            raise UsageError(f"an offset to commit is an OffsetAndMetadata: {partition} {offset!r}")
         if offset.offset < 0:
             raise UsageError(f"an offset to commit is never negative: {partition} {offset.offset}")
     return copy
-
-
-def _by_id(ids: Mapping[str, Uuid]) -> dict[Uuid, str]:
-    return {topic_id: name for name, topic_id in ids.items()}

@@ -276,8 +276,10 @@ def test_the_line_of_commits_is_bounded_and_closing_answers_it() -> None:
 def test_offsets_that_make_no_sense_are_refused_at_once() -> None:
     async def run() -> None:
         _, commits, _ = committer(Coordinator())
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match=r"never negative: .* -1"):
             await commits.commit({T0: OffsetAndMetadata(-1)})
+        with pytest.raises(UsageError, match=r"is an OffsetAndMetadata: .* 5"):
+            commits.commit_soon({T0: 5})  # type: ignore[dict-item]
 
     run_virtual(run())
 
