@@ -10,6 +10,7 @@ is longer than `WAIT_MS_MAX`, so that group and commits are looked after.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas_client.cluster.metadata import ClusterMetadata
@@ -24,16 +25,21 @@ from barnabas_client.consumer.positions import PositionFinder
 from barnabas_client.consumer.record_queue import Portion, RecordQueue
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
 from barnabas_client.consumer.subscription_state import SubscriptionKind, SubscriptionState
-from barnabas_client.errors import BarnabasError, ClosedError, IllegalStateError
+from barnabas_client.errors import BarnabasError, ClosedError, IllegalStateError, error_for
 from barnabas_client.network.client import Client
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas_client.consumer.group.membership import GroupMembership
 
+_log = logging.getLogger(__name__)
+
 WAIT_MS_MAX: Final = 1000
 # While records are there, the event loop gets its turn at least this often: it reads the sockets.
 _YIELD_INTERVAL_MS: Final = 2
+# A topic that is being created has none at first.
+_TROUBLE_IS_NEWS_AT: Final = 3
 _FOREVER_MS: Final = 1 << 60
 # What a close that was cancelled takes to spare the group the wait for a member that is gone.
 _GOODBYE_MS: Final = 500
@@ -59,6 +65,8 @@ class PollLoop:
         self._join_from_version = 0
         self._error: BarnabasError | None = None
         self._leftover: Portion | None = None
+        # Topics that have no partitions to read, and in how many pictures in a row.
+        self._troubles: dict[str, int] = {}
         #: The portion that an iteration is yielding.
         self.hand_out: HandOut | None = None
         self.interceptors = Interceptors(settings.interceptors)
@@ -329,8 +337,23 @@ class PollLoop:
         # The membership sees by itself that other topics match the pattern now.
         if self._subscription.update_matching(cluster):
             self.client.set_wanted_topics(self._subscription.metadata_topics)
+        self._look_at_topics(cluster)
         self.fetcher.send_fetches()
         self._wake.set()
+
+    def _look_at_topics(self, cluster: ClusterMetadata) -> None:
+        """Tell the program of topics that it waits for in vain: by an error, or by the log."""
+        before, self._troubles = self._troubles, {}
+        for name in self._subscription.metadata_topics:
+            topic = cluster.topics.get(name)
+            if topic is None or topic.error_code == ErrorCode.NONE:
+                continue
+            code = ErrorCode(topic.error_code)
+            count = self._troubles[name] = before.get(name, 0) + 1
+            if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and name in self._subscription.topics:
+                self._error = error_for(code, f"topic {name} may not be read")
+            elif count == _TROUBLE_IS_NEWS_AT:
+                _log.warning("topic %s cannot be read, waiting for it: %s", name, code.name)
 
     def _left_ms(self, deadline_ms: int) -> int:
         return max(0, deadline_ms - self._clock.monotonic_ms())

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from barnabas_client.errors import RetriableError
+from barnabas_client.errors import RetriableError, TimedOutError
 
 if TYPE_CHECKING:
     from barnabas_client.network.client import Client
@@ -15,19 +15,28 @@ T = TypeVar("T")
 
 
 async def retrying(client: Client, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int) -> T:
-    """Await `attempt()` anew on each RetriableError, with backoff; raise the last at the deadline.
+    """Await `attempt()` anew on each RetriableError, with backoff.
 
-    A running attempt is not interrupted: it has its own request timeout.
+    At the deadline the last error is raised; an attempt that is still running is cancelled, since
+    a silent broker would hold it up for the whole request timeout.
     """
     clock = client.environment.clock
     deadline_ms = clock.monotonic_ms() + timeout_ms
     failures = 0
-    while True:
-        try:
-            return await attempt()
-        except RetriableError:
-            wait_ms = client.backoff_ms(failures)
-            if clock.monotonic_ms() + wait_ms >= deadline_ms:
-                raise
-        failures += 1
-        await asyncio.sleep(wait_ms / 1000)
+    last: RetriableError | None = None
+    try:
+        async with asyncio.timeout(timeout_ms / 1000) as limit:
+            while True:
+                try:
+                    return await attempt()
+                except RetriableError as error:
+                    wait_ms = client.backoff_ms(failures)
+                    if clock.monotonic_ms() + wait_ms >= deadline_ms:
+                        raise
+                    last = error
+                failures += 1
+                await asyncio.sleep(wait_ms / 1000)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise last or TimedOutError(f"no answer within {timeout_ms} ms") from None

@@ -10,12 +10,18 @@ import pytest
 
 from barnabas_client import Consumer, Producer, RebalanceListener, TopicPartition
 from barnabas_client.errors import (
+    AuthorizationError,
     ClosedError,
     ConfigurationError,
     IllegalStateError,
+    RetriableError,
     TimedOutError,
     UsageError,
 )
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from tests.support.scripted_broker import SILENCE, scripted_brokers
 
 Names = Callable[[str], str]
 GROUP: dict[str, Any] = {"auto_offset_reset": "earliest", "group_protocol": "classic"}
@@ -282,5 +288,66 @@ def test_a_second_task_is_told_and_the_first_goes_on(bootstrap: str, unique: Nam
             await asyncio.gather(consumer.close(), consumer.close())
             with pytest.raises(ClosedError):
                 await first
+
+    asyncio.run(attack())
+
+
+def test_a_topic_that_cannot_be_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """No right to it is an error of the poll; one that is not there is logged, and waited for."""
+
+    async def attack() -> None:
+        async with scripted_brokers(1) as (broker,):
+            broker.topics = [
+                MetadataResponseTopic(
+                    name="secret", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+            ]
+            broker.script[ApiKey.FIND_COORDINATOR] = lambda _: SILENCE
+            settings: dict[str, Any] = {"group_id": "g", "retry_backoff_ms": 5}
+            async with Consumer(broker.bootstrap, **settings) as consumer:
+                consumer.subscribe(["secret"])
+                with pytest.raises(AuthorizationError, match="topic secret may not be read"):
+                    await consumer.poll(timeout_ms=20_000)
+                broker.topics = [
+                    MetadataResponseTopic(
+                        name="missing", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
+                ]
+                await consumer.unsubscribe()
+                consumer.subscribe(["missing"])
+                async with asyncio.timeout(20):
+                    while "topic missing cannot be read" not in caplog.text:
+                        await consumer.poll(timeout_ms=20)
+                await consumer.close(0)
+
+    with caplog.at_level(logging.WARNING, "barnabas_client"):
+        asyncio.run(attack())
+
+
+def test_no_call_waits_longer_than_it_may_for_a_coordinator_that_is_silent() -> None:
+    """`poll`, `commit`, `committed` and `close` used to last for the whole request timeout."""
+
+    async def attack() -> None:
+        async with scripted_brokers(1) as (broker,):
+            broker.topics = [
+                MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(leader_id=1)])
+            ]
+            broker.script[ApiKey.FIND_COORDINATOR] = lambda _: SILENCE
+            partition = TopicPartition("t", 0)
+            async with asyncio.timeout(10):
+                async with Consumer(broker.bootstrap, group_id="g") as consumer:
+                    consumer.subscribe(["t"])
+                    assert await consumer.poll(timeout_ms=20) == []
+                    await consumer.close(50)
+                async with Consumer(broker.bootstrap, group_id="g") as consumer:
+                    consumer.assign([partition])
+                    consumer.seek(partition, 5)
+                    for call in (
+                        consumer.commit(timeout_ms=20),
+                        consumer.committed([partition], timeout_ms=20),
+                    ):
+                        with pytest.raises(RetriableError):
+                            await call
+                    await consumer.close(50)
 
     asyncio.run(attack())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from barnabas_client.config import ClientSettings
-from barnabas_client.errors import StaleMetadataError, UsageError
+from barnabas_client.errors import StaleMetadataError, TimedOutError, UsageError
 from barnabas_client.network import Client, retrying
 
 
@@ -49,3 +49,19 @@ def test_what_waiting_does_not_cure_is_raised_at_once() -> None:
     with pytest.raises(UsageError):
         asyncio.run(retrying(client(), attempt, timeout_ms=9000))
     assert len(calls) == 1
+
+
+def test_an_attempt_that_hangs_ends_with_the_time() -> None:
+    """A broker that is silent held every call up for the whole request timeout."""
+
+    async def attempt() -> None:
+        if attempts := len(calls):
+            await asyncio.Event().wait()
+        calls.append(attempts)
+        raise StaleMetadataError("not yet")
+
+    calls: list[int]
+    for calls in ([], [1]):
+        kind = TimedOutError if calls else StaleMetadataError
+        with pytest.raises(kind):
+            asyncio.run(retrying(client(), attempt, timeout_ms=30))

@@ -10,6 +10,7 @@ that refuses the new protocol for this group makes it the classic one.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -57,6 +58,9 @@ class AutomaticMembership:
         self._next_generation = next_generation
         self._chosen: ClassicMembership | NextGenerationMembership | None = None
         self._may_fall_back = True
+        self._choice: (
+            asyncio.Task[Callable[[], ClassicMembership | NextGenerationMembership]] | None
+        ) = None
 
     def needs_poll(self) -> bool:
         """Whether `poll` has something to do; asking is a sign of life."""
@@ -64,13 +68,9 @@ class AutomaticMembership:
 
     async def poll(self, deadline_ms: int) -> None:
         """Choose if that is still to be done, then poll."""
-        if self._chosen is None:
-            left_ms = max(1, deadline_ms - self._client.environment.clock.monotonic_ms())
-            try:
-                self._chosen = await self._choose(left_ms)
-            except RetriableError as error:
-                _log.debug("group %s: no coordinator yet: %s", self._settings.group_id, error)
-                return
+        if self._chosen is None and not await self._decide(deadline_ms):
+            return
+        assert self._chosen is not None
         try:
             await self._chosen.poll(deadline_ms)
         except BarnabasError as error:
@@ -108,20 +108,40 @@ class AutomaticMembership:
 
     async def stop(self, goodbye_ms: int = 0) -> None:
         """End what runs in the background; a member that did not leave says so within the time."""
+        choice, self._choice = self._choice, None
+        if choice is not None:
+            choice.cancel()
+            await asyncio.gather(choice, return_exceptions=True)
         if self._chosen is not None:
             await self._chosen.stop(goodbye_ms)
 
-    async def _choose(self, timeout_ms: int) -> ClassicMembership | NextGenerationMembership:
+    async def _decide(self, deadline_ms: int) -> bool:
+        """Wait for the choice, which goes on between polls; False if the time is over before."""
+        if self._choice is None:
+            self._choice = asyncio.create_task(self._choose(), name="group protocol")
+        left_ms = max(0, deadline_ms - self._client.environment.clock.monotonic_ms())
+        await asyncio.wait({self._choice}, timeout=left_ms / 1000)
+        if not self._choice.done():
+            return False
+        choice, self._choice = self._choice, None
+        try:
+            self._chosen = choice.result()()
+        except RetriableError as error:
+            _log.debug("group %s: no coordinator yet: %s", self._settings.group_id, error)
+            return False
+        return True
+
+    async def _choose(self) -> Callable[[], ClassicMembership | NextGenerationMembership]:
         if _has_classic_settings(self._settings):
-            return self._classic()
+            return self._classic
         node_id = await self._client.coordinator(
-            CoordinatorType.GROUP, self._settings.group_id or "", timeout_ms=timeout_ms
+            CoordinatorType.GROUP, self._settings.group_id or ""
         )
         try:
             await self._client.version(node_id, ApiKey.CONSUMER_GROUP_HEARTBEAT)
         except UnsupportedError:
-            return self._classic()
-        return self._next_generation()
+            return self._classic
+        return self._next_generation
 
     def _is_refusal(self, error: BarnabasError) -> bool:
         return (
