@@ -5,7 +5,11 @@ Shared by consumer (commits), producer (`send_offsets`) and admin (reset, list).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from barnabas_client.errors import UsageError
+from barnabas_protocol.ids import TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -31,3 +35,19 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+def checked_offsets(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """A copy that the caller cannot change.
+
+    Raises: UsageError for what is no offset, or a negative one.
+    """
+    copy = dict(offsets)
+    for partition, offset in copy.items():
+        if not isinstance(offset, OffsetAndMetadata):
+            raise UsageError(f"an offset to commit is an OffsetAndMetadata: {partition} {offset!r}")
+        if offset.offset < 0:
+            raise UsageError(f"an offset to commit is never negative: {partition} {offset.offset}")
+    return copy

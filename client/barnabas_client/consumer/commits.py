@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.cluster.offsets import OffsetAndMetadata, checked_offsets
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.offset_exchange import CommittingMember, OffsetExchange
 from barnabas_client.consumer.subscription_state import SubscriptionState
@@ -34,7 +34,6 @@ from barnabas_client.errors import (
     MembershipLostError,
     RetriableError,
     TimedOutError,
-    UsageError,
 )
 from barnabas_client.network.client import Client
 from barnabas_client.network.retrying import retrying
@@ -81,7 +80,7 @@ class OffsetCommitter:
         the last RetriableError after `timeout_ms` (default_api_timeout_ms); what `error_for` gives
         for codes that no retry helps against.
         """
-        checked = _checked(offsets)
+        checked = checked_offsets(offsets)
         timeout_ms = self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._now_ms() + timeout_ms
         try:
@@ -114,7 +113,7 @@ class OffsetCommitter:
                 f"{PENDING_MAX} commits wait for the coordinator: commit less often, or wait for"
                 " commit()"
             )
-        self._waiting.append((_checked(offsets), callback))
+        self._waiting.append((checked_offsets(offsets), callback))
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name="commits")
 
@@ -242,17 +241,3 @@ class OffsetCommitter:
 
     def _now_ms(self) -> int:
         return self._client.environment.clock.monotonic_ms()
-
-
-def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """A copy that the caller cannot change.
-
-    Raises: UsageError for what is no offset, or a negative one.
-    """
-    copy = dict(offsets)
-    for partition, offset in copy.items():
-        if not isinstance(offset, OffsetAndMetadata):
-            raise UsageError(f"an offset to commit is an OffsetAndMetadata: {partition} {offset!r}")
-        if offset.offset < 0:
-            raise UsageError(f"an offset to commit is never negative: {partition} {offset.offset}")
-    return copy

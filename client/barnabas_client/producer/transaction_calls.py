@@ -12,7 +12,11 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from barnabas_client.cluster.offsets import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    checked_offsets,
+)
 from barnabas_client.errors import BarnabasError
 from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
 from barnabas_client.producer.transactions import TransactionState, TransactionStatus
@@ -46,8 +50,9 @@ class TransactionCalls:
     ) -> None:
         """See `Producer.send_offsets`."""
         self.state.check_can_send()
-        if offsets:
-            await self._coordinator.send_offsets(offsets, group)
+        checked = checked_offsets(offsets)
+        if checked:
+            await self._coordinator.send_offsets(checked, group)
 
     async def commit(self) -> None:
         """See `Producer.commit_transaction`."""

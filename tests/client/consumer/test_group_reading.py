@@ -10,7 +10,7 @@ from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.consumer.records import ConsumerRecord
-from barnabas_client.errors import ClosedError, NoOffsetError
+from barnabas_client.errors import ClosedError, IllegalStateError, NoOffsetError
 from barnabas_protocol.ids import TopicPartition
 from tests.client.consumer.raw_topic import RawTopic
 from tests.client.consumer.test_consumer import drain, run_on
@@ -211,6 +211,25 @@ def test_positions_are_what_a_commit_of_everything_says(bootstrap: str, unique: 
                 break
             await consumer.commit(consumer.positions())
             assert await committed(consumer, partition) == 5
+
+    run_on(bootstrap, body)
+
+
+def test_a_rebalance_can_be_asked_for(bootstrap: str, unique: Names) -> None:
+    """KIP-568: for what an assignor knows and the group cannot see; the next poll joins again."""
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("enforced"))
+        await topics.append_values(partition, *VALUES)
+        async with member(bootstrap, unique("g")) as consumer:
+            with pytest.raises(IllegalStateError, match="subscribe"):
+                consumer.enforce_rebalance()
+            consumer.subscribe([partition.topic])
+            await drain(consumer, 4, max_records=4)
+            before = consumer.group_metadata().generation_id
+            consumer.enforce_rebalance("a test")
+            await drain(consumer, 6, max_records=6)
+            assert consumer.group_metadata().generation_id > before
 
     run_on(bootstrap, body)
 
