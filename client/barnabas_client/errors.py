@@ -18,9 +18,11 @@ Invariants: all derive from `BarnabasError`; `code` is the broker's error code w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
+from barnabas_protocol.ids import TopicPartition
 
 
 class BarnabasError(Exception):
@@ -120,16 +122,19 @@ class UnsupportedError(BarnabasError):
 
 
 class SeekRequiredError(BarnabasError):
-    """The consumer cannot tell where to read on; `positions` names the partitions."""
+    """The consumer cannot tell where to read on; `positions` names the partitions.
+
+    With each comes the offset at which it cannot; None if it has none.
+    """
 
     def __init__(
         self,
         message: str,
         code: ErrorCode | None = None,
-        positions: dict[tuple[str, int], int | None] | None = None,
+        positions: Mapping[TopicPartition, int | None] | None = None,
     ) -> None:
         super().__init__(message, code)
-        self.positions = positions or {}
+        self.positions = dict(positions or {})
 
 
 class OffsetOutOfRangeError(SeekRequiredError):
@@ -146,11 +151,11 @@ class LogTruncatedError(SeekRequiredError):
     def __init__(
         self,
         message: str,
-        positions: dict[tuple[str, int], int | None],
-        divergence: dict[tuple[str, int], int | None],
+        positions: Mapping[TopicPartition, int | None],
+        divergence: Mapping[TopicPartition, int | None],
     ) -> None:
         super().__init__(message, None, positions)
-        self.divergence = divergence
+        self.divergence = dict(divergence)
 
 
 class CorruptRecordError(BarnabasError):

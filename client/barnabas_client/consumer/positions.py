@@ -226,7 +226,7 @@ class PositionFinder:
                     return
                 self._delay(unknown, _FAILED_RETRY_MS)
                 raise
-        lost: dict[TopicPartition, None] = {}
+        lost: dict[TopicPartition, int | None] = {}
         for partition, state in unknown.items():
             if not self._is_current(partition, state) or state.phase is not PositionPhase.UNKNOWN:
                 continue
@@ -241,7 +241,7 @@ class PositionFinder:
         if lost:
             names = ", ".join(sorted(f"{topic}-{partition}" for topic, partition in lost))
             message = f"no committed offset of {names}, and auto_offset_reset is none: seek"
-            self._fail(NoOffsetError(message, None, {**lost}), *lost)
+            self._fail(NoOffsetError(message, None, lost), *lost)
         self._on_change()
 
     async def _reset(self) -> None:
