@@ -1,7 +1,6 @@
 """One real etcd server as a process of its own, from Debian's package `etcd-server`."""
 
 import json
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.cache import require_commands
 from tests.support.processes import ManagedProcess, free_port
 from tests.support.tls_files import TlsFiles
 from tests.support.waiting import wait_until
@@ -40,12 +40,10 @@ class EtcdProcess:
 
     def start_soon(self) -> None:
         """Start it without waiting: one of several does not answer alone."""
-        program = shutil.which("etcd")
-        if program is None:
-            raise RuntimeError("install the program etcd (Debian: apt-get install etcd-server)")
+        require_commands({"etcd": "etcd-server"})
         self.directory.mkdir(parents=True, exist_ok=True)
         members = ",".join(f"{name}={peer}" for name, peer in self.members.items())
-        command = [program, "--name", self.directory.name]
+        command = ["etcd", "--name", self.directory.name]
         command += ["--data-dir", str(self.directory / "data")]
         command += ["--listen-client-urls", self.endpoint.replace("localhost", "127.0.0.1")]
         command += ["--advertise-client-urls", self.endpoint, "--listen-peer-urls", self.peer]
