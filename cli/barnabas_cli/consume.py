@@ -70,7 +70,14 @@ class Reading:
 @click.option("--offset", type=int, help="From this offset; counted from the end if negative.")
 @click.option("--from-timestamp", metavar="WHEN", help="From 2026-11-21T10:30, 1h (ago), Unix ms.")
 @click.option("--tail", type=click.IntRange(min=1, max=TAIL_MAX), help="Only the last N records.")
-@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0))
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Only this one; may be repeated.",
+)
 @click.option("-g", "--group", shell_complete=complete_groups, help="As a member; commits offsets.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with records as they come.")
 @click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many.")

@@ -18,6 +18,17 @@ from barnabas_cli.output import Column, Output, counted, with_output
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
 
+# The texts of `GroupState`, which would cost an import before anything is asked for.
+STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
 _STATE_COLOURS = {"Stable": "green", "Empty": None, "Dead": "red"}
 _LIST_COLUMNS = (
     Column(title="GROUP", field="group"),
@@ -50,7 +61,13 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only those in this state.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    help="Only those in this state.",
+)
 @with_output
 @with_connection
 def list_groups(states: tuple[str, ...], connection: Connection, output: Output) -> None:

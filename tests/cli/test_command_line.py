@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_cli.group import STATES
 from barnabas_cli.main import COMMANDS
 from barnabas_cli.output import Column, bytes_text, plain, table_lines
 from barnabas_cli.suggestions import hint, nearest
+from barnabas_client.admin import GroupState
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
 from tests.support.processes import free_port
@@ -28,6 +30,7 @@ NOWHERE = "127.0.0.1:1"
         (["topic", "alter", "a"], "Say what to change"),
         (["topic", "create", "a", "-c", "x"], "--config takes KEY=VALUE, not 'x'"),
         (["topic", "list", "-o", "jsn"], "'jsn' is not one of"),
+        (["group", "list", "--state", "stabl"], "'stabl' is not one of"),
         (["group", "reset", "g"], "with exactly one of --to-earliest"),
         (["group", "reset", "g", "--to-latest", "--to-earliest"], "exactly one of"),
         (["group", "reset", "g", "--to-datetime", "x"], "'x' is no point in time such as"),
@@ -54,6 +57,10 @@ def test_a_wrong_command_line_gets_one_line_and_code_2(arguments: list[str], wor
     error = CommandLine(NOWHERE).error(*arguments, code=2)
     assert words in error
     assert f"(see 'barnabas {arguments[0]}" in error or "(see 'barnabas --help')" in error
+
+
+def test_groups_can_be_listed_by_every_state() -> None:
+    assert {*STATES, GroupState.UNKNOWN} == set(GroupState)
 
 
 def test_every_command_has_help_and_loads() -> None:
