@@ -5,7 +5,7 @@ JVM options are those of Kafka's own start script (1 GiB heap, G1), so that meas
 with what a user gets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -15,7 +15,7 @@ from tests.support.processes import ManagedProcess, free_port
 
 DEFAULT_VERSION = "4.1.1"
 _LOG4J_VERSION = "2.24.3"
-_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _JVM_OPTIONS = (
     "-server",
     "-XX:+UseG1GC",
@@ -65,6 +65,7 @@ class ApacheKafka:
         version: str = DEFAULT_VERSION,
         properties: Mapping[str, str] | None = None,
         heap: str = "1G",
+        jvm_options: Sequence[str] = _JVM_OPTIONS,
         log_level: str = "WARN",
     ) -> None:
         self.version = version
@@ -73,6 +74,7 @@ class ApacheKafka:
         self.controller_port = free_port()
         self.data_directory = directory / "data"
         self.heap = heap
+        self.jvm_options = jvm_options
         self.log_level = log_level
         self.process: ManagedProcess | None = None
         self.properties = {
@@ -111,7 +113,7 @@ class ApacheKafka:
         config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
         class_path = f"{jars}/*"
         if not (self.data_directory / "meta.properties").exists():
-            storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(config)]
+            storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
             # Eligible leader replicas would set min.insync.replicas for the whole cluster, as if
             # an operator had done it: a node without that feature shows the plain defaults.
             if self.version.startswith("4."):
@@ -122,7 +124,7 @@ class ApacheKafka:
             "java",
             f"-Xmx{self.heap}",
             f"-Xms{self.heap}",
-            *_JVM_OPTIONS,
+            *self.jvm_options,
             f"-Dlog4j2.configurationFile={log4j}",
             "-cp",
             class_path,

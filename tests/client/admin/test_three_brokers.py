@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,27 +17,15 @@ from barnabas_protocol.ids import TopicPartition
 from tests.client.admin.raw_requests import connected, create_topics
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.in_process_broker import eventually
+from tests.support.kafka_cluster import KafkaCluster
 
 TOPIC = "spread"
 
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[dict[int, ApacheKafka]]:
-    """Node 1 is broker and controller, 2 and 3 are brokers."""
-    nodes = {1: ApacheKafka(tmp_path / "1", heap="320M")}
-    for node_id in (2, 3):
-        node = ApacheKafka(tmp_path / str(node_id), heap="320M")
-        node.properties |= {
-            "node.id": str(node_id),
-            "process.roles": "broker",
-            "controller.quorum.voters": nodes[1].properties["controller.quorum.voters"],
-            "listeners": f"PLAINTEXT://127.0.0.1:{node.port}",
-        }
-        nodes[node_id] = node
-    with ExitStack() as stack:
-        for node in nodes.values():
-            stack.enter_context(node)
-        yield nodes
+    with KafkaCluster(tmp_path) as cluster:
+        yield cluster.brokers
 
 
 async def leaders(admin: Admin) -> list[int | None]:
