@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.barnabas_process import BarnabasProcess
+from tests.support.kafka_cluster import KafkaCluster
 
 AnyBroker = ApacheKafka | BarnabasProcess
 
@@ -76,3 +77,17 @@ def start(
     for running in started:
         if running.process is not None and running.process.is_running():
             running.stop()
+
+
+@pytest.fixture(scope="module")
+def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three brokers of Apache Kafka for the tests of a module."""
+    with KafkaCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(started_cluster: KafkaCluster) -> KafkaCluster:
+    """The same, all brokers running, whatever the test before has left behind."""
+    started_cluster.start()
+    return started_cluster
