@@ -100,6 +100,15 @@ class JavaProcess:
             await self._task
         assert self._process.returncode == 0
 
+    async def kill(self) -> None:
+        """End the process, and with it all of its members, without a word to anybody."""
+        assert self._process is not None
+        assert self._task is not None
+        self._process.kill()
+        await self._process.wait()
+        await self._task
+        self._process = None
+
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         async for raw in process.stdout:
@@ -149,6 +158,14 @@ class JavaReader:
             await self._process.tell("leave", self._member)
         async with asyncio.timeout(DEADLINE_SECONDS):
             await self._left.wait()
+
+    def died(self) -> None:
+        """The process was killed: whatever the member had may be given to others."""
+        self._left.set()
+        now_ms = time.time_ns() // 1_000_000
+        owners = self._timeline.owners
+        mine = [partition for partition, owner in owners.items() if owner == self._name]
+        self._timeline.note(now_ms, self._name, "give", mine)
 
     def _hear(self, kind: str, rest: str) -> None:
         if kind == "record":

@@ -204,12 +204,15 @@ def java_reader(process: JavaProcess, bootstrap: str, **settings: str) -> MakeJa
     )
 
 
-def classic_java_reader(process: JavaProcess, bootstrap: str, strategy: str) -> MakeJavaReader:
+def classic_java_reader(
+    process: JavaProcess, bootstrap: str, strategy: str, **settings: str
+) -> MakeJavaReader:
     return java_reader(
         process,
         bootstrap,
         partition_assignment_strategy=f"org.apache.kafka.clients.consumer.{STRATEGIES[strategy]}",
         heartbeat_interval_ms="200",
+        **settings,
     )
 
 
@@ -228,6 +231,40 @@ def test_java_and_ours_share_a_classic_group(
     bootstrap = brokers.bootstrap(kind)
     make_java = classic_java_reader(java[version], bootstrap, strategy)
     runner.run(share_a_group(bootstrap, classic_reader(bootstrap, strategy), make_java))
+
+
+@pytest.mark.parametrize("kind", ["barnabas", "apache"])
+def test_what_a_killed_java_member_had_comes_to_ours(
+    runner: asyncio.Runner, brokers: ClientBrokers, kind: str
+) -> None:
+    """GRP-16: kill -9 of its process; when its session is over nothing has been lost."""
+    bootstrap = brokers.bootstrap(kind)
+    process = JavaProcess("4.1.1")
+    make_java = classic_java_reader(process, bootstrap, "range", session_timeout_ms="2000")
+
+    async def body() -> None:
+        group = SharedGroup(bootstrap, classic_reader(bootstrap, "range"), make_java)
+        try:
+            await group.write()
+            await group.join("ours-1")
+            await group.is_shared(6)
+            dies = await group.join("java-1")
+            await group.is_shared(3, 3)
+            await group.write()
+            await group.is_read()
+            assert isinstance(dies, JavaReader)
+            await process.kill()
+            dies.died()
+            await group.write()
+            await group.is_shared(6)
+            await group.write()
+            await group.is_read()
+        finally:
+            await group.stop()
+            await process.stop()
+        group.timeline.check()
+
+    runner.run(body())
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "auto"])
