@@ -235,7 +235,9 @@ class OffsetCalls:
     def _missing(self, topic: str, partition: int) -> str:
         """What the cluster lacks of a partition, to be put behind a sentence."""
         known = self._client.cluster.topics.get(topic)
-        if known is None or not known.partitions:
+        if known is None:
+            return " yet"
+        if not known.partitions:
             return f": there is no topic {topic}"
         if partition not in known.partitions:
             return f": topic {topic} has only {len(known.partitions)} partitions"

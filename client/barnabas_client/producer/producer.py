@@ -18,7 +18,6 @@ Invariants: only argument and state errors raise from `send`, all else from what
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -84,6 +83,7 @@ class Producer(TransactionMethods):
         self._is_closed = False
         # Done when `close` is; None before.
         self._closed: asyncio.Future[None] | None = None
+        self._close_limit: asyncio.Timeout | None = None
         self._yielded_at = 0
         per_turn = _BYTES_PER_TURN // max(chosen.batch_size, 1)
         self._batches_per_turn = max(1, min(per_turn, _BATCHES_PER_TURN_MAX))
@@ -301,9 +301,10 @@ class Producer(TransactionMethods):
         """Send what waits, for at most `timeout_ms` (no limit but `delivery_timeout_ms`), and end.
 
         What is not acknowledged by then fails with ClosedError, at once if this is cancelled. May
-        be repeated; a second call waits for the first.
+        be repeated; a second call waits for the first, whose time it may shorten.
         """
         if self._closed is not None:
+            self._shorten_close(timeout_ms)
             await asyncio.shield(self._closed)
             return
         self._closed = asyncio.get_running_loop().create_future()
@@ -321,11 +322,24 @@ class Producer(TransactionMethods):
 
     async def _finish(self, timeout_ms: int | None) -> None:
         """Send what waits, within the time; an open transaction is aborted instead."""
-        with contextlib.suppress(TimeoutError):
-            async with _timeout(timeout_ms):
+        try:
+            async with _timeout(timeout_ms) as self._close_limit:
                 if self._transactions is not None:
                     await self._transactions.close()
                 await self._flush(None)
+        except TimeoutError:
+            pass  # what is left fails as closed
+        finally:
+            self._close_limit = None
+
+    def _shorten_close(self, timeout_ms: int | None) -> None:
+        limit = self._close_limit
+        if timeout_ms is None or limit is None:
+            return
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        earlier = limit.when()
+        if earlier is None or deadline < earlier:
+            limit.reschedule(deadline)
 
     async def _shut_down(self) -> None:
         if self._unsubscribe is not None:

@@ -241,3 +241,24 @@ def test_who_drains_goes_on_when_nothing_may_be_sent_any_more() -> None:
             assert all(isinstance(result, FencedError) for result in results)
 
     asyncio.run(attack())
+
+
+def test_a_second_close_may_shorten_the_first() -> None:
+    """PRD-11: who loses patience while the broker is silent is not held up by the first call."""
+
+    async def attack() -> None:
+        async with cluster() as (node,):
+            producer = Producer(node.broker.bootstrap, **QUICK)
+            await producer.start()
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [SILENCE] * 6
+            promise = producer.send(TOPIC, b"1")
+            closing = asyncio.ensure_future(producer.close())
+            await asyncio.sleep(0)
+            async with asyncio.timeout(20):
+                await producer.close(10)
+                await closing
+            with pytest.raises(ClosedError):
+                await promise
+
+    asyncio.run(attack())
