@@ -1,4 +1,6 @@
-"""What a program is told when its share of the partitions changes, and how it is called.
+"""What a program is told when its share of the partitions changes.
+
+Not here: when it is called (`group/listener_calls.py`).
 
 Source: Kafka's ConsumerRebalanceListener, KIP-429 (lost is not revoked), CON-11 of behaviour.md.
 Invariants: callbacks run within the program's own calls (poll, iteration, close), one at a time,
@@ -8,14 +10,10 @@ rebalance has gone on without it.
 
 from __future__ import annotations
 
-import inspect
-import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias
 
 from barnabas_protocol.ids import TopicPartition
-
-_log = logging.getLogger(__name__)
 
 Callback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 
@@ -34,17 +32,3 @@ class RebalanceListener:
     def on_lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
         """Others may have these by now: nothing can be committed. The default is `on_revoked`."""
         return self.on_revoked(partitions)
-
-
-async def call_listener(
-    callback: Callback, partitions: Collection[TopicPartition]
-) -> Exception | None:
-    """Run a callback to its end; its error is logged and returned."""
-    try:
-        waiting = callback(partitions)
-        if inspect.isawaitable(waiting):
-            await waiting
-    except Exception as error:
-        _log.exception("the rebalance listener failed on %d partitions", len(partitions))
-        return error
-    return None

@@ -10,7 +10,7 @@ longer handed out from then on, and reported lost by the next poll.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata
@@ -21,13 +21,12 @@ from barnabas_client.consumer.group.classic import ClassicMember
 from barnabas_client.consumer.group.classic_rebalance import ClassicRebalance
 from barnabas_client.consumer.group.classic_session import ClassicSession
 from barnabas_client.consumer.group.commit_step import CommitStep
+from barnabas_client.consumer.group.listener_calls import ListenerCalls
 from barnabas_client.consumer.group.rebalance_steps import GivenUp, MemberState
-from barnabas_client.consumer.rebalance_listener import call_listener
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import BarnabasError
 from barnabas_client.network.client import Client
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.ids import TopicPartition
 
 
 class ClassicMembership:
@@ -63,7 +62,7 @@ class ClassicMembership:
         self._given_up: GivenUp | None = None
         self._is_told = False
         self._commit = CommitStep(committer, settings)
-        self._error: Exception | None = None
+        self._listener = ListenerCalls(subscription, committer, settings)
         committer.bind(self)
 
     # ---- what the consumer calls -----------------------------------------------------------
@@ -73,7 +72,7 @@ class ClassicMembership:
         self._session.polled()
         if not self._subscription.is_group_managed:
             return False
-        if self._error is not None:
+        if self._listener.error is not None:
             return True
         match self._member.state:
             case MemberState.STABLE:
@@ -90,7 +89,7 @@ class ClassicMembership:
         self._session.polled()
         self._start()
         while self._subscription.is_group_managed:
-            self._raise_error()
+            self._listener.raise_error()
             self._notice_subscription()
             match self._member.state:
                 case MemberState.UNJOINED | MemberState.PREPARING:
@@ -105,7 +104,7 @@ class ClassicMembership:
                 case MemberState.STABLE:
                     if not self._member.is_rebalance_due or not await self._prepare(deadline_ms):
                         break
-        self._raise_error()
+        self._listener.raise_error()
 
     def metadata(self) -> ConsumerGroupMetadata:
         """Who commits."""
@@ -129,7 +128,7 @@ class ClassicMembership:
         if leave_group and self._member.member_id:
             await self._session.say_goodbye("the consumer leaves", deadline_ms, was_joining)
         self._member.left("the consumer left")
-        self._raise_error()
+        self._listener.raise_error()
 
     async def close(self, timeout_ms: int, *, leave_group: bool | None = None) -> None:
         """Like `leave`, and end what runs in the background."""
@@ -163,7 +162,7 @@ class ClassicMembership:
         try:
             self._member.heard(code, sent_as)
         except BarnabasError as error:
-            self._error = error
+            self._listener.error = error
         self._after_news()
 
     # ---- steps of a rebalance --------------------------------------------------------------
@@ -201,7 +200,7 @@ class ClassicMembership:
                 # Once, also if the poll is cancelled meanwhile and the next one goes on from here.
                 self._is_told = True
                 is_lost = given_up.is_lost or self._member.generation_id == NO_GENERATION
-                await self._tell(given_up.partitions, is_lost=is_lost)
+                await self._listener.given_up(given_up.partitions, is_lost=is_lost)
             gone = set(given_up.partitions)
             self._subscription.assign_from_group(
                 [partition for partition in self._subscription.assigned if partition not in gone]
@@ -222,23 +221,13 @@ class ClassicMembership:
             self._subscription.mark_pending_revocation(change.revoked)
             await self._committer.commit_before_rebalance(self._settings.request_timeout_ms)
             is_lost = self._member.generation_id == NO_GENERATION
-            await self._tell(change.revoked, is_lost=is_lost)
+            await self._listener.given_up(change.revoked, is_lost=is_lost)
         self._subscription.assign_from_group(change.assigned)
         self._client.set_wanted_topics(self._subscription.metadata_topics)
-        listener = self._subscription.listener
-        if listener is not None:
-            self._keep(await call_listener(listener.on_assigned, change.added))
+        await self._listener.assigned(change.added)
         if self._member.state is MemberState.UNJOINED:
             # Lost while the callbacks ran.
             self._subscription.mark_pending_revocation(change.assigned)
-
-    async def _tell(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
-        listener = self._subscription.listener
-        if listener is not None:
-            callback = listener.on_lost if is_lost else listener.on_revoked
-            self._keep(await call_listener(callback, partitions))
-            # What it commits without waiting is to count as well.
-            await self._committer.settle(self._settings.request_timeout_ms)
 
     async def _give_up_all(self, deadline_ms: int) -> None:
         partitions = tuple(self._subscription.assigned)
@@ -248,20 +237,21 @@ class ClassicMembership:
         if self._member.generation_id != NO_GENERATION:
             left_ms = max(1, deadline_ms - self._now_ms())
             await self._committer.commit_before_rebalance(left_ms)
-        await self._tell(partitions, is_lost=self._member.generation_id == NO_GENERATION)
+        is_lost = self._member.generation_id == NO_GENERATION
+        await self._listener.given_up(partitions, is_lost=is_lost)
         self._subscription.assign_from_group(())
 
     # ---- in the background -----------------------------------------------------------------
 
     def _rebalance_ended(self, error: Exception | None) -> None:
         if error is not None:
-            self._error = error
+            self._listener.error = error
         self._session.begin()
         self._after_news()
 
     def _session_news(self, error: BarnabasError | None) -> None:
         if error is not None:
-            self._error = error
+            self._listener.error = error
         self._after_news()
 
     def _after_news(self) -> None:
@@ -279,16 +269,6 @@ class ClassicMembership:
             self.request_rejoin("the partitions of the group's topics have changed")
 
     # ---- shared ----------------------------------------------------------------------------
-
-    def _keep(self, error: Exception | None) -> None:
-        """Raise the first error of the listener when the step is done."""
-        if self._error is None:
-            self._error = error
-
-    def _raise_error(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     def _now_ms(self) -> int:
         return self._client.environment.clock.monotonic_ms()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from barnabas_client.cluster.metadata import ClusterMetadata
@@ -21,18 +21,18 @@ from barnabas_client.cluster.offsets import ConsumerGroupMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.commits import OffsetCommitter
 from barnabas_client.consumer.group.commit_step import CommitStep
+from barnabas_client.consumer.group.listener_calls import ListenerCalls
 from barnabas_client.consumer.group.next_generation import (
     NextGenerationMember,
     NextGenerationState,
     Wish,
 )
 from barnabas_client.consumer.group.next_generation_session import NextGenerationSession
-from barnabas_client.consumer.rebalance_listener import call_listener
 from barnabas_client.consumer.subscription_state import SubscriptionKind, SubscriptionState
 from barnabas_client.errors import BarnabasError
 from barnabas_client.network.client import Client
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.ids import TopicPartition, uuid_to_text
+from barnabas_protocol.ids import uuid_to_text
 
 # What Python's patterns can and RE2, by which the broker matches, cannot: looking around, back
 # references, atomic groups, possessive quantifiers, conditions, comments.
@@ -74,7 +74,7 @@ class NextGenerationMembership:
         self._pattern: tuple[re.Pattern[str] | None, str | None] = (None, None)
         self._lacking_version: int | None = None
         self._stop_watching: Callable[[], None] | None = None
-        self._error: Exception | None = None
+        self._listener = ListenerCalls(subscription, committer, settings)
         committer.bind(self)
 
     # ---- what the consumer calls -----------------------------------------------------------
@@ -84,7 +84,7 @@ class NextGenerationMembership:
         self._session.polled()
         if not self._subscription.is_group_managed:
             return False
-        if self._error is not None:
+        if self._listener.error is not None:
             return True
         match self._member.state:
             case NextGenerationState.STABLE | NextGenerationState.ACKNOWLEDGING:
@@ -98,7 +98,7 @@ class NextGenerationMembership:
         self._session.polled()
         self._start()
         while self._subscription.is_group_managed:
-            self._raise_error()
+            self._listener.raise_error()
             match self._member.state:
                 case NextGenerationState.UNJOINED:
                     self._member.join()
@@ -118,7 +118,7 @@ class NextGenerationMembership:
                     if self._member.has_news(self._wish()):
                         self._session.kick()
                     break
-        self._raise_error()
+        self._listener.raise_error()
 
     def metadata(self) -> ConsumerGroupMetadata:
         """Who commits."""
@@ -138,7 +138,7 @@ class NextGenerationMembership:
             is_for_good = self._settings.group_instance_id is None or leave_group is True
             await self._session.say_goodbye(deadline_ms, is_for_good=is_for_good)
         self._member.left()
-        self._raise_error()
+        self._listener.raise_error()
 
     async def close(self, timeout_ms: int, *, leave_group: bool | None = None) -> None:
         """Like `leave`, and end what runs in the background."""
@@ -212,7 +212,7 @@ class NextGenerationMembership:
             return True
         self._is_committed = False
         if plan.change.revoked:
-            await self._tell(plan.change.revoked, is_lost=False)
+            await self._listener.given_up(plan.change.revoked, is_lost=False)
             gone = set(plan.change.revoked)
             self._subscription.assign_from_group(
                 [partition for partition in self._subscription.assigned if partition not in gone]
@@ -221,9 +221,7 @@ class NextGenerationMembership:
             return True
         self._subscription.assign_from_group(plan.change.assigned)
         self._client.set_wanted_topics(self._subscription.metadata_topics)
-        listener = self._subscription.listener
-        if listener is not None:
-            self._keep(await call_listener(listener.on_assigned, plan.change.added))
+        await self._listener.assigned(plan.change.added)
         self._member.reconciled(plan)
         self._session.kick()
         return True
@@ -234,7 +232,7 @@ class NextGenerationMembership:
         await self._commit.cancel()
         partitions = tuple(self._subscription.assigned)
         if partitions:
-            await self._tell(partitions, is_lost=True)
+            await self._listener.given_up(partitions, is_lost=True)
             self._subscription.assign_from_group(())
 
     async def _give_up_all(self, deadline_ms: int) -> None:
@@ -245,22 +243,14 @@ class NextGenerationMembership:
         if self._member.is_member:
             left_ms = max(1, deadline_ms - self._now_ms())
             await self._committer.commit_before_rebalance(left_ms)
-        await self._tell(partitions, is_lost=not self._member.is_member)
+        await self._listener.given_up(partitions, is_lost=not self._member.is_member)
         self._subscription.assign_from_group(())
-
-    async def _tell(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
-        listener = self._subscription.listener
-        if listener is not None:
-            callback = listener.on_lost if is_lost else listener.on_revoked
-            self._keep(await call_listener(callback, partitions))
-            # What it commits without waiting is to count as well.
-            await self._committer.settle(self._settings.request_timeout_ms)
 
     # ---- in the background -----------------------------------------------------------------
 
     def _session_news(self, error: BarnabasError | None) -> None:
         if error is not None:
-            self._error = error
+            self._listener.error = error
         self._lacking_version = None
         if self._member.state is NextGenerationState.FENCED:
             self._subscription.mark_pending_revocation(tuple(self._subscription.assigned))
@@ -273,16 +263,6 @@ class NextGenerationMembership:
             self._session.kick()
         if self._lacking_version is not None:
             self._wake()
-
-    def _keep(self, error: Exception | None) -> None:
-        """Raise the first error of the listener when the step is done."""
-        if self._error is None:
-            self._error = error
-
-    def _raise_error(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     def _now_ms(self) -> int:
         return self._client.environment.clock.monotonic_ms()
