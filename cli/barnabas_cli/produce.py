@@ -151,11 +151,13 @@ async def _send_lines(
     await producer.flush()
     if acknowledgements.error is not None:
         raise CommandError(
-            f"{acknowledgements.error} ({acknowledgements.count} records were written,"
-            f" {acknowledgements.failed_count} were not)"
+            f"{acknowledgements.error} ({counted(acknowledgements.count, 'record')} written,"
+            f" {acknowledgements.failed_count} not)"
         ) from acknowledgements.error
     if problem:
-        raise CommandError(f"{problem} ({acknowledgements.count} records were written before)")
+        raise CommandError(
+            f"{problem} ({counted(acknowledgements.count, 'record')} written before)"
+        )
     return acknowledgements.count
 
 

@@ -132,7 +132,7 @@ def test_a_line_that_is_no_record_stops_with_its_number(
     lines = tmp_path / "lines.txt"
     lines.write_text("a:1\nb2\n")
     error = cli.error("produce", topic, "-f", str(lines), "-K", ":")
-    assert error == "line 2: there is no key separator ':' (1 records were written before)"
+    assert error == "line 2: there is no key separator ':' (1 record written before)"
 
 
 def test_a_group_is_described_reset_and_undone(
