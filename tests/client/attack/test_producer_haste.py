@@ -173,7 +173,7 @@ def test_records_may_be_sent_from_callbacks(bootstrap: str, unique: Names) -> No
 @pytest.mark.parametrize("drains", [False, True])
 def test_memory_stays_bounded_while_the_broker_is_silent(drains: bool) -> None:
     """`send` refuses, or `drain` waits, before small records take many times buffer_memory."""
-    buffer_memory = 1 << 20
+    buffer_memory = 1 << 18
 
     async def fill(producer: Producer) -> None:
         while True:
