@@ -128,12 +128,25 @@ class Sender:
                 self._work.clear()
                 self._turn(loop)
         except asyncio.CancelledError:
+            if self.failure is None:
+                self._complain()
             raise
         except Exception as error:
             _log.exception("the producer cannot go on")
             self.give_up(ClientBrokenError(f"the producer cannot go on: {error!r}"))
         finally:
             await self._stop()
+
+    def _complain(self) -> None:
+        """Say what is lost when the loop ends before the producer was closed."""
+        groups = [*self._accumulator.unfinished, *self._admission.groups()]
+        count = sum(len(group.timestamps) for group in groups if not group.is_done)
+        if count:
+            _log.error(
+                "the program ended without closing the producer, so %d records may be lost:"
+                " use `async with`, or await close()",
+                count,
+            )
 
     async def _stop(self) -> None:
         self._is_closed = True

@@ -262,3 +262,25 @@ def test_a_second_close_may_shorten_the_first() -> None:
                 await promise
 
     asyncio.run(attack())
+
+
+def test_a_program_that_ends_without_close_is_told_what_it_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The loop cancels the sender then; the records used to vanish without a word."""
+
+    async def attack() -> None:
+        async with cluster() as (node,):
+            producer = Producer(node.broker.bootstrap, **{**QUICK, "linger_ms": 500})
+            await producer.start()
+            await producer.send(TOPIC, b"0")
+            for _ in range(3):
+                producer.send(TOPIC, b"1")
+            assert producer._sender_task is not None
+            producer._sender_task.cancel()
+            await asyncio.wait([producer._sender_task])
+            await producer.close(0)
+
+    with caplog.at_level(logging.ERROR, "barnabas_client"):
+        asyncio.run(attack())
+    assert "so 3 records may be lost" in caplog.text
