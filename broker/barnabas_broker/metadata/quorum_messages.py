@@ -1,0 +1,122 @@
+"""What the nodes of the metadata log ask and answer one another, as frozen values.
+
+Not here: how they are put on the wire. Every one carries the controller epoch (rule 5). An answer
+to a fetch repeats what was asked, so that answers that come late, twice or out of order are known.
+`docs/decisions/0005-metadata-log-by-pull.md` tells what they mean for each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas_broker.metadata.log_ends import LogEnd
+from barnabas_broker.metadata.quorum import Seat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseAsked:
+    """The winner of an epoch asks that no lower one be obeyed, and where the log ends."""
+
+    controller_epoch: int
+    leader_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseAnswered:
+    """The promise, if both epochs are equal; else it is refused, for a higher one was promised."""
+
+    controller_epoch: int  # as asked
+    promised_epoch: int
+    seat: Seat
+    end: LogEnd  # of the log, all of which is flushed; of no meaning in a refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAsked:
+    """Records are wanted from an offset on: all below it is on the asker's disk."""
+
+    controller_epoch: int
+    seat: Seat
+    end: LogEnd  # of the asker's log: the offset, and the last fetched epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsAnswered:
+    """Records follow, from the asked offset to `end_offset`; none if the two are equal."""
+
+    controller_epoch: int
+    source: Seat
+    asked: LogEnd
+    end_offset: int
+    high_watermark: int  # may be above `end_offset`
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing new."""
+        return self.end_offset == self.asked.end_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergenceAnswered:
+    """The logs part: the asker has to truncate to the end of this epoch, and to ask again."""
+
+    controller_epoch: int
+    source: Seat
+    asked: LogEnd
+    diverging: LogEnd  # the largest epoch here that is not above the asked one, and its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotAnswered:
+    """The records are only in the snapshot that ends here."""
+
+    controller_epoch: int
+    source: Seat
+    asked: LogEnd
+    snapshot: LogEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRefused:
+    """Not the leader of the asked epoch; tells what is known of the newest epoch."""
+
+    controller_epoch: int
+    source: Seat
+    leader_id: int | None
+
+
+FetchAnswered = RecordsAnswered | DivergenceAnswered | SnapshotAnswered
+Message = PromiseAsked | PromiseAnswered | FetchAsked | FetchAnswered | FetchRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArbiterView:
+    """The arbiter's record as it was read, with its token.
+
+    Tokens rise as long as the record exists. Without a record: epoch 0 and no members.
+    """
+
+    token: int
+    controller_epoch: int
+    leader_id: int | None
+    members: frozenset[Seat]
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Greater in what was stored later."""
+        return self.controller_epoch, self.token
+
+
+UNKNOWN_RECORD: Final = ArbiterView(
+    token=-1, controller_epoch=0, leader_id=None, members=frozenset()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What the arbiter's record is to become; address and time are filled in by who sends it."""
+
+    controller_epoch: int
+    leader_id: int | None
+    members: frozenset[Seat]

@@ -1,0 +1,399 @@
+"""One node of the metadata log: who leads it, what it may obey, and what it does about it.
+
+Pure: events in, effects out (`quorum_effects`), no clock. A node is a follower (members and
+observers alike), recovering (it has won an epoch and gathers promises and the best log), or
+leading. The rules are those of the control plane in `docs/formats/arbiter.md`; replication is by
+pull, see `docs/decisions/0005-metadata-log-by-pull.md`. Not here: when to take over, to give up or
+to ask again; those are events that the shell times. They cannot do harm at any time.
+
+Invariants: the promised epoch never falls, and is durable before anything is said in it; an epoch
+is led at most once, by the node that the arbiter names, and not after a restart; only what is
+flushed is promised or acknowledged.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import assert_never
+
+from barnabas_broker.metadata.leadership import Leadership, MembersRefusedError
+from barnabas_broker.metadata.log_copy import LogCopy, QuorumBrokenError
+from barnabas_broker.metadata.log_ends import LogView
+from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_effects import (
+    Effects,
+    HoldFetch,
+    Lead,
+    PersistPromise,
+    ReadRecord,
+    Send,
+    StepDown,
+    Swap,
+)
+from barnabas_broker.metadata.quorum_messages import (
+    UNKNOWN_RECORD,
+    ArbiterView,
+    FetchAnswered,
+    FetchAsked,
+    FetchRefused,
+    PromiseAnswered,
+    PromiseAsked,
+    Proposal,
+    RecordsAnswered,
+    SnapshotAnswered,
+)
+from barnabas_broker.metadata.recovery import Recovery
+
+
+class Role(Enum):
+    """What a node is to the metadata log."""
+
+    FOLLOWER = "follower"
+    RECOVERING = "recovering"
+    LEADING = "leading"
+
+
+class QuorumNode:
+    """The state of one node since its start, from its disk: log and promise, and nothing else."""
+
+    __slots__ = (
+        "_owed",
+        "_recovery",
+        "_swap",
+        "copy",
+        "leader_id",
+        "leadership",
+        "promised_epoch",
+        "record",
+        "seat",
+    )
+
+    def __init__(self, seat: Seat, log: LogView, promised_epoch: int) -> None:
+        self.seat = seat
+        self.copy = LogCopy(seat, log)
+        # A record of an epoch is only taken after the epoch was promised.
+        self.promised_epoch = max(promised_epoch, self.copy.end.last_epoch)
+        self.leader_id: int | None = None  # who leads the promised epoch, as far as is known
+        self.record = UNKNOWN_RECORD
+        self._recovery: Recovery | None = None  # exactly while recovering
+        self.leadership: Leadership | None = None  # exactly while leading
+        self._owed: PromiseAsked | None = None  # to be answered once all is flushed
+        self._swap: Swap | None = None  # under way: sent again until the outcome is known
+
+    @property
+    def role(self) -> Role:
+        """From follower to recovering to leading; from either back to follower."""
+        if self.leadership is not None:
+            return Role.LEADING
+        return Role.FOLLOWER if self._recovery is None else Role.RECOVERING
+
+    def start(self) -> Effects:
+        """First of all events: what was recovered is flushed, so that it may be told of."""
+        return (*self.copy.flush(), ReadRecord())
+
+    # ---- the arbiter -----------------------------------------------------------------------------
+
+    def record_read(self, view: ArbiterView) -> Effects:
+        """The arbiter's record was read; reads may be told late and in any order (rule 7)."""
+        known = self.record
+        if view.controller_epoch > 0 and view.age < known.age:
+            return ()
+        self.record = view
+        is_mine = view.leader_id == self.seat.node_id
+        down: Effects = ()
+        if view.token != known.token or view.controller_epoch != known.controller_epoch:
+            self._swap = None  # a swap with an older token cannot be stored any more
+        if self.role is not Role.FOLLOWER:
+            if is_mine and view.controller_epoch == self.promised_epoch:
+                return self._reaffirmed(known)
+            down = self._step_down()
+        if is_mine and self._is_unled(view) and self._may_lead(view):
+            return (*down, *self._recover(view))
+        if view.leader_id is None or is_mine:
+            return down
+        return (*down, *self._follow(view.controller_epoch, view.leader_id))
+
+    def _reaffirmed(self, known: ArbiterView) -> Effects:
+        if self.leadership is not None and self.record.age > known.age:
+            self.leadership.stored(self.record)
+            return self._commit()
+        return self._step_down() if self.record.members != known.members else ()
+
+    def _is_unled(self, view: ArbiterView) -> bool:
+        # Rule 1: an epoch that was promised may have been led by this node before a restart.
+        return view.controller_epoch > self.promised_epoch
+
+    def take_over(self) -> Effects:
+        """Try to lead the next epoch, if this node is a member (rule 1); else nothing."""
+        record = self.record
+        if not (self._is_free and self._may_lead(record)):
+            return ()
+        return self._propose(record.controller_epoch + 1, self.seat.node_id, record.members)
+
+    @property
+    def _is_free(self) -> bool:
+        return self.role is Role.FOLLOWER and self._swap is None
+
+    def _may_lead(self, record: ArbiterView) -> bool:
+        return self.seat in record.members
+
+    def found_cluster(self) -> Effects:
+        """Make a record with this node as the only member, if it was seen that there is none.
+
+        The caller knows that this is a new cluster, or one of this node alone: the members of any
+        other cannot be told from this node's log, and what they have committed would be lost.
+        """
+        if not self._is_free or self.record.token < 0 or self.record.controller_epoch > 0:
+            return ()
+        return self._propose(self.promised_epoch + 1, self.seat.node_id, frozenset((self.seat,)))
+
+    def renew(self) -> Effects:
+        """Show the arbiter's observers a sign of life, unless a swap is under way anyway."""
+        if self.leadership is None or self._swap is not None:
+            return ()
+        return self._propose(self.promised_epoch, self.seat.node_id, self.record.members)
+
+    def change_members(self, members: frozenset[Seat]) -> Effects:
+        """Ask for other members (rule 4).
+
+        Raises: MembersRefusedError, and then nothing has changed.
+        """
+        if self.leadership is None:
+            raise MembersRefusedError("this node does not lead")
+        if self._swap is not None:
+            raise MembersRefusedError("another swap is under way")
+        if members == self.record.members:
+            return ()
+        self.leadership.ask_members(members, self.copy.high_watermark)
+        return self._propose(self.promised_epoch, self.seat.node_id, members)
+
+    def give_up(self) -> Effects:
+        """Stop leading, and tell the arbiter so: no majority is heard, or the broker stops."""
+        if self.role is Role.FOLLOWER:
+            return ()
+        record = self.record
+        down = self._step_down()
+        resigned = Proposal(
+            controller_epoch=record.controller_epoch, leader_id=None, members=record.members
+        )
+        return (*down, Swap(expected_token=record.token, proposal=resigned))
+
+    def _propose(self, epoch: int, leader_id: int, members: frozenset[Seat]) -> Effects:
+        proposal = Proposal(controller_epoch=epoch, leader_id=leader_id, members=members)
+        self._swap = Swap(expected_token=self.record.token, proposal=proposal)
+        return (self._swap,)
+
+    # ---- promises (rule 2) -----------------------------------------------------------------------
+
+    def promise_asked(self, asked: PromiseAsked) -> Effects:
+        """The winner of an epoch asks for a promise."""
+        is_granted = asked.controller_epoch >= self.promised_epoch
+        effects: Effects = ()
+        if is_granted and self.role is not Role.FOLLOWER:
+            if asked.controller_epoch == self.promised_epoch:
+                raise QuorumBrokenError(
+                    f"node {asked.leader_id} has won controller epoch {asked.controller_epoch} too"
+                )
+            effects = self._step_down()
+        if not is_granted:
+            return (self._answer_promise(asked),)
+        effects += self._promise(asked.controller_epoch, asked.leader_id)
+        # Neither more than a crash leaves may be told, nor less than was ever acknowledged.
+        if not self.copy.is_flushed:
+            self._owed = asked
+            return (*effects, *self.copy.flush())
+        effects += (self._answer_promise(asked),)
+        return effects if self.copy.is_waiting else (*effects, *self._proceed())
+
+    def _answer_promise(self, asked: PromiseAsked) -> Send:
+        answer = PromiseAnswered(
+            controller_epoch=asked.controller_epoch,
+            promised_epoch=self.promised_epoch,
+            seat=self.seat,
+            end=self.copy.end,
+        )
+        return Send(node_id=asked.leader_id, message=answer)
+
+    def _promise(self, epoch: int, leader_id: int) -> Effects:
+        self.leader_id = leader_id
+        if epoch == self.promised_epoch:
+            return ()
+        self.promised_epoch = epoch
+        self.copy.forget()
+        return (PersistPromise(controller_epoch=epoch),)
+
+    def promise_answered(self, answered: PromiseAnswered) -> Effects:
+        """A member has promised or refused."""
+        if answered.promised_epoch > self.promised_epoch:
+            return self._surpassed(answered.promised_epoch, None)
+        recovery = self._recovery
+        if recovery is None or answered.controller_epoch != self.promised_epoch:
+            return ()
+        recovery.promised(answered.seat, answered.end)
+        return () if self.copy.is_waiting else self._proceed()
+
+    def _recover(self, record: ArbiterView) -> Effects:
+        self._recovery = Recovery(self.seat, record.members)
+        persisted = self._promise(record.controller_epoch, self.seat.node_id)
+        return (*persisted, *self._ask_promises(), *self._proceed())
+
+    def _ask_promises(self) -> Effects:
+        assert self._recovery is not None
+        asked = PromiseAsked(controller_epoch=self.promised_epoch, leader_id=self.seat.node_id)
+        missing = self._recovery.missing_node_ids
+        return tuple(Send(node_id=node_id, message=asked) for node_id in missing)
+
+    def _take_over_best(self, recovery: Recovery) -> Effects:
+        if not recovery.has_enough:
+            return ()
+        source = recovery.choose_source(self.copy.end)
+        if source is not None:
+            return self.copy.ask(source.node_id, self.promised_epoch)
+        end_offset = self.copy.end.end_offset
+        if end_offset < self.copy.high_watermark:
+            raise QuorumBrokenError(
+                f"the best log of a majority ends at {end_offset}, below the high watermark "
+                f"{self.copy.high_watermark}"
+            )
+        self.copy.forget()
+        self._recovery = None
+        self.leadership = Leadership(self.seat, self.record, end_offset)
+        self.leadership.acknowledge(self.seat, self.copy.flushed_end_offset)
+        return (Lead(controller_epoch=self.promised_epoch, base_offset=end_offset),)
+
+    # ---- replication -----------------------------------------------------------------------------
+
+    def fetch_asked(self, asked: FetchAsked) -> Effects:
+        """A follower or an observer asks this leader, or the winner takes over this node's log."""
+        if asked.controller_epoch > self.promised_epoch:
+            return (*self._surpassed(asked.controller_epoch, None), *self._refuse(asked))
+        # An older fetch acknowledges what may have been truncated since.
+        if asked.controller_epoch < self.promised_epoch:
+            return self._refuse(asked)
+        match self.role:
+            case Role.LEADING:
+                return self._serve(asked)
+            case Role.RECOVERING:
+                return (HoldFetch(request=asked),)
+            case Role.FOLLOWER:
+                if asked.seat.node_id == self.leader_id:
+                    return self._serve(asked)
+                return self._refuse(asked)
+            case role:
+                assert_never(role)
+
+    def _refuse(self, asked: FetchAsked) -> Effects:
+        refused = FetchRefused(
+            controller_epoch=self.promised_epoch, source=self.seat, leader_id=self.leader_id
+        )
+        send = Send(node_id=asked.seat.node_id, message=refused)
+        return (send,) if self.leader_id is not None else (send, ReadRecord())
+
+    def _serve(self, asked: FetchAsked) -> Effects:
+        committed: Effects = ()
+        if self.leadership is not None and self.copy.agrees(asked.end):
+            self.leadership.acknowledge(asked.seat, asked.end.end_offset)
+            committed = self._commit()
+        answer = self.copy.answer(asked, self.promised_epoch)
+        return (*committed, Send(node_id=asked.seat.node_id, message=answer))
+
+    def fetch_answered(self, answer: FetchAnswered | FetchRefused) -> Effects:
+        """What was asked for has come, or was refused."""
+        if isinstance(answer, FetchRefused):
+            return self._fetch_refused(answer)
+        if answer.controller_epoch != self.promised_epoch or not self._is_source(answer.source):
+            return ()
+        was_waiting = self.copy.is_waiting
+        effects = self.copy.take(answer)
+        is_taken = was_waiting and not self.copy.is_waiting
+        if not (is_taken and isinstance(answer, RecordsAnswered) and answer.is_empty):
+            return effects
+        # A winner that still lacks something was promised more than there is.
+        if self._recovery is not None:
+            self._recovery.drop_source()
+            effects += self._ask_promises()
+        return (*effects, *self._proceed())
+
+    def _is_source(self, seat: Seat) -> bool:
+        if self._recovery is not None:
+            return seat == self._recovery.source
+        return seat.node_id == self.leader_id
+
+    def _fetch_refused(self, refused: FetchRefused) -> Effects:
+        if refused.controller_epoch > self.promised_epoch:
+            return self._surpassed(refused.controller_epoch, refused.leader_id)
+        if refused.controller_epoch == self.promised_epoch and self.leader_id is None:
+            return self._follow(refused.controller_epoch, refused.leader_id)
+        return ()
+
+    def snapshot_fetched(self, answer: SnapshotAnswered) -> Effects:
+        """The snapshot that an answer named is on this disk, whole."""
+        return self.copy.snapshot_fetched(answer)
+
+    def snapshot_failed(self, answer: SnapshotAnswered) -> Effects:
+        """The snapshot cannot be had (any more): what there is now has to be asked for."""
+        return self._proceed() if self.copy.snapshot_failed(answer) else ()
+
+    def appended(self) -> Effects:
+        """The leader's own records were written; fetches that were held back may be told again."""
+        return self.copy.flush()
+
+    def flushed(self, truncation_count: int, end_offset: int) -> Effects:
+        """A flush is done; both values are as `Flush` gave them."""
+        if not self.copy.flushed(truncation_count, end_offset):
+            return ()
+        if self.leadership is not None:
+            self.leadership.acknowledge(self.seat, self.copy.flushed_end_offset)
+            return self._commit()
+        if self.copy.is_waiting or not self.copy.is_flushed:
+            return ()
+        owed, self._owed = self._owed, None
+        if owed is None or owed.controller_epoch != self.promised_epoch:
+            return self._proceed()
+        return (self._answer_promise(owed), *self._proceed())
+
+    def _commit(self) -> Effects:
+        assert self.leadership is not None
+        return self.copy.raise_high_watermark(self.leadership.committed)
+
+    def ask_again(self) -> Effects:
+        """Repeat what has got no answer for a while; safe at any time."""
+        effects: Effects = (self._swap, ReadRecord()) if self._swap is not None else ()
+        if self._recovery is not None:
+            effects += self._ask_promises()
+        elif self.leadership is None and self.leader_id is None and self._swap is None:
+            effects += (ReadRecord(),)
+        return effects + self._proceed()
+
+    def unreachable(self, node_id: int) -> Effects:
+        """A node cannot be asked: the winner does without its log if a majority has promised."""
+        recovery = self._recovery
+        if recovery is None or recovery.source is None or recovery.source.node_id != node_id:
+            return ()
+        recovery.drop_source()
+        self.copy.forget()
+        return self._proceed()
+
+    def _proceed(self) -> Effects:
+        if self._recovery is not None:
+            return self._take_over_best(self._recovery)
+        if self.leadership is not None or self.leader_id is None:
+            return ()
+        return self.copy.ask(self.leader_id, self.promised_epoch)
+
+    def _follow(self, epoch: int, leader_id: int | None) -> Effects:
+        if leader_id is None or leader_id == self.seat.node_id or epoch < self.promised_epoch:
+            return ()
+        if (epoch, leader_id) == (self.promised_epoch, self.leader_id) and self.copy.is_waiting:
+            return ()
+        return (*self._promise(epoch, leader_id), *self._proceed())
+
+    def _surpassed(self, epoch: int, leader_id: int | None) -> Effects:
+        # CTL-4: a refusal tells of a higher epoch. It is promised only to a leader that is known.
+        down = self._step_down() if self.role is not Role.FOLLOWER else ()
+        return (*down, *(self._follow(epoch, leader_id) or (ReadRecord(),)))
+
+    def _step_down(self) -> Effects:
+        self.leadership = self._recovery = self._swap = self.leader_id = None
+        self.copy.forget()
+        return (StepDown(controller_epoch=self.promised_epoch), *self.copy.flush())

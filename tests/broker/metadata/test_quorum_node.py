@@ -1,0 +1,639 @@
+"""One node of the metadata log, rule by rule (`docs/formats/arbiter.md`), and the traps of pull."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from barnabas_broker.metadata import (
+    leadership,
+    log_copy,
+    log_ends,
+    quorum_effects,
+    quorum_messages,
+    quorum_node,
+    recovery,
+)
+from barnabas_broker.metadata.leadership import MembersRefusedError
+from barnabas_broker.metadata.log_copy import QuorumBrokenError
+from barnabas_broker.metadata.log_ends import LogEnd
+from barnabas_broker.metadata.quorum_effects import (
+    Flush,
+    HoldFetch,
+    Lead,
+    PersistPromise,
+    PublishCommitted,
+    ReadRecord,
+    Send,
+    StepDown,
+    Swap,
+)
+from barnabas_broker.metadata.quorum_messages import (
+    ArbiterView,
+    DivergenceAnswered,
+    FetchAsked,
+    FetchRefused,
+    PromiseAnswered,
+    PromiseAsked,
+    RecordsAnswered,
+    SnapshotAnswered,
+)
+from barnabas_broker.metadata.quorum_node import QuorumNode, Role
+from tests.broker.metadata.quorum_scenarios import seats
+from tests.broker.metadata.quorum_script import ANSWERS, Script
+from tests.broker.metadata.quorum_world import FIRST, Entry, WalkLog
+
+
+def settle(script: Script, leader: int, *followers: int) -> None:
+    """Let followers catch up with a leader, and hear what is committed."""
+    for follower in followers:
+        script.read(follower)
+    script.among(leader, *followers)
+
+
+def ask_change(script: Script, leader: int, *members: int) -> None:
+    machine = script.machines[leader]
+    script.perform(machine, machine.node.change_members(seats(script, *members)))
+
+
+def test_core_knows_no_clock_no_loop_and_no_chance() -> None:
+    """Pure: the same events give the same effects."""
+    modules = (
+        leadership, log_copy, log_ends, quorum_effects, quorum_messages, quorum_node, recovery,
+    )  # fmt: skip
+    for module in modules:
+        assert module.__file__ is not None
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        imported = {
+            name.split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            + [alias.name for alias in node.names]
+        }
+        assert not imported & {"asyncio", "time", "random", "socket", "threading"}
+
+
+# ---- rule 1 -----------------------------------------------------------------------------------
+
+
+def test_only_a_member_tries_to_lead() -> None:
+    """Rule 1, and rule 6: the seat of another disk is another's."""
+    script = Script(3, member_count=2)
+    assert script.node(2).take_over() == ()
+    other_disk = script.machines[0].seat._replace(directory_id=b"another")
+    stranger = QuorumNode(other_disk, WalkLog(), 0)
+    stranger.record_read(script.arbiter)
+    assert stranger.take_over() == ()
+    (swap,) = script.node(0).take_over()
+    assert isinstance(swap, Swap)
+    assert swap.expected_token == script.arbiter.token
+    assert swap.proposal.controller_epoch == script.arbiter.controller_epoch + 1
+    assert swap.proposal.members == script.arbiter.members
+    assert script.node(0).take_over() == (), "one swap at a time"
+
+
+def test_nothing_is_resumed_after_a_restart() -> None:
+    """Rule 1: the record still names the node, but the epoch was promised before the crash."""
+    script = Script(1)
+    script.lead(0)
+    script.restart(0)
+    script.flush_all(0)
+    script.read(0)
+    assert script.node(0).role is Role.FOLLOWER
+    script.lead(0)
+    assert script.values(0) == [(2, FIRST), (3, FIRST)]
+
+
+def test_won_swap_whose_reply_was_lost_leads_after_a_restart_if_nothing_was_done_in_it() -> None:
+    """Rules 1 and 7: the epoch is fresh as long as this node has not promised it."""
+    script = Script(1)
+    machine = script.machines[0]
+    script.perform(machine, machine.node.take_over())
+    script.store(0)
+    script.restart(0)
+    script.read(0)
+    assert script.node(0).role is Role.LEADING
+
+
+def test_first_node_founds_a_cluster_only_where_there_is_no_record() -> None:
+    """CTL-2, CTL-10: and in an epoch above all that its own log has seen."""
+    log = WalkLog()
+    log.append([Entry(4, 0)])
+    script = Script(1)
+    node = QuorumNode(script.machines[0].seat, log, 5)
+    assert node.found_cluster() == (), "not before the arbiter was read"
+    none = ArbiterView(token=0, controller_epoch=0, leader_id=None, members=frozenset())
+    node.record_read(none)
+    assert node.take_over() == (), "nobody is a member"
+    only_me = frozenset((node.seat,))
+    (swap,) = node.found_cluster()
+    assert isinstance(swap, Swap)
+    assert (swap.proposal.controller_epoch, swap.proposal.members) == (6, only_me)
+    node.record_read(replace(none, token=1, controller_epoch=6, leader_id=0, members=only_me))
+    assert node.role is Role.LEADING
+    assert node.found_cluster() == ()
+
+
+# ---- rule 2 -----------------------------------------------------------------------------------
+
+
+def test_promise_is_durable_before_it_is_told_and_lower_epochs_are_refused() -> None:
+    """Rule 2."""
+    script = Script(3)
+    effects = script.node(1).promise_asked(PromiseAsked(controller_epoch=5, leader_id=0))
+    assert [type(effect) for effect in effects][:2] == [PersistPromise, Send]
+    (refusal,) = script.node(1).promise_asked(PromiseAsked(controller_epoch=4, leader_id=2))
+    assert isinstance(refusal, Send)
+    assert isinstance(refusal.message, PromiseAnswered)
+    assert (refusal.node_id, refusal.message.promised_epoch) == (2, 5)
+
+
+def test_promise_waits_until_all_is_flushed() -> None:
+    """Rules 2 and 5: more than a crash leaves may not be promised, nor less than acknowledged.
+
+    Found by the walks: a restarted member told that its log was empty, since it had not flushed yet
+    what recovery had found, and the winner led without a committed record.
+    """
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1)
+    script.restart(1)
+    script.packets.clear()
+    script.win(2)
+    script.carry(1, PromiseAsked)
+    assert script.find(2, PromiseAnswered) is None
+    script.flush_all(1)
+    packet = script.find(2, PromiseAnswered)
+    assert packet is not None
+    assert isinstance(packet.what, PromiseAnswered)
+    assert packet.what.end == LogEnd(2, 1)
+
+
+def test_winner_leads_with_a_majority_only_and_first_writes_a_record_of_its_epoch() -> None:
+    """Rule 2."""
+    script = Script(5)
+    script.win(0)
+    assert script.node(0).role is Role.RECOVERING
+    script.promise(0, 1)
+    assert script.node(0).role is Role.RECOVERING
+    script.promise(0, 2)
+    assert script.node(0).role is Role.LEADING
+    assert script.values(0) == [(2, FIRST)]
+
+
+def test_promises_of_observers_do_not_count() -> None:
+    """Rule 2: a majority of the members."""
+    script = Script(4, member_count=3)
+    script.win(0)
+    end = LogEnd(9, 9)
+    observer = PromiseAnswered(
+        controller_epoch=2, promised_epoch=2, seat=script.machines[3].seat, end=end
+    )
+    assert script.node(0).promise_answered(observer) == ()
+    assert script.node(0).role is Role.RECOVERING
+
+
+def test_winner_takes_over_the_best_log_before_it_leads() -> None:
+    """Rule 2: by the same fetches, truncation included."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.add(0, 1)
+    script.add(0, 2)  # on node 0 only
+    script.lead(1, 2)
+    script.add(1, 3)
+    script.fetch(2, 1, count=2)
+    script.lead(0, 2)
+    assert script.values(0) == [(3, FIRST), (3, 3), (4, FIRST)]
+
+
+def test_winner_does_without_a_source_that_cannot_be_reached() -> None:
+    """Rule 2: any majority will do; the own log counts as it is by then."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.fetch(1, 0)
+    script.packets.clear()
+    script.win(2)
+    script.promise(2, 1)
+    machine = script.machines[2]
+    assert script.find(1, FetchAsked) is not None
+    script.perform(machine, machine.node.unreachable(1))
+    assert script.node(2).role is Role.RECOVERING, "no majority without it"
+    script.packets = [p for p in script.packets if isinstance(p.what, PromiseAsked)]
+    script.promise(2, 0)
+    script.carry(0, FetchAsked)
+    script.carry(2, ANSWERS)
+    script.flush_all(2)
+    assert script.values(2) == [(2, FIRST), (3, FIRST)]
+
+
+def test_source_that_has_less_than_it_promised_is_asked_for_a_new_promise() -> None:
+    """Rule 5 broken by a disk that lies: the winner must not take half for the whole."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.add(0, 1)
+    script.fetch(1, 0, count=2)
+    script.win(2)
+    script.promise(2, 1)
+    script.machines[1].log.truncate(0)
+    for _ in range(2):
+        if script.find(1, FetchAsked):
+            script.carry(1, FetchAsked)
+            script.carry(2, ANSWERS)
+            script.flush_all(2)
+    assert script.node(2).role is Role.RECOVERING
+    assert script.find(1, PromiseAsked) is not None
+
+
+def test_of_two_candidates_the_one_with_the_older_epoch_gives_way() -> None:
+    """Rule 2: whoever asks for promises of the higher epoch gets them."""
+    script = Script(3)
+    script.win(0)
+    script.win(1)
+    script.carry(0, PromiseAsked)
+    assert script.node(0).role is Role.FOLLOWER
+    script.carry(1, PromiseAnswered)
+    assert script.node(1).role is Role.LEADING
+    (refusal,) = script.node(1).promise_asked(PromiseAsked(controller_epoch=2, leader_id=0))
+    assert isinstance(refusal, Send)
+    assert isinstance(refusal.message, PromiseAnswered)
+    assert refusal.message.promised_epoch == 3
+
+
+def test_second_winner_of_one_epoch_is_a_broken_arbiter() -> None:
+    """Rule 1: one swap an epoch. Going on could lose records, so the broker stops."""
+    script = Script(3)
+    script.lead(0, 1)
+    with pytest.raises(QuorumBrokenError, match="won controller epoch 2 too"):
+        script.node(0).promise_asked(PromiseAsked(controller_epoch=2, leader_id=1))
+
+
+# ---- rule 3 -----------------------------------------------------------------------------------
+
+
+def test_record_is_committed_when_a_majority_has_asked_for_what_follows() -> None:
+    """Rule 3: asking from an offset acknowledges all below it."""
+    script = Script(3)
+    script.lead(0, 1)
+    assert script.truth == []
+    script.fetch(1, 0)
+    assert script.truth == [Entry(2, FIRST)]
+    script.carry(1, RecordsAnswered)
+    assert script.machines[1].committed == 1, "the next answer tells"
+
+
+def test_single_member_commits_by_its_own_flush() -> None:
+    """Rule 3 with one node."""
+    script = Script(1)
+    script.win(0)
+    assert script.truth == []
+    script.flush_all(0)
+    assert script.truth == [Entry(2, FIRST)]
+
+
+def test_leader_that_has_not_flushed_can_commit_by_others() -> None:
+    """Rule 3: a majority is a majority."""
+    script = Script(3)
+    script.win(0)
+    script.promise(0, 1)
+    script.packets.clear()
+    script.fetch(1, 0)
+    assert script.truth == []
+    script.fetch(2, 0)
+    assert script.truth == [Entry(2, FIRST)]
+
+
+def test_acknowledgements_of_observers_are_never_counted() -> None:
+    """Rule 3: but they are remembered, for observers may become members."""
+    script = Script(5, member_count=3)
+    script.lead(0, 1)
+    script.fetch(3, 0)
+    script.fetch(4, 0)
+    assert script.truth == []
+    leading = script.node(0).leadership
+    assert leading is not None
+    assert leading.flushed_end_offset(script.machines[3].seat) == 1
+
+
+# ---- rule 4 -----------------------------------------------------------------------------------
+
+
+def test_members_grow_from_one_to_three_once_the_new_ones_have_caught_up() -> None:
+    """Rule 4."""
+    script = Script(3, member_count=1)
+    script.lead(0)
+    with pytest.raises(MembersRefusedError, match="up to 0 only"):
+        ask_change(script, 0, 0, 1, 2)
+    settle(script, 0, 1, 2)
+    ask_change(script, 0, 0, 1, 2)
+    script.store(0)
+    script.read(0)
+    script.add(0, 1)
+    assert len(script.truth) == 1, "one of three is no majority"
+    settle(script, 0, 1)
+    assert len(script.truth) == 2
+    script.lead(2, 1)
+    assert script.values(2) == [(2, FIRST), (2, 1), (3, FIRST)]
+
+
+def test_members_shrink_from_three_to_the_leader_alone() -> None:
+    """Rule 4: both majorities until the change is known to be stored, then the new one."""
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1)
+    ask_change(script, 0, 0)
+    script.add(0, 1)
+    assert len(script.truth) == 1
+    script.store(0)
+    script.read(0)
+    assert len(script.truth) == 2
+
+
+def test_dead_member_is_replaced_by_an_observer() -> None:
+    """Rules 4 and 6: the metadata log lives on with the disks that are there."""
+    script = Script(4, member_count=3)
+    script.lead(0, 1)
+    settle(script, 0, 1, 3)
+    ask_change(script, 0, 0, 1, 3)
+    script.store(0)
+    script.read(0)
+    script.add(0, 1)
+    settle(script, 0, 3)
+    assert len(script.truth) == 2
+    script.read(2)
+    assert script.node(2).take_over() == ()
+
+
+def test_members_are_changed_one_swap_at_a_time_and_with_the_leader() -> None:
+    """Rule 4; a sign of life is a swap as well."""
+    script = Script(3)
+    with pytest.raises(MembersRefusedError, match="does not lead"):
+        ask_change(script, 0, 0)
+    script.lead(0, 1)
+    with pytest.raises(MembersRefusedError, match="own epoch"):
+        ask_change(script, 0, 0)
+    settle(script, 0, 1)
+    with pytest.raises(MembersRefusedError, match="must stay"):
+        ask_change(script, 0, 1, 2)
+    ask_change(script, 0, 0, 1, 2)
+    assert script.find(0, Swap) is None, "these are the members"
+    ask_change(script, 0, 0, 1)
+    assert script.node(0).renew() == ()
+    with pytest.raises(MembersRefusedError, match="under way"):
+        ask_change(script, 0, 0)
+    script.store(0)
+    script.read(0)
+    (renewal,) = script.node(0).renew()
+    assert isinstance(renewal, Swap)
+    with pytest.raises(MembersRefusedError, match="swap is under way"):
+        ask_change(script, 0, 0)
+
+
+# ---- rule 5 -----------------------------------------------------------------------------------
+
+
+def test_follower_asks_for_more_only_after_the_flush() -> None:
+    """Rule 5."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.fetch(1, 0, count=0)
+    script.carry(1, RecordsAnswered)
+    assert script.find(0, FetchAsked) is None
+    script.flush_all(1)
+    packet = script.find(0, FetchAsked)
+    assert packet is not None
+    assert isinstance(packet.what, FetchAsked)
+    assert packet.what.end == LogEnd(2, 1)
+
+
+def test_fetch_of_an_older_epoch_is_refused_and_teaches_the_newer_one() -> None:
+    """Rule 5: what it acknowledges may have been truncated since it was sent."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.fetch(1, 0, count=0)
+    old = FetchAsked(controller_epoch=2, seat=script.machines[1].seat, end=LogEnd(2, 1))
+    script.restart(0)
+    script.flush_all(0)
+    script.lead(0, 2)
+    (effect,) = script.node(0).fetch_asked(old)
+    assert isinstance(effect, Send)
+    assert effect.message == FetchRefused(
+        controller_epoch=3, source=script.machines[0].seat, leader_id=0
+    )
+    effects = script.node(1).fetch_answered(effect.message)
+    assert [type(effect) for effect in effects] == [PersistPromise, Send]
+    assert script.node(1).promised_epoch == 3
+
+
+def test_fetch_of_a_higher_epoch_deposes_the_leader() -> None:
+    """CTL-4: before anything else."""
+    script = Script(3)
+    script.lead(0, 1)
+    asked = FetchAsked(controller_epoch=7, seat=script.machines[2].seat, end=LogEnd(-1, 0))
+    effects = script.node(0).fetch_asked(asked)
+    assert isinstance(effects[0], StepDown)
+    assert ReadRecord() in effects
+    assert script.node(0).role is Role.FOLLOWER
+    assert script.node(0).promised_epoch == 2, "promised to a leader that is known, to none else"
+
+
+def test_fetches_wait_while_the_winner_recovers() -> None:
+    """So that followers need not ask in vain at a failover."""
+    script = Script(3)
+    script.win(0)
+    asked = FetchAsked(controller_epoch=2, seat=script.machines[1].seat, end=LogEnd(-1, 0))
+    assert script.node(0).fetch_asked(asked) == (HoldFetch(request=asked),)
+
+
+def test_answers_that_come_twice_or_to_an_older_fetch_do_nothing() -> None:
+    """They repeat what was asked."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.add(0, 1)
+    script.fetch(1, 0, count=0)
+    packet = script.carry(1, RecordsAnswered)
+    script.tell(packet)
+    script.flush_all(1)
+    script.tell(packet)
+    assert script.values(1) == [(2, FIRST)]
+
+
+# ---- truncation and snapshots -----------------------------------------------------------------
+
+
+def follower_with_a_committed_record() -> tuple[Script, QuorumNode]:
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1)
+    assert script.machines[1].committed == 1
+    script.ask(1)
+    return script, script.node(1)
+
+
+def test_truncation_below_the_high_watermark_is_refused_loudly() -> None:
+    """A committed record would be lost: that is for a person to decide."""
+    script, node = follower_with_a_committed_record()
+    answer = DivergenceAnswered(
+        controller_epoch=2,
+        source=script.machines[0].seat,
+        asked=LogEnd(2, 1),
+        diverging=LogEnd(-1, 0),
+    )
+    with pytest.raises(QuorumBrokenError, match="high watermark is 1"):
+        node.fetch_answered(answer)
+
+
+def test_snapshot_that_ends_below_the_high_watermark_is_refused_loudly() -> None:
+    """The same, by another way."""
+    script, node = follower_with_a_committed_record()
+    answer = SnapshotAnswered(
+        controller_epoch=2,
+        source=script.machines[0].seat,
+        asked=LogEnd(2, 1),
+        snapshot=LogEnd(1, 1),
+    )
+    with pytest.raises(QuorumBrokenError, match="high watermark is 1"):
+        node.fetch_answered(answer)
+
+
+def test_follower_truncates_what_a_new_leader_does_not_have() -> None:
+    """KIP-101: to where the epochs part, whatever the lengths."""
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1, 2)
+    script.add(0, 1)
+    script.add(0, 2)
+    script.lead(1, 2)
+    settle(script, 1, 0)
+    assert script.values(0) == [(2, FIRST), (3, FIRST)]
+
+
+def test_observer_that_is_far_behind_loads_the_snapshot_first() -> None:
+    """CTL-12."""
+    script = Script(3, member_count=1)
+    script.lead(0)
+    script.add(0, 1)
+    script.machines[0].log.trim(2)
+    script.add(0, 2)
+    script.fetch(1, 0, count=0)
+    script.carry(1, SnapshotAnswered)
+    (load,) = (packet for packet in script.packets if packet.incarnation and packet.to == 1)
+    assert script.node(1).copy.is_waiting
+    script.packets.remove(load)
+    script.tell(load)
+    script.flush_all(1)
+    settle(script, 0, 1)
+    assert script.values(1) == [(2, FIRST), (2, 1), (2, 2)]
+    assert script.machines[1].log.log_start_offset == 2
+
+
+def test_snapshot_that_cannot_be_had_is_asked_for_anew() -> None:
+    """The source has a newer one by now."""
+    script = Script(2, member_count=1)
+    script.lead(0)
+    script.machines[0].log.trim(1)
+    script.fetch(1, 0, count=0)
+    answer = script.carry(1, SnapshotAnswered).what
+    assert isinstance(answer, SnapshotAnswered)
+    assert script.node(1).ask_again() == ()
+    other = replace(answer, snapshot=LogEnd(2, 5))
+    assert script.node(1).snapshot_failed(other) == ()
+    assert script.node(1).snapshot_fetched(other) == ()
+    (again,) = script.node(1).snapshot_failed(answer)
+    assert isinstance(again, Send)
+
+
+# ---- rule 7, and stepping down ----------------------------------------------------------------
+
+
+def test_leader_steps_down_when_another_s_epoch_is_stored() -> None:
+    """Rule 7."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.win(1)
+    effects = script.node(0).record_read(script.arbiter)
+    assert effects[0] == StepDown(controller_epoch=2)
+    assert PersistPromise(controller_epoch=3) in effects
+    assert script.node(0).leader_id == 1
+
+
+def test_leader_steps_down_when_the_record_is_cleared_or_its_leader_is() -> None:
+    """CTL-10: an operator forces an election."""
+    for epoch, token in ((2, 9), (0, 0)):
+        script = Script(1)
+        script.lead(0)
+        cleared = replace(script.arbiter, leader_id=None, controller_epoch=epoch, token=token)
+        assert script.node(0).record_read(cleared) == (StepDown(controller_epoch=2),)
+
+
+def test_leader_that_gives_up_tells_the_arbiter() -> None:
+    """CTL-7: the epoch stays, the next one is higher."""
+    script = Script(3)
+    script.lead(0, 1)
+    down, swap = script.node(0).give_up()
+    assert down == StepDown(controller_epoch=2)
+    assert isinstance(swap, Swap)
+    assert (swap.proposal.leader_id, swap.proposal.controller_epoch) == (None, 2)
+    assert script.node(0).give_up() == ()
+
+
+def test_swap_is_sent_again_until_the_token_has_moved_on() -> None:
+    """Rule 7: the very same one, so that at most one of the tries is stored."""
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1)
+    ask_change(script, 0, 0, 1)
+    swap = script.find(0, Swap)
+    assert swap is not None
+    script.read(0)
+    assert swap.what in script.node(0).ask_again()
+    script.store(0)
+    script.read(0)
+    assert script.node(0).ask_again() == ()
+
+
+def test_refused_promise_of_a_higher_epoch_ends_the_recovery() -> None:
+    """Rule 2: the winner has been surpassed."""
+    script = Script(3)
+    script.win(0)
+    refusal = PromiseAnswered(
+        controller_epoch=2, promised_epoch=5, seat=script.machines[1].seat, end=LogEnd(-1, 0)
+    )
+    assert script.node(0).promise_answered(refusal) == (
+        StepDown(controller_epoch=2),
+        ReadRecord(),
+    )
+
+
+def test_flushes_are_asked_for_once() -> None:
+    """A flush costs; one that is under way need not be asked for again."""
+    log = WalkLog()
+    log.append([Entry(1, 0)])
+    node = QuorumNode(Script(1).machines[0].seat, log, 0)
+    assert Flush(truncation_count=0, end_offset=1) in node.start()
+    assert not [effect for effect in node.ask_again() if isinstance(effect, Flush)]
+
+
+def test_high_watermark_is_published_once_and_never_lowered() -> None:
+    """What is committed stays so, whoever leads."""
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1, 2)
+    script.lead(1, 2)
+    assert script.machines[1].committed == 1
+    assert script.node(1).copy.raise_high_watermark(1) == ()
+    assert script.node(1).copy.raise_high_watermark(2) == (PublishCommitted(high_watermark=2),)
+
+
+def test_first_act_is_at_the_end_of_the_log_taken_over() -> None:
+    """Rule 2."""
+    script = Script(1)
+    script.lead(0)
+    script.restart(0)
+    script.flush_all(0)
+    script.win(0)
+    node = QuorumNode(script.machines[0].seat, script.machines[0].log, 3)
+    node.record_read(script.arbiter)
+    view = replace(script.arbiter, controller_epoch=9, token=99)
+    assert node.record_read(view)[-1] == Lead(controller_epoch=9, base_offset=2)
