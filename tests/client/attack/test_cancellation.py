@@ -161,9 +161,24 @@ def test_cancelled_consumer_calls_skip_no_record_and_leave_nothing(
     bootstrap: str, unique: Names, seed: int, strategy: str
 ) -> None:
     """Cancelling poll, iteration, commit, position, committed or close: others go on from there."""
+    settings: dict[str, Any] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 100}
+    attack_a_group(bootstrap, unique, seed, partition_assignment_strategy=[strategy], **settings)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cancelled_calls_in_a_group_of_the_brokers_protocol(
+    apache: str, unique: Names, seed: int
+) -> None:
+    """The same under KIP-848."""
+    attack_a_group(apache, unique, seed, group_protocol="consumer")
+
+
+def attack_a_group(bootstrap: str, unique: Names, seed: int, **settings: Any) -> None:
+    """Members that come, read with cancelled calls and go, until everything is processed."""
 
     async def attack() -> None:
-        rng = random.Random(f"{seed}{strategy}")
+        rng = random.Random(f"{seed}{settings}")
         topic, group = unique("cancelled"), unique("group")
         count = 2000
         async with Producer(bootstrap) as producer:
@@ -179,10 +194,8 @@ def test_cancelled_consumer_calls_skip_no_record_and_leave_nothing(
                 group_id=group,
                 auto_offset_reset="earliest",
                 auto_commit_interval_ms=30,
-                session_timeout_ms=6000,
                 fetch_max_wait_ms=50,
-                heartbeat_interval_ms=100,
-                partition_assignment_strategy=[strategy],
+                **settings,
             )
             if rng.random() < 0.2:
                 await interrupted(consumer.start(), rng)
@@ -216,7 +229,8 @@ def test_cancelled_consumer_calls_skip_no_record_and_leave_nothing(
                 await interrupted(consumer.close(), rng)
             await consumer.close()
 
-        async with nothing_left():
+        # The broker's own protocol moves partitions with heartbeats, which are seconds apart.
+        async with nothing_left(deadline_seconds=90):
             await asyncio.gather(life(False), _one_after_the_other(life, 4), life(True))
         assert len(processed) == count
 
