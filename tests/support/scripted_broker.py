@@ -26,6 +26,7 @@ SILENCE = object()
 FRAME_BYTES_MAX = 100_000_000
 CLOSE = object()
 """Close the connection."""
+_CLOSE_SECONDS = 1.0
 
 
 class Received:
@@ -107,8 +108,11 @@ class ScriptedBroker:
         for connection in self.connections:
             connection.writer.close()
         for connection in self.connections:
-            with contextlib.suppress(OSError):
-                await connection.writer.wait_closed()
+            # What a peer does not read would hold the end up for ever.
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await connection.writer.wait_closed()
+            connection.writer.transport.abort()
         await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
