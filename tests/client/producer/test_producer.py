@@ -163,7 +163,7 @@ def test_a_topic_that_is_too_small_for_a_batch_gets_it_in_parts(
 
     async def run() -> None:
         settings: dict[str, Any] = {"batch_size": 3_000_000, "max_request_size": 4_000_000}
-        async with Producer(bootstrap, linger_ms=1000, **settings) as producer:
+        async with Producer(bootstrap, linger_ms=100, **settings) as producer:
             await producer.partitions_for(topic)
             sent = [producer.send(topic, b"%d" % n * 200_000, partition=0) for n in range(10)]
             await producer.flush()

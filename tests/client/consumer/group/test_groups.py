@@ -256,7 +256,7 @@ def test_the_leader_shares_new_partitions_and_a_pattern_new_topics(
         prefix, group = unique("grow"), unique("group")
         await create_topic(bootstrap, f"{prefix}-a", 2)
         ownership = Ownership()
-        settings = {**CLASSIC, "group_id": group, "metadata_max_age_ms": 300}
+        settings = {**CLASSIC, "group_id": group, "metadata_max_age_ms": 100}
         named = await Reader(bootstrap, "n", ownership, [f"{prefix}-a"], **settings).start()
         matching = await Reader(
             bootstrap, "m", ownership, pattern=f"{prefix}-.*", **settings
