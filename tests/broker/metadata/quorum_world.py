@@ -422,6 +422,20 @@ class World:
         if machine.committed > machine.log.log_start_offset:
             machine.log.trim(self.rng.randint(machine.log.log_start_offset, machine.committed))
 
+    def calm(self, rounds: int = 80) -> None:
+        """No more faults: all is flushed and delivered, and one after the other tries to lead."""
+        for number in range(rounds):
+            for machine in self.machines:
+                while machine.flushes:
+                    self.flush(machine, 0)
+                self._ask_again(machine)
+                self._read(machine)
+            packets, self.packets = self.packets, []
+            for packet in packets:
+                self.tell(packet)
+            if number % 8 == 4 and all(m.node.role is Role.FOLLOWER for m in self.machines):
+                self._take_over(self.machines[number // 8 % len(self.machines)])
+
     def _random_members(self, machine: Machine) -> frozenset[Seat]:
         seats = {other.seat for other in self.machines} | self.arbiter.members
         return frozenset(

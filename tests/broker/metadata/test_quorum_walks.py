@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from barnabas_broker.metadata.quorum_node import Role
 from tests.broker.metadata.quorum_bugs import BUGS, first_failure, planted
 from tests.broker.metadata.quorum_scenarios import SCENARIOS
 from tests.broker.metadata.quorum_world import walk
@@ -36,6 +37,24 @@ def test_no_walk_finds_a_violation() -> None:
             error.add_note(f"repeat it with: walk({seed})")
             raise
     assert committed > WALKS, "the walks hardly commit anything"
+
+
+def test_after_any_walk_a_calm_ends_with_one_leader_and_equal_logs() -> None:
+    """Nothing that happens leaves a node stuck, as long as a majority of the disks is there."""
+    settled = 0
+    for seed in range(WALKS // 4):
+        world = walk(seed)
+        world.calm()
+        members, alive = world.arbiter.members, {machine.seat for machine in world.machines}
+        if 2 * len(members & alive) <= len(members):
+            continue
+        settled += 1
+        (leader,) = (m for m in world.machines if m.node.role is Role.LEADING)
+        assert leader.node_id == world.arbiter.leader_id, f"walk({seed})"
+        for machine in world.machines:
+            assert machine.log.entries == leader.log.entries, f"walk({seed})"
+            assert machine.committed == len(leader.log.entries), f"walk({seed})"
+    assert settled > WALKS // 8
 
 
 @pytest.mark.parametrize("bug", SCENARIOS)
