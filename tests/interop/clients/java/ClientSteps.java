@@ -151,6 +151,9 @@ public final class ClientSteps {
         properties.put("group.id", group);
         properties.put("auto.offset.reset", "earliest");
         properties.put("enable.auto.commit", "false");
+        // From 4.0 on a client that reaches no broker forgets all metadata; a group's leader then
+        // takes that for a change of its topics, and rejoins without having committed.
+        properties.put("metadata.recovery.strategy", "none");
         return new KafkaConsumer<>(
                 properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
