@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from barnabas_protocol.ids import TopicPartition
 
 _POLL_MS = 500
+# A member that has got nothing for so long is told why.
+_HINT_MS = 5_000
 _POLL_RECORDS = 500
 # What is there already is not worth waiting for.
 _QUICK_FETCH_MS = 50
@@ -251,7 +253,7 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
         await _write_tail(consumer, reading)
         if not reading.follow:
             return
-    waited_ms = 0
+    waited_ms = hinted_ms = 0
     clock = asyncio.get_running_loop()
     while not reading.is_full():
         if not reading.follow and await _is_at_end(consumer, reading):
@@ -274,8 +276,20 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
             sys.stdout.flush()
         else:
             waited_ms += round((clock.time() - began) * 1000)
+            if waited_ms - hinted_ms >= _HINT_MS and not consumer.assignment():
+                hinted_ms = waited_ms
+                _tell_of_other_members(consumer.settings.group_id)
             if reading.timeout_ms is not None and waited_ms >= reading.timeout_ms:
                 return
+
+
+def _tell_of_other_members(group: str | None) -> None:
+    """Say on the standard error why nothing comes: silence would look like an empty topic."""
+    click.echo(
+        f"Waiting for a partition: other members of group '{group}' may hold them all. "
+        f"Who does: barnabas group describe {group} --members",
+        err=True,
+    )
 
 
 async def _write_tail(consumer: Consumer, reading: Reading) -> None:
