@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas_client.cluster.metadata import ClusterMetadata
@@ -180,7 +181,11 @@ class PollLoop:
             following.hand_out()
         if self.queue.has_new_room:
             self.fetcher.send_fetches()
-        return self.interceptors.on_consume(records) if self.interceptors else records
+        if not self.interceptors:
+            return records
+        seen = len(portion.records) if portion.was_intercepted else 0
+        fresh = records[seen:]
+        return records[:seen] + (self.interceptors.on_consume(fresh) if fresh else fresh)
 
     async def next_hand_out(self) -> HandOut | None:
         """The next records to iterate over; None when woken up or closed."""
@@ -191,8 +196,9 @@ class PollLoop:
             return None
         if portion is None:
             return None
-        if self.interceptors:
-            portion.records[:] = self.interceptors.on_consume(list(portion.records))
+        if self.interceptors and not portion.was_intercepted:
+            records = self.interceptors.on_consume(list(portion.records))
+            portion = replace(portion, records=records, was_intercepted=True)
         self.hand_out = HandOut(portion, asyncio.current_task())
         return self.hand_out
 

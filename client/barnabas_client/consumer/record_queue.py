@@ -27,7 +27,8 @@ from barnabas_protocol.ids import TopicPartition
 class Portion:
     """Some records of one partition, to be handed out while its position is `offset`.
 
-    `next_offset` is where reading goes on behind them.
+    `next_offset` is where reading goes on behind them. `was_intercepted` says that interceptors
+    have had them: what an iteration leaves over is not shown to them again.
     """
 
     partition: TopicPartition
@@ -36,6 +37,7 @@ class Portion:
     records: list[ConsumerRecord]
     next_offset: int
     leader_epoch: int
+    was_intercepted: bool = False
 
     @property
     def is_wanted(self) -> bool:
@@ -53,7 +55,13 @@ class Portion:
         records = self.records[:count]
         last = records[-1]
         return Portion(
-            self.partition, self.state, self.offset, records, last.offset + 1, last.leader_epoch
+            self.partition,
+            self.state,
+            self.offset,
+            records,
+            last.offset + 1,
+            last.leader_epoch,
+            self.was_intercepted,
         )
 
     def after(self, count: int) -> Portion | None:
@@ -67,6 +75,7 @@ class Portion:
             self.records[count:],
             self.next_offset,
             self.leader_epoch,
+            self.was_intercepted,
         )
 
 

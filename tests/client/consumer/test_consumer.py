@@ -265,31 +265,6 @@ def test_deserializers_give_objects_and_name_the_record_that_fails(
     run_on(bootstrap, body)
 
 
-def test_interceptors_see_records_before_the_program(bootstrap: str, unique: Names) -> None:
-    """An interceptor's output feeds the next; what one raises is logged and goes no further."""
-
-    class Upper:
-        def on_consume(self, found: list[ConsumerRecord]) -> list[ConsumerRecord]:
-            return [record._replace(value=record.value.upper()) for record in found]
-
-    class Broken:
-        def on_consume(self, found: list[ConsumerRecord]) -> list[ConsumerRecord]:
-            raise RuntimeError("broken")
-
-    async def body(topics: RawTopic) -> None:
-        (partition,) = await topics.create(unique("intercept"))
-        await topics.append_values(partition, b"a", b"b")
-        async with reader(bootstrap, interceptors=[Broken(), Upper()]) as consumer:
-            consumer.assign([partition])
-            assert [r.value for r in await drain(consumer, 2)] == [b"A", b"B"]
-            consumer.seek(partition, 0)
-            async for record in consumer:
-                assert record.value == b"A"
-                break
-
-    run_on(bootstrap, body)
-
-
 def test_wakeup_ends_a_poll_and_an_iteration(bootstrap: str, unique: Names) -> None:
     """CON-1: the one call besides close that another task may make."""
 
