@@ -41,9 +41,9 @@ from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.fetch import FetchResponse
 
-# How long closing waits for the brokers to hear that the sessions are over; they forget by
-# themselves, too.
-_CLOSE_TIMEOUT_MS: Final = 500
+# How long closing waits for the brokers to hear that the sessions are over. Behind a fetch that
+# waits for records they hear later, and they forget sessions by themselves, too.
+_CLOSE_WAIT_MS: Final = 50
 # After a follower that a leader has named cannot be asked, leaders do not hear of our rack for this
 # long and give the records themselves: they would name it again until the cluster takes it for
 # dead. Doubled with each failure in a row.
@@ -153,7 +153,7 @@ class Fetcher:
             if broker.in_flight is not None:
                 broker.in_flight.cancel()
         if finals:
-            _, late = await asyncio.wait(finals, timeout=_CLOSE_TIMEOUT_MS / 1000)
+            _, late = await asyncio.wait(finals, timeout=_CLOSE_WAIT_MS / 1000)
             for future in late:
                 future.cancel()
             await asyncio.gather(*finals, return_exceptions=True)
@@ -360,6 +360,8 @@ class Fetcher:
         if request is None or version is None or not self._client.is_ready(node_id):
             return None
         try:
-            return self._client.send_now(node_id, request, version, timeout_ms=_CLOSE_TIMEOUT_MS)
+            # A client that is shared must not lose its connection over this.
+            timeout_ms = self._settings.request_timeout_ms
+            return self._client.send_now(node_id, request, version, timeout_ms=timeout_ms)
         except BarnabasError:
             return None
