@@ -41,6 +41,13 @@ class Row:
     check: Callable[[Any], str | None] | None = None
 
 
+_WORDS: Final = {
+    "int": "a whole number",
+    "bool": "true or false",
+    "list": "a list, or text with commas",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting of one role, as the checks and the reference need it."""
@@ -57,6 +64,11 @@ class Setting:
         """What the reference prints: `int`, `bool`, `text`, `list` or `object`."""
         return " or ".join(self.kinds)
 
+    @property
+    def type_in_words(self) -> str:
+        """What an error says is wanted."""
+        return " or ".join(_WORDS.get(kind, kind) for kind in self.kinds)
+
     def accept(self, value: Any) -> Any:
         """The value in the setting's own type.
 
@@ -65,7 +77,7 @@ class Setting:
         if value is None:
             if self.is_nullable:
                 return None
-            raise self._refusal(value, f"it must be {self.type_name}")
+            raise self._refusal(value, f"it must be {self.type_in_words}")
         accepted = self._typed(value)
         row = self.row
         if row.choices and isinstance(accepted, str):
@@ -86,7 +98,7 @@ class Setting:
             accepted = _CONVERSIONS[kind](value)
             if accepted is not None:
                 return accepted
-        raise self._refusal(value, f"it must be {self.type_name}")
+        raise self._refusal(value, f"it must be {self.type_in_words}")
 
     def _choice(self, text: str) -> str:
         folded = {choice.lower(): choice for choice in self.row.choices}
