@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas_broker.config.arbiter_settings import ARBITER
+from barnabas_broker.config.cluster_settings import CLUSTER
 from barnabas_broker.config.definitions import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -250,5 +251,6 @@ BROKER_SETTINGS: Final = (
     *PRODUCERS,
     *METADATA,
     *OWN,
+    *CLUSTER,
     *ARBITER,
 )

@@ -30,33 +30,17 @@ from barnabas_broker.config.ignored_security_settings import SECURITY
 CLUSTER: Final[tuple[IgnoredRow, ...]] = (
     ("alter.log.dirs.replication.quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("alter.log.dirs.replication.quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
-    ("auto.leader.rebalance.enable", BOOLEAN, "true", None, None, READ_ONLY),
-    ("broker.heartbeat.interval.ms", INT, "2000", None, None, READ_ONLY),
-    ("broker.session.timeout.ms", INT, "9000", None, None, READ_ONLY),
-    ("controlled.shutdown.enable", BOOLEAN, "true", None, None, READ_ONLY),
     ("controller.quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("controller.quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
     ("controller.socket.timeout.ms", INT, "30000", None, None, READ_ONLY),
-    ("initial.broker.registration.timeout.ms", INT, "60000", None, None, READ_ONLY),
-    ("inter.broker.listener.name", STRING, None, None, None, READ_ONLY),
-    ("leader.imbalance.check.interval.seconds", LONG, "300", 1, None, READ_ONLY),
     ("log.dir.failure.timeout.ms", LONG, "30000", 1, None, READ_ONLY),
     ("quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
-    ("replica.fetch.backoff.ms", INT, "1000", 0, None, READ_ONLY),
-    ("replica.fetch.max.bytes", INT, "1048576", 0, None, READ_ONLY),
-    ("replica.fetch.min.bytes", INT, "1", None, None, READ_ONLY),
-    ("replica.fetch.response.max.bytes", INT, "10485760", 0, None, READ_ONLY),
-    ("replica.fetch.wait.max.ms", INT, "500", None, None, READ_ONLY),
-    ("replica.lag.time.max.ms", LONG, "30000", None, None, READ_ONLY),
     ("replica.socket.receive.buffer.bytes", INT, "65536", None, None, READ_ONLY),
-    ("replica.socket.timeout.ms", INT, "30000", None, None, READ_ONLY),
     ("replication.quota.window.num", INT, "11", 1, None, READ_ONLY),
     ("replication.quota.window.size.seconds", INT, "1", 1, None, READ_ONLY),
-    ("request.timeout.ms", INT, "30000", None, None, READ_ONLY),
     ("socket.connection.setup.timeout.max.ms", LONG, "30000", None, None, READ_ONLY),
     ("socket.connection.setup.timeout.ms", LONG, "10000", None, None, READ_ONLY),
-    ("unclean.leader.election.enable", BOOLEAN, "false", None, None, CLUSTER_WIDE),
 )
 
 METRICS: Final[tuple[IgnoredRow, ...]] = (
@@ -109,7 +93,6 @@ PLUGINS: Final[tuple[IgnoredRow, ...]] = (
     ("client.quota.callback.class", CLASS, None, None, None, READ_ONLY),
     ("create.topic.policy.class.name", CLASS, None, None, None, READ_ONLY),
     ("early.start.listeners", STRING, None, None, None, READ_ONLY),
-    ("replica.selector.class", STRING, None, None, None, READ_ONLY),
 )
 
 PURGATORY: Final[tuple[IgnoredRow, ...]] = (
@@ -217,7 +200,6 @@ THREADS: Final[tuple[IgnoredRow, ...]] = (
     ("num.io.threads", INT, "8", 1, None, CLUSTER_WIDE),
     ("num.network.threads", INT, "3", 1, None, CLUSTER_WIDE),
     ("num.replica.alter.log.dirs.threads", INT, None, None, None, READ_ONLY),
-    ("num.replica.fetchers", INT, "1", None, None, CLUSTER_WIDE),
 )
 
 TRANSACTIONS: Final[tuple[IgnoredRow, ...]] = (
@@ -254,7 +236,7 @@ TRANSACTIONS: Final[tuple[IgnoredRow, ...]] = (
 _GROUPS: Final = (
     (
         CLUSTER,
-        "Governs the work of several brokers together; this broker is a cluster of one.",
+        "Governs quotas and sockets between brokers, which are not limited that way here.",
         IGNORED,
     ),
     (METRICS, "Metrics are served at /metrics of the admin HTTP server.", IGNORED),

@@ -182,6 +182,33 @@ class BrokerConfig:
     barnabas_max_requests_per_connection: int
     admin_http_host: str
     admin_http_port: int
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+    inter_broker_listener_name: str
+    request_timeout_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_enable: bool
+    num_replica_fetchers: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_lag_time_max_ms: int
+    replica_socket_timeout_ms: int
+    replica_selector_class: str | None
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    broker_fence_on_refused_ms: int
+    controller_quorum_lost_ms: int
+    arbiter_time_to_live_ms: int
+    metadata_members: int
+    metadata_min_members: int
+    metadata_member_lost_ms: int
+    barnabas_drain_budget_ms: int
     arbiter_backend: str
     arbiter_poll_interval_ms: int
     arbiter_request_timeout_ms: int
@@ -217,6 +244,7 @@ class BrokerConfig:
         _join_node_id(values)
         _join_listeners(values)
         _join_directories(values)
+        _join_inter_broker_listener(values)
         check_arbiter(values)
         given = dict(properties)
         if values["node_id"] >= 0:
@@ -279,6 +307,14 @@ def _join_listeners(values: dict[str, Any]) -> None:
     values["max_connections_per_ip_overrides"] = parse_connection_overrides(
         values["max_connections_per_ip_overrides"]
     )
+
+
+def _join_inter_broker_listener(values: dict[str, Any]) -> None:
+    names = [endpoint.name for endpoint in values["advertised_listeners"]]
+    name = values["inter_broker_listener_name"]
+    if name is not None and name.upper() not in names:
+        raise ConfigError(f"inter.broker.listener.name: {name} is not one of advertised.listeners")
+    values["inter_broker_listener_name"] = names[0] if name is None else name.upper()
 
 
 def _check_advertised(listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> None:

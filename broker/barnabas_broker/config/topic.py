@@ -28,7 +28,9 @@ class LogConfig:
     file_delete_delay_ms: int
     flush_messages: int
     flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
     index_interval_bytes: int
+    leader_replication_throttled_replicas: tuple[str, ...]
     max_compaction_lag_ms: int
     max_message_bytes: int
     message_timestamp_after_max_ms: int
@@ -44,6 +46,7 @@ class LogConfig:
     segment_index_bytes: int
     segment_jitter_ms: int
     segment_ms: int
+    unclean_leader_election_enable: bool
 
     @staticmethod
     def build(broker: Mapping[str, str], overrides: Mapping[str, str]) -> LogConfig:

@@ -157,7 +157,6 @@ TOPIC_SETTINGS: Final = (
         "",
         "Replicas whose fetching the follower's replication quota slows down, or *.",
         check=check_throttled_replicas,
-        support=IGNORED,
     ),
     _row(
         "index.interval.bytes",
@@ -173,7 +172,6 @@ TOPIC_SETTINGS: Final = (
         "",
         "Replicas whose fetching the leader's replication quota slows down, or *.",
         check=check_throttled_replicas,
-        support=IGNORED,
     ),
     _row(
         "local.retention.bytes",
@@ -343,7 +341,6 @@ TOPIC_SETTINGS: Final = (
         "false",
         "Let a replica that is behind lead when no other is left, at the price of lost records.",
         "unclean.leader.election.enable",
-        support=IGNORED,
     ),
 )
 

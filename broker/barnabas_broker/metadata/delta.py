@@ -22,9 +22,11 @@ from barnabas_broker.metadata.records import (
     BrokerStateRecord,
     ConfigRecord,
     EpochRecord,
+    FeatureRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
     TopicRecord,
@@ -50,6 +52,7 @@ class MetadataDelta:
         "_configs",
         "_controller_id",
         "_epoch",
+        "_features",
         "_next_producer_id",
         "_offset",
         "_partitions",
@@ -74,6 +77,7 @@ class MetadataDelta:
         self._partitions: dict[bytes, list[PartitionImage]] = {}
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._brokers: dict[int, BrokerImage] | None = None
+        self._features: dict[str, int] | None = None
         self._cluster_id = image.cluster_id
         self._controller_id = image.controller_id
         self._next_producer_id = image.next_producer_id
@@ -105,6 +109,10 @@ class MetadataDelta:
                 self._apply_broker(record)
             case BrokerStateRecord():
                 self._apply_broker_state(record)
+            case RemoveBrokerRecord():
+                self._remove_broker(record)
+            case FeatureRecord():
+                self._apply_feature(record)
             case ProducerIdsRecord():
                 self._next_producer_id = record.next_producer_id
             case _:
@@ -130,6 +138,7 @@ class MetadataDelta:
             next_producer_id=self._next_producer_id,
             offset=self._offset,
             epoch=self._epoch,
+            features=image.features if self._features is None else self._features,
         )
 
     # ---- topics ------------------------------------------------------------------------------
@@ -165,6 +174,8 @@ class MetadataDelta:
             record.leader_epoch,
             record.partition_epoch,
             record.directories,
+            record.adding_replicas,
+            record.removing_replicas,
         )
         if record.partition == len(partitions):
             partitions.append(image)
@@ -244,3 +255,16 @@ class MetadataDelta:
             broker, fenced=record.is_fenced, is_shutting_down=record.is_shutting_down
         )
         self.changed_brokers[record.node_id] = None
+
+    def _remove_broker(self, record: RemoveBrokerRecord) -> None:
+        if self._broker_map().pop(record.node_id, None) is None:
+            raise InconsistentRecordError(f"an unknown broker is removed: {record}")
+        self.changed_brokers[record.node_id] = None
+
+    def _apply_feature(self, record: FeatureRecord) -> None:
+        if self._features is None:
+            self._features = dict(self.image.features)
+        if record.level > 0:
+            self._features[record.name] = record.level
+        else:
+            self._features.pop(record.name, None)

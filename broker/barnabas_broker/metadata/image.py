@@ -38,6 +38,19 @@ class PartitionImage:
     leader_epoch: int
     partition_epoch: int
     directories: tuple[bytes, ...] = ()
+    # A reassignment under way (LEAD-10): both are part of the replicas.
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are being added or removed."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """The replicas once the reassignment under way is done."""
+        return tuple(node for node in self.replicas if node not in self.removing_replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class MetadataImage:
     next_producer_id: int
     offset: int  # of the last record; -1 before the first
     epoch: int  # controller epoch of the last record
+    features: Mapping[str, int] = field(default_factory=dict)  # level by name; none is at 0
 
     @staticmethod
     def empty() -> MetadataImage:

@@ -181,6 +181,7 @@ class PartitionRecord(MetadataRecord):
     """The whole state of one partition; a later record replaces it."""
 
     type_number: ClassVar[int] = 6
+    version: ClassVar[int] = 1
 
     topic_id: bytes
     partition: int
@@ -190,6 +191,9 @@ class PartitionRecord(MetadataRecord):
     leader_epoch: int
     partition_epoch: int
     directories: tuple[bytes, ...] = ()  # one for each replica, or none where not yet known
+    # Since version 1, a reassignment under way (LEAD-10): both are part of the replicas.
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
 
     def write(self, out: RecordWriter) -> None:
         """Append the fields."""
@@ -205,6 +209,10 @@ class PartitionRecord(MetadataRecord):
         out.unsigned(len(self.directories))
         for directory in self.directories:
             out.uuid(directory)
+        for nodes in (self.adding_replicas, self.removing_replicas):
+            out.unsigned(len(nodes))
+            for node in nodes:
+                out.unsigned(node)
 
     @staticmethod
     def read(reader: RecordReader) -> PartitionRecord:
@@ -212,13 +220,19 @@ class PartitionRecord(MetadataRecord):
         return PartitionRecord(
             topic_id=reader.uuid(),
             partition=reader.unsigned(),
-            replicas=tuple(reader.unsigned() for _ in range(reader.count())),
-            isr=tuple(reader.unsigned() for _ in range(reader.count())),
+            replicas=_nodes(reader),
+            isr=_nodes(reader),
             leader=reader.signed(),
             leader_epoch=reader.unsigned(),
             partition_epoch=reader.unsigned(),
             directories=tuple(reader.uuid() for _ in range(reader.count())),
+            adding_replicas=() if reader.version < 1 else _nodes(reader),
+            removing_replicas=() if reader.version < 1 else _nodes(reader),
         )
+
+
+def _nodes(reader: RecordReader) -> tuple[int, ...]:
+    return tuple(reader.unsigned() for _ in range(reader.count()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +305,46 @@ class SnapshotRecord(MetadataRecord):
         return SnapshotRecord(reader.unsigned(), reader.unsigned(), reader.unsigned())
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureRecord(MetadataRecord):
+    """A feature is at a level; at level 0 it is off (KIP-584)."""
+
+    type_number: ClassVar[int] = 10
+
+    name: str
+    level: int
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.string(self.name)
+        out.unsigned(self.level)
+
+    @staticmethod
+    def read(reader: RecordReader) -> FeatureRecord:
+        """Take the fields."""
+        return FeatureRecord(reader.string(), reader.unsigned())
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveBrokerRecord(MetadataRecord):
+    """A broker is no longer registered: it was taken out of the cluster for good."""
+
+    type_number: ClassVar[int] = 11
+
+    node_id: int
+    broker_epoch: int
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(self.node_id)
+        out.unsigned(self.broker_epoch)
+
+    @staticmethod
+    def read(reader: RecordReader) -> RemoveBrokerRecord:
+        """Take the fields."""
+        return RemoveBrokerRecord(reader.unsigned(), reader.unsigned())
+
+
 _READERS: Final[dict[int, Callable[[RecordReader], MetadataRecord]]] = {
     record.type_number: record.read
     for record in (
@@ -303,6 +357,8 @@ _READERS: Final[dict[int, Callable[[RecordReader], MetadataRecord]]] = {
         ConfigRecord,
         ProducerIdsRecord,
         SnapshotRecord,
+        FeatureRecord,
+        RemoveBrokerRecord,
     )
 }
 
@@ -325,6 +381,6 @@ def decode(value: bytes | None) -> MetadataRecord | None:
         raise ParseError("a metadata record has no value", 0)
     reader = RecordReader(value)
     type_number = reader.unsigned()
-    reader.unsigned()  # versions only append fields: those known here are always there
+    reader.version = reader.unsigned()  # versions only append fields
     read = _READERS.get(type_number)
     return None if read is None else read(reader)

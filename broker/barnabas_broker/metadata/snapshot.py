@@ -19,6 +19,7 @@ from barnabas_broker.metadata.records import (
     BrokerStateRecord,
     ConfigRecord,
     EpochRecord,
+    FeatureRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -88,10 +89,14 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
                 partition.leader_epoch,
                 partition.partition_epoch,
                 partition.directories,
+                partition.adding_replicas,
+                partition.removing_replicas,
             )
     for (resource_type, name), overrides in image.configs.items():
         for key, value in overrides.items():
             yield ConfigRecord(resource_type, name, key, value)
+    for name, level in image.features.items():
+        yield FeatureRecord(name, level)
     yield ProducerIdsRecord(0, 0, image.next_producer_id)
 
 

@@ -64,11 +64,12 @@ class RecordWriter:
 class RecordReader:
     """Takes the value of one record apart. All methods raise ParseError at its end."""
 
-    __slots__ = ("_data", "_position")
+    __slots__ = ("_data", "_position", "version")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._position = 0
+        self.version = 0  # of the record, once that was read: later fields may be missing
 
     def unsigned(self) -> int:
         """Read a number that is never negative."""

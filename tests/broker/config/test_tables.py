@@ -19,6 +19,8 @@ ALL_SETTINGS = (*BROKER_SETTINGS, *IGNORED_SETTINGS, *TOPIC_SETTINGS)
 
 # Where a default is not Kafka's on purpose; the row in the table says why.
 OTHER_DEFAULTS = {
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
     "log.dir",
     "node.id",
     "queued.max.request.bytes",
@@ -77,6 +79,15 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "barnabas.max.requests.per.connection"),
         ("broker", "barnabas.tail.cache.bytes"),
         ("broker", "cluster.id"),
+        ("broker", "metadata.min.members"),
+        ("broker", "metadata.members"),
+        ("broker", "metadata.member.lost.ms"),
+        ("broker", "leader.replication.throttled.rate"),
+        ("broker", "follower.replication.throttled.rate"),
+        ("broker", "controller.quorum.lost.ms"),
+        ("broker", "broker.fence.on.refused.ms"),
+        ("broker", "barnabas.drain.budget.ms"),
+        ("broker", "arbiter.time.to.live.ms"),
     }
 
 

@@ -11,10 +11,12 @@ from barnabas_broker.metadata.records import (
     BrokerStateRecord,
     ConfigRecord,
     EpochRecord,
+    FeatureRecord,
     ListenerAddress,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
     TopicRecord,
@@ -58,6 +60,8 @@ RECORDS = st.one_of(
     st.builds(ConfigRecord, st.integers(0, 255), TEXTS, TEXTS, st.none() | TEXTS),
     st.builds(ProducerIdsRecord, NUMBERS, NUMBERS, NUMBERS),
     st.builds(SnapshotRecord, NUMBERS, NUMBERS, NUMBERS),
+    st.builds(FeatureRecord, st.text(max_size=20), NUMBERS),
+    st.builds(RemoveBrokerRecord, NUMBERS, NUMBERS),
 )
 
 
@@ -87,8 +91,16 @@ def test_bytes_are_those_of_the_document() -> None:
     """The example of docs/formats/metadata.md."""
     record = PartitionRecord(bytes(range(16)), 300, (1, 2), (1,), -1, 5, 6)
     assert encode(record).hex(" ") == (
-        "06 00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f ac 02 02 01 02 01 01 01 05 06 00"
+        "06 01 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f ac 02 02 01 02 01 01 01 05 06 00"
+        " 00 00"
     )
+
+
+def test_partition_record_of_version_0_has_no_reassignment() -> None:
+    """Metadata logs of earlier versions stay readable."""
+    record = PartitionRecord(bytes(range(16)), 300, (1, 2), (1,), -1, 5, 6)
+    data = encode(record)
+    assert decode(data[:1] + b"\x00" + data[2:-2]) == record
 
 
 def test_newer_types_are_skipped_and_newer_fields_ignored() -> None:
