@@ -15,6 +15,10 @@ class MembersRefusedError(Exception):
     """The members cannot be changed now, or not to these; try again when the reason is gone."""
 
 
+class NotLeadingError(Exception):
+    """This node does not lead the metadata log: what it staged may be lost."""
+
+
 class Leadership:
     """One epoch of one leader."""
 
