@@ -1,0 +1,75 @@
+"""What carries the quorum's questions to other nodes; `quorum_transport` does it over connections.
+
+Not here: when and what to ask (`metadata_quorum`). The answers may be late or missing, never wrong:
+an answer is to the question with which it is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from barnabas_broker.env.disk import Buffer
+from barnabas_broker.metadata.log_ends import LogEnd
+from barnabas_broker.metadata.quorum_messages import (
+    FetchAnswered,
+    FetchAsked,
+    FetchRefused,
+    PromiseAnswered,
+    PromiseAsked,
+)
+
+# How long a leader holds a fetch back that it has nothing new for: an idle cluster's pace.
+FETCH_WAIT_MS_MAX: Final = 500
+
+
+class QuorumTransport(Protocol):
+    """Asks other nodes; raises an OSError where a node cannot be reached or does not answer."""
+
+    async def ask_promise(
+        self, node_id: int, asked: PromiseAsked, timeout_ms: int
+    ) -> PromiseAnswered:
+        """The answer to a request for a promise. Raises: OSError."""
+        ...
+
+    async def ask_fetch(
+        self, node_id: int, asked: FetchAsked, timeout_ms: int
+    ) -> tuple[FetchAnswered | FetchRefused, Buffer]:
+        """The answer to a fetch, with the record batches that come with `RecordsAnswered`.
+
+        The other side holds it back for `FETCH_WAIT_MS_MAX`, which is less than the timeout.
+        Raises: OSError.
+        """
+        ...
+
+    async def fetch_snapshot(self, node_id: int, snapshot: LogEnd, timeout_ms: int) -> bytes:
+        """The content of a snapshot file. Raises: OSError, also where it is not there any more."""
+        ...
+
+
+class Refusals(Protocol):
+    """Who refuses connections: `network.reachability`."""
+
+    on_refused_change: list[Callable[[int], None]]
+
+    def suspect(self, node_id: int) -> None:
+        """A connection with this node was lost: find out whether it refuses new ones."""
+        ...
+
+    def refused_since_ms(self, node_id: int) -> int | None:
+        """Since when, on the monotonic clock; None where it does not refuse."""
+        ...
+
+
+class NoRefusals:
+    """Nobody is ever known to refuse: for a node without others."""
+
+    def __init__(self) -> None:
+        self.on_refused_change: list[Callable[[int], None]] = []
+
+    def suspect(self, node_id: int) -> None:
+        """Nothing is found out."""
+
+    def refused_since_ms(self, node_id: int) -> int | None:
+        """Nobody refuses."""
+        return None
