@@ -1,13 +1,14 @@
-"""`/live`, `/ready`, `/metrics` and `/status`, for probes, Prometheus and people.
+"""`/live`, `/ready`, `/metrics`, `/status` and `/drain`, for probes, Prometheus and people.
 
-Not a way to change anything. It is started after the Kafka listener accepts, because aiohttp takes
+`/drain` is what a preStop hook asks: it starts the drain that SIGTERM starts, and changes nothing
+else. It is started after the Kafka listener accepts, because aiohttp takes
 longer to import than all of the broker: `aiohttp` is imported in `start`, nowhere else.
 """
 
 import asyncio
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas_broker.metrics.collector import MetricsCollector
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 SAMPLES_INLINE_MAX = 2_000
 """More samples than this are formatted in a thread, to keep the loop free for requests."""
 SHUTDOWN_SECONDS = 1.0
+
+Drain = Callable[[int | None], Awaitable[Mapping[str, Any]]]
+"""Starts the drain, waits at most for the given milliseconds, says how far it is."""
 
 
 class AdminServer:
@@ -31,8 +35,10 @@ class AdminServer:
         is_ready: Callable[[], bool],
         status: Callable[[], Mapping[str, Any]],
         collector: MetricsCollector,
+        drain: Drain | None = None,
     ) -> None:
         """Make one that does not listen yet; an empty host means every interface."""
+        self._drain = drain
         self.host = host
         self._port = port
         self._is_live = is_live
@@ -74,11 +80,16 @@ class AdminServer:
                 body, content_type = self._collector.render(*arguments)
             return web.Response(body=body, headers={"Content-Type": content_type})
 
+        async def drain(request: web.Request) -> web.Response:
+            return await _drain(request, self._drain)
+
         application = web.Application()
         application.router.add_get("/live", live)
         application.router.add_get("/ready", ready)
         application.router.add_get("/status", status)
         application.router.add_get("/metrics", metrics)
+        application.router.add_get("/drain", drain)
+        application.router.add_post("/drain", drain)
         runner = web.AppRunner(
             application,
             access_log=None,
@@ -108,3 +119,16 @@ def _probe(holds: bool, word: str) -> "web.Response":
     return web.Response(
         status=200 if holds else 503, text=f"{word}\n" if holds else f"not {word}\n"
     )
+
+
+async def _drain(request: "web.Request", drain: Drain | None) -> "web.Response":
+    """200 with how far the drain is, also when its time was over: a hook must not fail."""
+    from aiohttp import web
+
+    text = request.query.get("timeout")
+    if text is not None and not (text.isascii() and text.isdigit()):
+        return web.Response(status=400, text="timeout is a number of seconds\n")
+    if drain is None:
+        return web.Response(status=503, text="not running\n")
+    told = await drain(None if text is None else int(text) * 1000)
+    return web.Response(text=json.dumps(told, indent=2) + "\n", content_type="application/json")

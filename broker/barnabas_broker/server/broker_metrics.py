@@ -78,6 +78,9 @@ def partition_samples(replicas: ReplicaManager) -> Iterator[Sample]:
             yield Sample(name, kind, text, labels, read(partition))
 
 
+_STATES = "0 stopped, 1 starting, 2 recovering, 3 running, 6 draining, 7 stopping"
+
+
 def broker_samples(
     replicas: ReplicaManager,
     dispatcher: Dispatcher,
@@ -93,7 +96,11 @@ def broker_samples(
         for partition in topic.partitions
     )
     for name, text, value in (
-        ("broker_state", "0 stopped, 1 starting, 2 recovering, 3 running, 7 stopping.", state()),
+        (
+            "broker_state",
+            "0 stopped, 1 starting, 2 recovering, 3 running, 6 draining, 7 stopping.",
+            state(),
+        ),
         ("controller_epoch", "The controller epoch of the newest metadata record.", image.epoch),
         ("metadata_offset", "Offset of the newest metadata record applied.", image.offset),
         ("topics", "Topics of the cluster.", len(image.topics.by_name)),

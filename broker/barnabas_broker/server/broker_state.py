@@ -7,7 +7,8 @@ Source: BOOT-11 of the behaviour list; the values are exported as a metric and a
 | NOT_RUNNING | STARTING |
 | STARTING | RECOVERY, SHUTTING_DOWN |
 | RECOVERY | RUNNING, SHUTTING_DOWN |
-| RUNNING | SHUTTING_DOWN |
+| RUNNING | PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN |
+| PENDING_CONTROLLED_SHUTDOWN | SHUTTING_DOWN |
 | SHUTTING_DOWN | NOT_RUNNING |
 """
 
@@ -21,6 +22,7 @@ class BrokerState(IntEnum):
     STARTING = 1
     RECOVERY = 2
     RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
     SHUTTING_DOWN = 7
 
 
@@ -28,7 +30,10 @@ LEGAL_MOVES: dict[BrokerState, frozenset[BrokerState]] = {
     BrokerState.NOT_RUNNING: frozenset({BrokerState.STARTING}),
     BrokerState.STARTING: frozenset({BrokerState.RECOVERY, BrokerState.SHUTTING_DOWN}),
     BrokerState.RECOVERY: frozenset({BrokerState.RUNNING, BrokerState.SHUTTING_DOWN}),
-    BrokerState.RUNNING: frozenset({BrokerState.SHUTTING_DOWN}),
+    BrokerState.RUNNING: frozenset(
+        {BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN}
+    ),
+    BrokerState.PENDING_CONTROLLED_SHUTDOWN: frozenset({BrokerState.SHUTTING_DOWN}),
     BrokerState.SHUTTING_DOWN: frozenset({BrokerState.NOT_RUNNING}),
 }
 

@@ -88,3 +88,36 @@ def test_metrics_are_those_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> 
         assert "\nx_open 5.0\n" in (await get(server, "/metrics"))[2]
 
     with_server(work)
+
+
+def test_a_hook_starts_the_drain_and_is_told_how_far_it_is() -> None:
+    """`operator.md` 4: GET and POST alike; the wait is in seconds; a wrong one is refused."""
+
+    async def run() -> None:
+        asked: list[int | None] = []
+
+        async def drain(timeout_ms: int | None) -> dict[str, Any]:
+            asked.append(timeout_ms)
+            return {"phase": "draining", "leaders": 2}
+
+        server = AdminServer(
+            "127.0.0.1", 0, lambda: True, lambda: True, dict, MetricsCollector(), drain
+        )
+        await server.start()
+        try:
+            status, _, body = await get(server, "/drain?timeout=30")
+            assert (status, json.loads(body)["leaders"]) == (200, 2)
+            assert (await get(server, "/drain"))[0] == 200
+            assert (await get(server, "/drain?timeout=soon"))[0] == 400
+            assert asked == [30_000, None]
+        finally:
+            await server.stop()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_does_not_run_has_nothing_to_drain() -> None:
+    async def work(server: AdminServer, state: dict[str, Any], _: MetricsCollector) -> None:
+        assert (await get(server, "/drain"))[0] == 503
+
+    with_server(work)
