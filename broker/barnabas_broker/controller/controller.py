@@ -1,45 +1,33 @@
-"""The active controller: one event queue, one task, strictly first in, first out (CTL-8).
+"""The active controller: decides what the metadata log says, while this node leads that log.
 
-A command reads the image with everything decided so far, committed or not, and returns records and
-a reply. Commands that wait together are flushed together; each reply leaves only after its records
-are committed (CTL-11). Not here: what commands decide (`topics`, `partitions`, `configs`,
-`brokers`, `producer_ids`), nor who leads (the arbiter, asked at the start).
+`activate` and `resign` follow the leadership of the metadata log; in between, commands go through
+one event queue (`event_queue`). Not here: what commands decide (`topics`, `partitions`, `configs`,
+`brokers`, `producer_ids`), nor who leads (the metadata quorum).
 
-Invariants: commands run one after the other without an await in between; if the log fails, nothing
-is answered with success any more and the owner is told to stop the broker.
+Invariant: each controller epoch has its own queue; nothing of an earlier epoch is acted on later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar, cast
+from collections.abc import Callable, Mapping
 
-from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Member
-from barnabas_broker.arbiter.decided_swap import swap_until_decided
-from barnabas_broker.arbiter.election import Verdict, take_over
+from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterRecord, Leader, Member
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import (
-    brokers,
-    configs,
-    directories,
-    partitions,
-    producer_ids,
-    topics,
-)
+from barnabas_broker.controller import brokers, directories, own_election, producer_ids
+from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.brokers import Registration
-from barnabas_broker.controller.configs import ResourceChange, ResourceResult
-from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
-from barnabas_broker.controller.producer_ids import ProducerIdBlock
-from barnabas_broker.controller.topics import (
-    DeletedTopicResult,
-    NewTopic,
-    NewTopicResult,
-    TopicDefaults,
+from barnabas_broker.controller.event_queue import (
+    Command,
+    ControllerLog,
+    ControllerMetrics,
+    EventQueue,
+    Reply,
 )
+from barnabas_broker.controller.own_election import LeadershipError
+from barnabas_broker.controller.producer_ids import ProducerIdBlock
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
@@ -51,55 +39,9 @@ from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-Reply = TypeVar("Reply")
-Command = Callable[[MetadataImage], tuple[Sequence[MetadataRecord], Reply]]
 
-# More commands than this in the queue are refused as timed out: clients try again.
-QUEUED_COMMANDS_MAX: Final = 10_000
-_ELECTION_TRIES_MAX: Final = 5
-_WATCH_RETRY_SECONDS: Final = 1
-
-
-class LeadershipError(Exception):
-    """This node could not become the controller."""
-
-
-class _Event(Generic[Reply]):
-    """A command in the queue."""
-
-    __slots__ = ("command", "queued_ns", "refusal", "reply", "result")
-
-    def __init__(self, command: Command[Reply], reply: asyncio.Future[Reply], now_ns: int) -> None:
-        self.command = command
-        self.reply = reply
-        self.queued_ns = now_ns
-        self.result: Reply | None = None
-        self.refusal: KafkaError | None = None
-
-    def answer(self) -> None:
-        """Send the reply, unless its caller has gone."""
-        if self.reply.done():
-            return
-        if self.refusal is not None:
-            self.reply.set_exception(self.refusal)
-        else:
-            self.reply.set_result(cast("Reply", self.result))
-
-
-class ControllerMetrics:
-    """Plain numbers, read when metrics are scraped."""
-
-    __slots__ = ("events_count", "failed_count", "processing_time_ns", "queue_time_ns")
-
-    def __init__(self) -> None:
-        self.events_count = 0
-        self.failed_count = 0
-        self.queue_time_ns = 0
-        self.processing_time_ns = 0
-
-
-class Controller:
-    """Decides what the metadata log says."""
+class Controller(Administration):
+    """The controller of one node, active or not."""
 
     def __init__(
         self,
@@ -107,12 +49,13 @@ class Controller:
         node_id: int,
         config: BrokerConfig,
         dynamic_config: DynamicConfig,
-        metadata_log: MetadataLog,
-        arbiter: Arbiter,
+        metadata_log: ControllerLog,
         clock: Clock,
         random: Random,
         on_failure: Callable[[BaseException], None],
+        arbiter: Arbiter | None = None,
     ) -> None:
+        """`on_failure` is called when the log fails while this node leads it."""
         self._node_id = node_id
         self._config = config
         self._dynamic_config = dynamic_config
@@ -121,11 +64,8 @@ class Controller:
         self._clock = clock
         self._random = random
         self._on_failure = on_failure
-        self._queue: deque[_Event[Any]] = deque()
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._queue: EventQueue | None = None
         self._watch_task: asyncio.Task[None] | None = None
-        self._is_active = False
         # Brokers that have registered with this controller, by their epochs.
         self._sessions: dict[int, int] = {}
         self.record: ArbiterRecord | None = None
@@ -134,14 +74,43 @@ class Controller:
     @property
     def is_active(self) -> bool:
         """Whether this node is the controller and takes commands."""
-        return self._is_active
+        return self._queue is not None and self._queue.is_open
 
     @property
     def queue_length(self) -> int:
         """Commands that wait."""
-        return len(self._queue)
+        return 0 if self._queue is None else len(self._queue)
 
     # ---- life --------------------------------------------------------------------------------
+
+    def activate(self, controller_epoch: int) -> None:
+        """Take commands from now on: this node leads the metadata log in a new epoch (CTL-6).
+
+        The log must hold a committed record of the epoch. Returns at once.
+        """
+        self.resign()
+        logger.info("this node is the controller in epoch %d", controller_epoch)
+        self._sessions.clear()
+        self._queue = EventQueue(self._log, self._clock, self.metrics, self._on_failure)
+        self._queue.start()
+
+    def resign(self) -> None:
+        """Stop being the controller before anything else happens (CTL-4); safe at any time.
+
+        Everybody who waits is told to look for the next one.
+        """
+        if self._queue is not None and self._queue.is_open:
+            logger.info("this node is no longer the controller")
+            self._queue.fail()
+
+    async def close(self) -> None:
+        """Answer what is queued, then stop. Safe before a start and a second time."""
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
+            self._watch_task = None
+        if self._queue is not None:
+            await self._queue.close()
 
     async def start(self, cluster_id: str, me: Member, leader: Leader) -> None:
         """Take leadership from the arbiter, then lead the recovered log (CTL-2, CTL-6, CTL-7).
@@ -149,79 +118,23 @@ class Controller:
         `MetadataLog.recover` must have been awaited. Raises: LeadershipError, ArbiterError,
         NotAMemberError, ForeignClusterError, MetadataLogError, OSError.
         """
-        record = await self._win(cluster_id, me, leader)
+        log, arbiter = self._log, self._arbiter
+        if arbiter is None or not isinstance(log, MetadataLog):
+            raise LeadershipError("leadership of this log is not the controller's to take")
+        known_epoch = log.pending_image.epoch
+        record = await own_election.win(arbiter, self._clock, cluster_id, me, leader, known_epoch)
         members = [Seat(member.node_id, member.directory_id) for member in record.members]
-        await self._log.lead(record.controller_epoch, leader.node_id, cluster_id, members)
+        await log.lead(record.controller_epoch, leader.node_id, cluster_id, members)
         self.record = record
-        self._is_active = True
-        self._task = asyncio.create_task(self._run(), name="controller")
-        self._watch_task = asyncio.create_task(self._watch(record), name="arbiter watch")
+        self.activate(record.controller_epoch)
+        self._watch_task = asyncio.create_task(
+            own_election.watch(arbiter, record, self._lost), name="arbiter watch"
+        )
 
-    async def _win(self, cluster_id: str, me: Member, leader: Leader) -> ArbiterRecord:
-        for _ in range(_ELECTION_TRIES_MAX):
-            stored = await self._arbiter.read()
-            tried = take_over(
-                stored.record,
-                cluster_id,
-                me,
-                leader,
-                self._clock.wall_ms(),
-                known_epoch=self._log.pending_image.epoch,
-            )
-            decided = await swap_until_decided(self._arbiter, stored.token, tried)
-            match decided.verdict:
-                case Verdict.WON:
-                    return tried
-                case Verdict.LOST:
-                    raise LeadershipError("another node has become the controller")
-                case Verdict.TRY_AGAIN:
-                    continue
-        raise LeadershipError("the arbiter's record could not be changed")
-
-    async def _watch(self, mine: ArbiterRecord) -> None:
-        """Resign as soon as another epoch or leader is stored (CTL-4).
-
-        Losing the store is no reason: it stops failover and nothing else (CTL-13).
-        """
-        is_away = False
-        while self._is_active:
-            try:
-                async for stored in self._arbiter.watch():
-                    if is_away:
-                        is_away = False
-                        logger.info("the arbiter can be watched again")
-                    now = stored.record
-                    if now is not None and (now.controller_epoch, now.leader) != (
-                        mine.controller_epoch,
-                        mine.leader,
-                    ):
-                        self._resign(LeadershipError(f"epoch {mine.controller_epoch} is over"))
-                        return
-            except ArbiterError as error:
-                if not is_away:
-                    is_away = True
-                    logger.warning("the arbiter cannot be watched: %s", error)
-                await asyncio.sleep(_WATCH_RETRY_SECONDS)
-
-    def _resign(self, reason: LeadershipError) -> None:
+    def _lost(self, reason: LeadershipError) -> None:
         logger.error("this node stops being the controller: %s", reason)
-        self._fail(())
-        self._wake.set()
+        self.resign()
         self._on_failure(reason)
-
-    async def close(self) -> None:
-        """Answer what is queued, then stop. Safe before `start` and a second time."""
-        self._is_active = False
-        self._wake.set()
-        if self._watch_task is not None:
-            self._watch_task.cancel()
-            await asyncio.gather(self._watch_task, return_exceptions=True)
-            self._watch_task = None
-        if self._task is not None:
-            await self._task
-            self._task = None
-
-    # ---- the queue ---------------------------------------------------------------------------
 
     async def submit(self, command: Command[Reply]) -> Reply:
         """Run a command in its turn and return its reply once its records are committed.
@@ -229,125 +142,11 @@ class Controller:
         Raises: KafkaError: the command's own, 41 when this node is not the controller, 7 when the
         queue is full, -1 for a fault of ours.
         """
-        if not self._is_active:
+        if self._queue is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        if len(self._queue) >= QUEUED_COMMANDS_MAX:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Event(command, reply, self._clock.monotonic_ns()))
-        self._wake.set()
-        return await reply
+        return await self._queue.submit(command)
 
-    async def _run(self) -> None:
-        while True:
-            if not self._queue:
-                if not self._is_active:
-                    return
-                self._wake.clear()
-                await self._wake.wait()
-                continue
-            events = list(self._queue)
-            self._queue.clear()
-            for event in events:
-                self._decide(event)
-            try:
-                await self._log.commit()
-            except Exception as error:
-                logger.exception("the metadata log failed; this node stops being the controller")
-                self._fail(events)
-                self._on_failure(error)
-                return
-            # Refusals wait too: what they rest on may be uncommitted itself.
-            for event in events:
-                event.answer()
-
-    def _decide(self, event: _Event[Any]) -> None:
-        """Run one command and stage its records."""
-        metrics = self.metrics
-        started_ns = self._clock.monotonic_ns()
-        metrics.events_count += 1
-        metrics.queue_time_ns += started_ns - event.queued_ns
-        try:
-            records, event.result = event.command(self._log.pending_image)
-            self._log.stage(records)
-        except KafkaError as error:
-            event.refusal = error
-        except Exception:
-            logger.exception("a command of the controller failed")
-            metrics.failed_count += 1
-            event.refusal = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        metrics.processing_time_ns += self._clock.monotonic_ns() - started_ns
-
-    def _fail(self, events: Sequence[_Event[Any]]) -> None:
-        """Tell everybody who waits that nothing is known to be committed."""
-        self._is_active = False
-        for event in (*events, *self._queue):
-            if not event.reply.done():
-                event.reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
-        self._queue.clear()
-
-    # ---- commands ----------------------------------------------------------------------------
-
-    async def create_topics(
-        self, new_topics: Sequence[NewTopic], validate_only: bool = False
-    ) -> list[NewTopicResult]:
-        """Make topics; a result for each, in the order of the request."""
-        return await self.submit(
-            lambda image: topics.create_topics(
-                image,
-                new_topics,
-                defaults=TopicDefaults(
-                    partition_count=self._config.num_partitions,
-                    replication_factor=self._config.default_replication_factor,
-                    broker_values=self._dynamic_config.values,
-                ),
-                random=self._random,
-                validate_only=validate_only,
-            )
-        )
-
-    async def delete_topics(self, asked: Sequence[str | bytes]) -> list[DeletedTopicResult]:
-        """Remove topics, each given by its name (str) or its id (bytes); a result for each."""
-        return await self.submit(
-            lambda image: topics.delete_topics(
-                image, asked, is_enabled=self._config.delete_topic_enable
-            )
-        )
-
-    async def create_partitions(
-        self, asked: Sequence[NewPartitions], validate_only: bool = False
-    ) -> list[NewPartitionsResult]:
-        """Let topics grow; a result for each."""
-        return await self.submit(
-            lambda image: partitions.create_partitions(
-                image, asked, random=self._random, validate_only=validate_only
-            )
-        )
-
-    async def alter_configs(
-        self, resources: Sequence[ResourceChange], validate_only: bool = False
-    ) -> list[ResourceResult]:
-        """Replace the whole sets of overrides; a result for each resource."""
-        return await self._alter_configs(resources, False, validate_only)
-
-    async def incremental_alter_configs(
-        self, resources: Sequence[ResourceChange], validate_only: bool = False
-    ) -> list[ResourceResult]:
-        """Set, delete, append to and subtract from overrides; a result for each resource."""
-        return await self._alter_configs(resources, True, validate_only)
-
-    async def _alter_configs(
-        self, resources: Sequence[ResourceChange], is_incremental: bool, validate_only: bool
-    ) -> list[ResourceResult]:
-        return await self.submit(
-            lambda image: configs.alter_configs(
-                image,
-                resources,
-                broker_values=self._dynamic_config.values,
-                is_incremental=is_incremental,
-                validate_only=validate_only,
-            )
-        )
+    # ---- brokers -----------------------------------------------------------------------------
 
     async def register_broker(self, registration: Registration) -> int:
         """Register a broker and return its epoch. Raises: KafkaError 101, 104."""

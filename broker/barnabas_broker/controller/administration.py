@@ -1,0 +1,96 @@
+"""What users ask of the active controller: topics, partitions and settings.
+
+Each method puts a pure command in the controller's queue. Not here: what the commands decide
+(`topics`, `partitions`, `configs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller import configs, partitions, topics
+from barnabas_broker.controller.configs import ResourceChange, ResourceResult
+from barnabas_broker.controller.event_queue import Command, Reply
+from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
+from barnabas_broker.controller.topics import (
+    DeletedTopicResult,
+    NewTopic,
+    NewTopicResult,
+    TopicDefaults,
+)
+from barnabas_broker.env.randomness import Random
+
+
+class Administration:
+    """Commands on topics and settings, for whoever has a queue to put them in."""
+
+    _config: BrokerConfig
+    _dynamic_config: DynamicConfig
+    _random: Random
+
+    async def submit(self, command: Command[Reply]) -> Reply:
+        """Run a command in its turn."""
+        raise NotImplementedError
+
+    async def create_topics(
+        self, new_topics: Sequence[NewTopic], validate_only: bool = False
+    ) -> list[NewTopicResult]:
+        """Make topics; a result for each, in the order of the request."""
+        return await self.submit(
+            lambda image: topics.create_topics(
+                image,
+                new_topics,
+                defaults=TopicDefaults(
+                    partition_count=self._config.num_partitions,
+                    replication_factor=self._config.default_replication_factor,
+                    broker_values=self._dynamic_config.values,
+                ),
+                random=self._random,
+                validate_only=validate_only,
+            )
+        )
+
+    async def delete_topics(self, asked: Sequence[str | bytes]) -> list[DeletedTopicResult]:
+        """Remove topics, each given by its name (str) or its id (bytes); a result for each."""
+        return await self.submit(
+            lambda image: topics.delete_topics(
+                image, asked, is_enabled=self._config.delete_topic_enable
+            )
+        )
+
+    async def create_partitions(
+        self, asked: Sequence[NewPartitions], validate_only: bool = False
+    ) -> list[NewPartitionsResult]:
+        """Let topics grow; a result for each."""
+        return await self.submit(
+            lambda image: partitions.create_partitions(
+                image, asked, random=self._random, validate_only=validate_only
+            )
+        )
+
+    async def alter_configs(
+        self, resources: Sequence[ResourceChange], validate_only: bool = False
+    ) -> list[ResourceResult]:
+        """Replace the whole sets of overrides; a result for each resource."""
+        return await self._alter_configs(resources, False, validate_only)
+
+    async def incremental_alter_configs(
+        self, resources: Sequence[ResourceChange], validate_only: bool = False
+    ) -> list[ResourceResult]:
+        """Set, delete, append to and subtract from overrides; a result for each resource."""
+        return await self._alter_configs(resources, True, validate_only)
+
+    async def _alter_configs(
+        self, resources: Sequence[ResourceChange], is_incremental: bool, validate_only: bool
+    ) -> list[ResourceResult]:
+        return await self.submit(
+            lambda image: configs.alter_configs(
+                image,
+                resources,
+                broker_values=self._dynamic_config.values,
+                is_incremental=is_incremental,
+                validate_only=validate_only,
+            )
+        )

@@ -1,0 +1,223 @@
+"""The controller's events: one queue, one task, strictly first in, first out (CTL-8).
+
+A command reads the image with everything decided so far, committed or not, and returns records and
+a reply. Commands that wait together are flushed together; each reply leaves only after its records
+are committed (CTL-11). A queue lives for one controller epoch: the next one gets its own.
+
+Invariants: commands run one after the other without an await in between; once the queue has failed
+or the log has, nothing is answered with success any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.metadata.records import MetadataRecord
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
+Command = Callable[[MetadataImage], tuple[Sequence[MetadataRecord], Reply]]
+
+# More commands than this in the queue are refused as timed out: clients try again.
+QUEUED_COMMANDS_MAX: Final = 10_000
+_CLOSE_SECONDS_MAX: Final = 2
+
+
+class ControllerLog(Protocol):
+    """The metadata log as its leader sees it."""
+
+    pending_image: MetadataImage
+
+    def stage(self, records: Sequence[MetadataRecord]) -> int:
+        """Take records that commit or vanish together; returns the offset of the last."""
+        ...
+
+    async def commit(self) -> int:
+        """Return once everything staged is committed. Raises: NotLeadingError, OSError."""
+        ...
+
+
+class ControllerMetrics:
+    """Plain numbers, read when metrics are scraped."""
+
+    __slots__ = ("events_count", "failed_count", "processing_time_ns", "queue_time_ns")
+
+    def __init__(self) -> None:
+        self.events_count = 0
+        self.failed_count = 0
+        self.queue_time_ns = 0
+        self.processing_time_ns = 0
+
+
+class _Event(Generic[Reply]):
+    """A command in the queue."""
+
+    __slots__ = ("command", "queued_ns", "refusal", "reply", "result")
+
+    def __init__(self, command: Command[Reply], reply: asyncio.Future[Reply], now_ns: int) -> None:
+        self.command = command
+        self.reply = reply
+        self.queued_ns = now_ns
+        self.result: Reply | None = None
+        self.refusal: KafkaError | None = None
+
+    def answer(self) -> None:
+        """Send the reply, unless its caller has gone."""
+        if self.reply.done():
+            return
+        if self.refusal is not None:
+            self.reply.set_exception(self.refusal)
+        else:
+            self.reply.set_result(cast("Reply", self.result))
+
+
+class EventQueue:
+    """The events of one controller epoch, from `start` until `fail` or `close`."""
+
+    __slots__ = (
+        "_clock",
+        "_deciding",
+        "_is_open",
+        "_log",
+        "_metrics",
+        "_on_failure",
+        "_task",
+        "_waiting",
+        "_wake",
+    )
+
+    def __init__(
+        self,
+        log: ControllerLog,
+        clock: Clock,
+        metrics: ControllerMetrics,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """`on_failure` is called once if the log fails while the node still leads."""
+        self._log = log
+        self._clock = clock
+        self._metrics = metrics
+        self._on_failure = on_failure
+        self._waiting: deque[_Event[Any]] = deque()
+        self._deciding: list[_Event[Any]] = []  # decided, not yet known to be committed
+        self._wake = asyncio.Event()
+        self._is_open = True
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether commands are taken."""
+        return self._is_open
+
+    def start(self) -> None:
+        """Begin to run commands."""
+        self._task = asyncio.create_task(self._run(), name="controller")
+
+    async def submit(self, command: Command[Reply]) -> Reply:
+        """Run a command in its turn and return its reply once its records are committed.
+
+        Raises: KafkaError: the command's own, 41 when this node is not the controller, 7 when the
+        queue is full, -1 for a fault of ours.
+        """
+        if len(self._waiting) >= QUEUED_COMMANDS_MAX:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
+        return await self.enqueue(command)
+
+    def enqueue(self, command: Command[Reply]) -> asyncio.Future[Reply]:
+        """Put a command in the queue, full or not; a reply that nobody awaits is no fault.
+
+        Raises: KafkaError 41 when this node is not the controller.
+        """
+        if not self._is_open:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        reply.add_done_callback(_retrieve)
+        self._waiting.append(_Event(command, reply, self._clock.monotonic_ns()))
+        self._wake.set()
+        return reply
+
+    def fail(self) -> None:
+        """Tell everybody who waits that nothing is known to be committed, and take nothing more."""
+        self._is_open = False
+        for event in (*self._deciding, *self._waiting):
+            if not event.reply.done():
+                event.reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
+        self._waiting.clear()
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Answer what is queued, as long as it can be committed, then end; safe a second time."""
+        self._is_open = False
+        self._wake.set()
+        task, self._task = self._task, None
+        if task is not None:
+            _, late = await asyncio.wait((task,), timeout=_CLOSE_SECONDS_MAX)
+            if late:  # no majority commits it
+                self.fail()
+                task.cancel()
+                await asyncio.wait((task,))
+
+    async def _run(self) -> None:
+        while True:
+            if not self._waiting:
+                if not self._is_open:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            events = self._deciding = list(self._waiting)
+            self._waiting.clear()
+            for event in events:
+                self._decide(event)
+            try:
+                await self._log.commit()
+            except NotLeadingError as error:
+                logger.info("the controller's epoch is over: %s", error)
+                self.fail()
+                return
+            except Exception as error:
+                logger.exception("the metadata log failed; this node stops being the controller")
+                self.fail()
+                self._on_failure(error)
+                return
+            # Refusals wait too: what they rest on may be uncommitted itself.
+            for event in events:
+                event.answer()
+            self._deciding = []
+
+    def _decide(self, event: _Event[Any]) -> None:
+        """Run one command and stage its records."""
+        metrics = self._metrics
+        started_ns = self._clock.monotonic_ns()
+        metrics.events_count += 1
+        metrics.queue_time_ns += started_ns - event.queued_ns
+        try:
+            records, event.result = event.command(self._log.pending_image)
+            self._log.stage(records)
+        except KafkaError as error:
+            event.refusal = error
+        except NotLeadingError:
+            event.refusal = KafkaError(ErrorCode.NOT_CONTROLLER)
+        except Exception:
+            logger.exception("a command of the controller failed")
+            metrics.failed_count += 1
+            event.refusal = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        metrics.processing_time_ns += self._clock.monotonic_ns() - started_ns
+
+
+def _retrieve(reply: asyncio.Future[Any]) -> None:
+    """Look at a refusal, so that the loop does not complain where nobody awaits it."""
+    if not reply.cancelled():
+        reply.exception()
