@@ -1,0 +1,264 @@
+"""One partition's change of leader, ISR or replicas, with everything that follows from it; pure.
+
+Whatever makes a partition change, the same rules close the change: a reassignment whose replicas
+have all caught up is completed (LEAD-10), a leader is elected where the current one is not valid
+any more (LEAD-1 to LEAD-6), the epochs rise. Not here: why a partition changes (`elections`, `isr`,
+`reassignment`, `leader_balance`).
+
+Invariants of every record: the leader is -1 or in the ISR; the ISR is never empty and part of the
+replicas; a new leader, or a replica less, raises the leader epoch by one; every record raises the
+partition epoch by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from barnabas_broker.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from barnabas_broker.metadata.records import PartitionRecord
+from barnabas_protocol.ids import ZERO_UUID
+
+_NO_NODES: Final[tuple[int, ...]] = ()
+
+
+class Election(Enum):
+    """Which leader is wanted where the current one is valid, and where none is in the ISR."""
+
+    ONLINE = "keep a valid leader, else the first live replica in the ISR"
+    PREFERRED = "the first replica if it can lead, else as ONLINE"
+    UNCLEAN = "as ONLINE, but rather any live replica than none: records may be lost"
+
+
+class Candidates:
+    """The brokers that may lead, and those that may go on leading until another one can.
+
+    A live broker is registered, neither fenced nor shutting down. One that shuts down gets no new
+    leadership and keeps what nobody in the ISR can take over (LEAD-5, STOP-3, STOP-6).
+    """
+
+    __slots__ = ("_directories", "live", "staying")
+
+    def __init__(
+        self, brokers: Mapping[int, BrokerImage], *, adding: int = -1, without: int = -1
+    ) -> None:
+        """As the image says; `adding` counts as live, `without` as gone: both are decided now."""
+        self.live = {
+            broker.node_id
+            for broker in brokers.values()
+            if not broker.fenced and not broker.is_shutting_down
+        }
+        self.staying = {broker.node_id for broker in brokers.values() if not broker.fenced}
+        if adding >= 0:
+            self.live.add(adding)
+            self.staying.add(adding)
+        self.live.discard(without)
+        self.staying.discard(without)
+        self._directories = {node: broker.directories for node, broker in brokers.items()}
+
+    def may_lead(self, node_id: int, partition: PartitionImage) -> bool:
+        """Whether a broker is live and still has the directory that its replica is in."""
+        return node_id in self.live and self.has_replica(node_id, partition)
+
+    def may_go_on(self, node_id: int, partition: PartitionImage) -> bool:
+        """Whether a leader may stay until there is another one."""
+        return node_id in self.staying and self.has_replica(node_id, partition)
+
+    def has_replica(self, node_id: int, partition: PartitionImage) -> bool:
+        """Whether the directory of the replica is among those that work, or is not known yet."""
+        if not partition.directories or node_id not in partition.replicas:
+            return True
+        directory = partition.directories[partition.replicas.index(node_id)]
+        known = self._directories.get(node_id)
+        return directory == ZERO_UUID or not known or directory in known
+
+
+class Assignment(NamedTuple):
+    """The replicas of a partition and the reassignment under way.
+
+    The replicas hold everything: those that stay, `adding` and `removing`. One that is in both was
+    added by an earlier target that a later one replaced: it goes whatever the outcome.
+    """
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+def change_partition(
+    topic_id: bytes,
+    index: int,
+    partition: PartitionImage,
+    candidates: Candidates,
+    *,
+    isr: tuple[int, ...],
+    election: Election = Election.ONLINE,
+    assignment: Assignment | None = None,
+    directories: tuple[bytes, ...] | None = None,
+    renews_leader_epoch: bool = False,
+) -> PartitionRecord | None:
+    """The record of the change, None if nothing is different.
+
+    `isr` is what the ISR would be; when it is empty the ISR stays as it is, without a leader,
+    unless the election is an unclean one (LEAD-2). `directories` are given with an assignment, one
+    for each of its replicas. `renews_leader_epoch` makes a leader that stays begin a new epoch.
+    """
+    replicas, adding, removing = assignment or (
+        partition.replicas,
+        partition.adding_replicas,
+        partition.removing_replicas,
+    )
+    if directories is None:
+        directories = partition.directories
+    if adding or removing:
+        done = completed(Assignment(replicas, adding, removing), isr)
+        if done is not None:
+            if directories:
+                place = dict(zip(replicas, directories, strict=True))
+                directories = tuple(place[node] for node in done.replicas)
+            replicas, isr = done.replicas, done.isr
+            adding = removing = _NO_NODES
+    leader, isr = _elect(partition, candidates, replicas, isr, election)
+    has_lost_replica = replicas is not partition.replicas and not set(replicas).issuperset(
+        partition.replicas
+    )
+    new_epoch = leader != partition.leader or has_lost_replica
+    if renews_leader_epoch and leader != NO_LEADER:
+        new_epoch = True
+    if (
+        not new_epoch
+        and isr == partition.isr
+        and replicas == partition.replicas
+        and adding == partition.adding_replicas
+        and removing == partition.removing_replicas
+        and directories == partition.directories
+    ):
+        return None
+    return PartitionRecord(
+        topic_id,
+        index,
+        replicas,
+        isr,
+        leader,
+        partition.leader_epoch + new_epoch,
+        partition.partition_epoch + 1,
+        directories,
+        adding,
+        removing,
+    )
+
+
+def _elect(
+    partition: PartitionImage,
+    candidates: Candidates,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    election: Election,
+) -> tuple[int, tuple[int, ...]]:
+    """The leader, -1 for none, and the ISR under it; the order of the ISR does not matter."""
+    current = partition.leader
+    if election is Election.PREFERRED:
+        preferred = replicas[0]
+        if preferred in isr and candidates.may_lead(preferred, partition):
+            return preferred, isr
+    if current in isr and candidates.may_lead(current, partition):
+        return current, isr
+    for node in replicas:
+        if node in isr and candidates.may_lead(node, partition):
+            return node, isr
+    if current in replicas and candidates.may_go_on(current, partition):
+        # Shutting down, and nobody else is in sync: it serves on rather than nobody (STOP-6).
+        kept = tuple(node for node in partition.isr if node == current or node in isr)
+        return current, kept
+    if election is Election.UNCLEAN:
+        for node in replicas:
+            if candidates.may_lead(node, partition):
+                return node, (node,)
+    return NO_LEADER, isr or partition.isr
+
+
+class Completed(NamedTuple):
+    """What a finished reassignment leaves."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+def completed(assignment: Assignment, isr: Collection[int]) -> Completed | None:
+    """The partition after its reassignment, None while that has to wait (LEAD-10).
+
+    It waits until all added replicas are in the ISR; when it takes more replicas away than it
+    adds, until all that remain are, so that the ISR does not shrink with the replicas.
+    """
+    replicas, adding, removing = assignment
+    remaining = _without(replicas, removing)
+    remaining_isr = _without(isr, removing)
+    wanted = remaining if len(adding) < len(removing) else _without(adding, removing)
+    if not remaining_isr or any(node not in remaining_isr for node in wanted):
+        return None
+    return Completed(remaining, remaining_isr)
+
+
+def _without(nodes: Iterable[int], removed: Collection[int]) -> tuple[int, ...]:
+    return tuple(node for node in nodes if node not in removed)
+
+
+def applied(record: PartitionRecord) -> PartitionImage:
+    """The partition as a record says it is."""
+    return PartitionImage(
+        record.replicas,
+        record.isr,
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        record.directories,
+        record.adding_replicas,
+        record.removing_replicas,
+    )
+
+
+class PartitionChanges:
+    """The records of one command, and the partitions as they are after those records.
+
+    A request may name a partition twice: the second time it meets what the first one made of it.
+    """
+
+    __slots__ = ("_changed", "_image", "records")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._changed: dict[tuple[bytes, int], PartitionImage] = {}
+        self.records: list[PartitionRecord] = []
+
+    def partition(self, topic_id: bytes, index: int) -> PartitionImage | None:
+        """The partition, None if there is none."""
+        changed = self._changed.get((topic_id, index))
+        if changed is not None:
+            return changed
+        topic = self._image.topics.by_id.get(topic_id)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def add(self, record: PartitionRecord) -> PartitionImage:
+        """Take one more record; returns the partition as it is after it."""
+        self.records.append(record)
+        partition = self._changed[record.topic_id, record.partition] = applied(record)
+        return partition
+
+
+def directories_of(
+    image: MetadataImage, partition: PartitionImage, replicas: Sequence[int]
+) -> tuple[bytes, ...]:
+    """The log directory of each replica, as far as it is known already or there is no choice."""
+    known = dict(zip(partition.replicas, partition.directories, strict=False))
+    directories = []
+    for node_id in replicas:
+        directory = known.get(node_id)
+        if directory is None:
+            broker = image.brokers.get(node_id)
+            has_one = broker is not None and len(broker.directories) == 1
+            directory = broker.directories[0] if broker is not None and has_one else ZERO_UUID
+        directories.append(directory)
+    return tuple(directories) if any(item != ZERO_UUID for item in directories) else ()
