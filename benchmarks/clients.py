@@ -11,12 +11,14 @@ import os
 import re
 import resource
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.quiet import OthersLoad, wait_until_idle
-from benchmarks.trial import Broker, process_of
+from benchmarks.trial import Measured
 from tests.support.apache_kafka import kafka_jars, write_log4j
 from tests.support.java_tools import compile_java
 
@@ -47,13 +49,13 @@ class Load:
     p99_ms: float = 0.0
 
 
-def create_topic(broker: Broker, topic: str, *configs: str, partition_count: int = 1) -> None:
+def create_topic(broker: Measured, topic: str, *configs: str, partition_count: int = 1) -> None:
     """One topic, with `key=value` configs."""
     create_topics(broker, topic, 1, partition_count, *configs)
 
 
 def create_topics(
-    broker: Broker, prefix: str, count: int, partition_count: int, *configs: str
+    broker: Measured, prefix: str, count: int, partition_count: int, *configs: str
 ) -> dict[str, float]:
     """Topics by one CreateTopics call; milliseconds until created and until all have leaders."""
     arguments = [broker.bootstrap, prefix, str(count), str(partition_count), *configs]
@@ -62,7 +64,7 @@ def create_topics(
 
 
 def produce(
-    broker: Broker,
+    broker: Measured,
     topic: str,
     record_count: int,
     record_bytes: int,
@@ -93,7 +95,7 @@ def produce(
     )
 
 
-def consume(broker: Broker, topic: str, record_count: int) -> Load:
+def consume(broker: Measured, topic: str, record_count: int) -> Load:
     """Kafka's ConsumerPerformance from the start of the topic; the rate is that of fetching."""
     arguments = [
         *("--bootstrap-server", broker.bootstrap),
@@ -115,7 +117,7 @@ def consume(broker: Broker, topic: str, record_count: int) -> Load:
 
 
 def produce_paced(
-    broker: Broker, topic: str, record_count: int, per_second: int, acks: str
+    broker: Measured, topic: str, record_count: int, per_second: int, acks: str
 ) -> tuple[dict[str, float], float]:
     """One record per request at an even pace; latencies in microseconds, CPU of the broker."""
     warm_up = min(record_count, per_second * 4)
@@ -124,26 +126,80 @@ def produce_paced(
 
 
 def ping_pong(
-    broker: Broker, topic: str, round_count: int, acks: str
+    broker: Measured, topic: str, round_count: int, acks: str
 ) -> tuple[dict[str, float], float]:
     """One record there and back, again and again; microseconds, CPU of the broker."""
     arguments = [broker.bootstrap, topic, str(round_count), "100", acks]
     return _run_own(broker, "PingPong", [*arguments, str(round_count // 4)])
 
 
+@contextmanager
+def paced_failover(
+    broker: Measured, topic: str, partition_count: int, per_second: int, record_count_max: int
+) -> Iterator[PacedLoad]:
+    """Records of 100 bytes at an even pace until the block ends; its phases are then told."""
+    arguments = [str(partition_count), "100", str(per_second), str(record_count_max)]
+    command = _java(broker, "FailoverProducer", [broker.bootstrap, topic, *arguments])
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as client:
+        load = PacedLoad(client)
+        try:
+            load.wait_until_measuring()
+            yield load
+            load.end()
+        except BaseException:
+            client.kill()
+            raise
+
+
+class PacedLoad:
+    """A `FailoverProducer` at work; `result` is there once it has ended."""
+
+    def __init__(self, client: subprocess.Popen[str]) -> None:
+        self._client = client
+        self._lines: list[str] = []
+        self.result: dict[str, Any] = {}
+
+    def wait_until_measuring(self) -> None:
+        """Return when the first record is about to be sent."""
+        assert self._client.stdout is not None
+        for line in self._client.stdout:
+            self._lines.append(line)
+            if line.strip() == "measuring":
+                return
+        raise RuntimeError(f"FailoverProducer ended:\n{''.join(self._lines)[-3000:]}")
+
+    def mark(self, name: str) -> None:
+        """Begin a phase."""
+        self._say(f"mark {name}")
+
+    def end(self) -> None:
+        """End the last phase and wait until every record is acknowledged or has failed."""
+        self._say("end")
+        output, _ = self._client.communicate(timeout=_TIMEOUT_SECONDS)
+        if self._client.returncode != 0:
+            raise RuntimeError(f"FailoverProducer failed:\n{output[-3000:]}")
+        self.result = json.loads(output.strip().splitlines()[-1])
+
+    def _say(self, line: str) -> None:
+        assert self._client.stdin is not None
+        self._client.stdin.write(line + "\n")
+        self._client.stdin.flush()
+
+
 def _run_own(
-    broker: Broker, main_class: str, arguments: Sequence[str]
+    broker: Measured, main_class: str, arguments: Sequence[str]
 ) -> tuple[dict[str, float], float]:
     """One of the clients in `java/`; its last line is JSON."""
-    jars = kafka_jars()
-    classes = compile_java("benchmarks", sorted(_SOURCES.glob("*.java")), jars)
-    output, cpu_seconds = _run(broker, [jars, classes], main_class, arguments)
+    command = _java(broker, main_class, arguments)
+    output, cpu_seconds = _run_command(broker, main_class, command)
     result: dict[str, float] = json.loads(output.strip().splitlines()[-1])
     return result, cpu_seconds
 
 
 def run_python(
-    broker: Broker, python: str, module: str, arguments: Sequence[str]
+    broker: Measured, python: str, module: str, arguments: Sequence[str]
 ) -> dict[str, float]:
     """A program of `python_clients/` with the interpreter of its client; its last line is JSON."""
     command = [python, "-m", f"benchmarks.python_clients.{module}", *arguments]
@@ -154,26 +210,38 @@ def run_python(
 
 
 def _run(
-    broker: Broker, class_path: Sequence[Path], main_class: str, arguments: Sequence[str]
+    broker: Measured, class_path: Sequence[Path], main_class: str, arguments: Sequence[str]
 ) -> tuple[str, float]:
     """Output of a Java client, and the CPU of the broker meanwhile."""
+    return _run_command(broker, main_class, _jvm(broker, class_path, main_class, arguments))
+
+
+def _java(broker: Measured, main_class: str, arguments: Sequence[str]) -> list[str]:
+    """The command of one of the clients in `java/`."""
+    jars = kafka_jars()
+    classes = compile_java("benchmarks", sorted(_SOURCES.glob("*.java")), jars)
+    return _jvm(broker, [jars, classes], main_class, arguments)
+
+
+def _jvm(
+    broker: Measured, class_path: Sequence[Path], main_class: str, arguments: Sequence[str]
+) -> list[str]:
     log4j = write_log4j(broker.directory, "ERROR")
     path = os.pathsep.join(f"{p}/*" if any(p.glob("*.jar")) else str(p) for p in class_path)
-    command = [
+    return [
         *("java", *_JVM, f"-Dlog4j2.configurationFile={log4j}"),
         *("-cp", path, main_class, *arguments),
     ]
-    return _run_command(broker, main_class, command)
 
 
 def _run_command(
-    broker: Broker, name: str, command: Sequence[str], environment: dict[str, str] | None = None
+    broker: Measured, name: str, command: Sequence[str], environment: dict[str, str] | None = None
 ) -> tuple[str, float]:
     """Output of the client, and the CPU of the broker from the line "measuring" (or the start)."""
     lines: list[str] = []
     wait_until_idle(Conditions.patience_seconds)
     others = OthersLoad()
-    cpu_started = cpu_before = process_of(broker).cpu_seconds()
+    cpu_started = cpu_before = broker.cpu_seconds()
     client_before = _children_cpu_seconds()
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -183,13 +251,13 @@ def _run_command(
         try:
             for line in client.stdout:
                 if line.strip() == "measuring":
-                    cpu_before = process_of(broker).cpu_seconds()
+                    cpu_before = broker.cpu_seconds()
                 lines.append(line)
             client.wait(_TIMEOUT_SECONDS)
         except BaseException:
             client.kill()
             raise
-    cpu_now = process_of(broker).cpu_seconds()
+    cpu_now = broker.cpu_seconds()
     own = cpu_now - cpu_started + _children_cpu_seconds() - client_before
     Conditions.others_shares.append(others.share(own))
     cpu_seconds = cpu_now - cpu_before

@@ -13,12 +13,29 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.processes import ManagedProcess
 
 Broker = ApacheKafka | BarnabasProcess
+
+
+class Measured(Protocol):
+    """What clients load: one broker or a cluster."""
+
+    directory: Path
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses to begin with."""
+        ...
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        ...
+
 
 KINDS = ("apache", "barnabas")
 _ANSWER_TIMEOUT_SECONDS = 180.0

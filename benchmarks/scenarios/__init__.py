@@ -2,6 +2,9 @@
 
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import (
+    cluster_failover,
+    cluster_produce,
+    cluster_scale,
     consume,
     create_topics,
     memory,
@@ -23,4 +26,7 @@ ALL: list[Scenario] = [
     *memory.SCENARIOS,
     *restart.SCENARIOS,
     *python_clients.SCENARIOS,
+    *cluster_failover.SCENARIOS,
+    *cluster_produce.SCENARIOS,
+    *cluster_scale.SCENARIOS,
 ]

@@ -105,6 +105,11 @@ class ApacheKafka:
         assert self.process is not None
         return self.process.pid
 
+    def cpu_seconds(self) -> float:
+        """User and system time of the running process so far."""
+        assert self.process is not None
+        return self.process.cpu_seconds()
+
     def start(self, timeout_seconds: float = 60) -> float:
         """Formats the data folder on the first start; returns the seconds until it accepts."""
         jars = kafka_jars(self.version)

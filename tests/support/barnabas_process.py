@@ -51,6 +51,11 @@ class BarnabasProcess:
         assert self.process is not None
         return self.process.pid
 
+    def cpu_seconds(self) -> float:
+        """User and system time of the running process so far."""
+        assert self.process is not None
+        return self.process.cpu_seconds()
+
     def start(self, timeout_seconds: float = 60) -> float:
         """Starts the broker; returns the seconds from exec until it accepts connections."""
         self.directory.mkdir(parents=True, exist_ok=True)
