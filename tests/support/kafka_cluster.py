@@ -78,18 +78,7 @@ class KafkaCluster:
 
     async def until_in_sync(self, admin: Admin, topics: Collection[str]) -> None:
         """Wait until every replica of the topics, and of the coordinators' topics, is in sync."""
-        names = [one.name for one in await admin.topics.list(include_internal=True)]
-        watched = [name for name in names if name in topics or name.startswith("__")]
-
-        async def are_in_sync() -> bool:
-            described = await admin.topics.describe(watched)
-            return not described.errors and all(
-                len(one.in_sync_replica_ids) == len(one.replica_ids) and one.leader_id is not None
-                for topic in described.unwrap().values()
-                for one in topic.partitions.values()
-            )
-
-        await until(are_in_sync)
+        await until_in_sync(admin, topics)
 
     async def create_topics(self, admin: Admin, *topics: NewTopic) -> None:
         """Create topics and wait until all of their replicas are in sync."""
@@ -131,6 +120,22 @@ class KafkaCluster:
             f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={node_id}\n"
         )
         return node
+
+
+async def until_in_sync(admin: Admin, topics: Collection[str]) -> None:
+    """Wait until every replica of the topics, and of the coordinators' topics, is in sync."""
+    names = [one.name for one in await admin.topics.list(include_internal=True)]
+    watched = [name for name in names if name in topics or name.startswith("__")]
+
+    async def are_in_sync() -> bool:
+        described = await admin.topics.describe(watched)
+        return not described.errors and all(
+            len(one.in_sync_replica_ids) == len(one.replica_ids) and one.leader_id is not None
+            for topic in described.unwrap().values()
+            for one in topic.partitions.values()
+        )
+
+    await until(are_in_sync)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
