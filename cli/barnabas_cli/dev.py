@@ -1,26 +1,33 @@
 """`barnabas dev`: a broker for this machine, in the foreground, with data that stays.
 
 With -f it makes the topics that manifests declare as soon as it serves. The manifests are checked
-before the broker starts; a topic that cannot be made is told, and the broker stays.
+before the broker starts; a topic that cannot be made is told, and the broker stays. Not here:
+several brokers (`dev_cluster.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 if TYPE_CHECKING:
+    from barnabas_cli.dev_cluster import DevCluster
     from barnabas_cli.manifests import Loaded
 
 ADMIN_PORT = 9644
 KAFKA_PORT = 9092
 PORT_MAX = 65535
+BROKERS_MAX = 9
 APPLY_TIMEOUT_MS = 60_000
 
 GREETING = "Barnabas is ready on 127.0.0.1:{port}, its data is in {data}. Stop it with Ctrl-C."
+CLUSTER_GREETING = (
+    "{count} brokers of Barnabas are ready on 127.0.0.1, ports {port} to {last}, their data is in"
+    " {data}. Stop them with Ctrl-C."
+)
 NEXT_STEPS = (
     ("echo hello | barnabas produce greetings{option}", "write"),
     ("barnabas consume greetings{option}", "read"),
@@ -30,7 +37,13 @@ NEXT_STEPS = (
 
 
 @click.command("dev")
-@click.option("--brokers", default=1, show_default=True, help="How many brokers to run.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, BROKERS_MAX),
+    default=1,
+    show_default=True,
+    help="How many brokers to run, each a process, on ports that follow each other.",
+)
 @click.option(
     "--port",
     type=click.IntRange(1, PORT_MAX),
@@ -69,19 +82,32 @@ def command(
     settings: tuple[str, ...],
     manifests: tuple[str, ...],
 ) -> None:
-    """Run a broker on this machine, with nothing to configure."""
-    if brokers != 1:
-        raise click.UsageError(
-            "--brokers above 1 needs the cluster, which this version does not have: leave it out."
-        )
+    """Run a broker on this machine, with nothing to configure; or a cluster of them."""
     from barnabas_cli.broker import run
+    from barnabas_cli.dev_cluster import DevCluster, brokers_in
     from barnabas_cli.lookups import key_values
 
     declared = _declared(manifests)
     if admin_port is None:
         admin_port = port + ADMIN_PORT - KAFKA_PORT
-        if admin_port > PORT_MAX:
+        if admin_port + brokers - 1 > PORT_MAX:
             raise click.UsageError(f"Say which --admin-port goes with port {port}.")
+    if max(port, admin_port) + brokers - 1 > PORT_MAX:
+        raise click.UsageError(f"There are no {brokers} ports from {max(port, admin_port)} on.")
+    if brokers > 1:
+        cluster = DevCluster(
+            count=brokers,
+            port=port,
+            admin_port=admin_port,
+            data=data,
+            settings=key_values(settings, "--set"),
+        )
+        _run_cluster(cluster, declared)
+    if brokers_in(data):
+        raise click.UsageError(
+            f"{data} holds the data of {brokers_in(data)} brokers: start them with"
+            f" --brokers {brokers_in(data)}, or name another folder with --data."
+        )
     properties = {
         "node.id": "0",
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
@@ -105,8 +131,21 @@ def command(
     run(properties, on_ready)
 
 
-def _greeting(port: int, admin_port: int, data: Path) -> str:
-    """Where the broker is, and what to try next."""
+def _run_cluster(cluster: DevCluster, declared: Loaded | None) -> NoReturn:
+    from barnabas_cli.dev_cluster import run
+
+    greeting = _greeting(cluster.port, cluster.admin_port, cluster.data, cluster.count)
+
+    async def on_ready() -> None:
+        click.echo(greeting)
+        if declared is not None:
+            await _make_topics(cluster.bootstrap, declared)
+
+    run(cluster, on_ready)
+
+
+def _greeting(port: int, admin_port: int, data: Path, count: int = 1) -> str:
+    """Where the broker is, or where the first of several is, and what to try next."""
     option = "" if port == KAFKA_PORT else f" -b 127.0.0.1:{port}"
     steps = [
         (command.format(option=option, admin_port=admin_port), words)
@@ -114,7 +153,8 @@ def _greeting(port: int, admin_port: int, data: Path) -> str:
     ]
     width = max(len(command) for command, _ in steps)
     lines = [f"  {command.ljust(width)}   # {words}" for command, words in steps]
-    first = GREETING.format(port=port, data=data)
+    form = GREETING if count == 1 else CLUSTER_GREETING
+    first = form.format(port=port, data=data, count=count, last=port + count - 1)
     return "\n".join([first, "", "Try next, in another terminal:", *lines, ""])
 
 

@@ -91,13 +91,13 @@ def test_import_refuses_a_running_broker_a_known_topic_and_half_a_topic(tmp_path
     ("arguments", "words"),
     [
         (["lgo"], "Did you mean 'log'?"),
-        (["dev", "--brokers", "3"], "leave it out"),
+        (["dev", "--brokers", "0"], "1<=x<=9"),
         (["dev", "--set", "nonsense"], "KEY=VALUE"),
         (["broker"], "Missing option '--config'"),
     ],
 )
 def test_wrong_words_get_one_line_that_says_what_to_do(arguments: list[str], words: str) -> None:
-    """Issue 3: `--brokers` above 1 is a clear error; unknown commands name the nearest."""
+    """A number of brokers that cannot be is told; unknown commands name the nearest."""
     result = barnabas(*arguments)
     assert result.exit_code == 2
     assert words in result.output

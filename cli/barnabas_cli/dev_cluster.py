@@ -1,0 +1,229 @@
+"""`barnabas dev --brokers N`: N brokers as processes of this machine, with one arbiter in a file.
+
+Each broker is what `barnabas broker --config DATA/broker-N.properties` runs, so that one of them
+can also be started by hand. Invariants: no broker outlives this command, except where it is ended
+by SIGKILL; the brokers get no Ctrl-C of the terminal, so that all stop once and in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from barnabas_cli.failures import FAILED
+
+REPLICAS_MAX = 3
+CLUSTER_FILE = "cluster.properties"
+_LINE_BYTES_MAX = 1 << 20
+_STOP_SECONDS = 30
+_READY_TIMEOUT_MS = 60_000
+_LOOK_SECONDS = 0.1
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevCluster:
+    """What to run; the ports are those of broker 0, the others follow."""
+
+    count: int
+    port: int
+    admin_port: int  # -1 for none
+    data: Path
+    settings: Mapping[str, str]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers."""
+        return ",".join(f"127.0.0.1:{self.port + number}" for number in range(self.count))
+
+    def check_data(self) -> None:
+        """Refuse data that is another cluster's. Raises: click.UsageError."""
+        if (self.data / "meta.properties").exists():
+            raise click.UsageError(
+                f"{self.data} holds the data of a single broker: leave --brokers out, or name"
+                " another folder with --data."
+            )
+        known = brokers_in(self.data)
+        if known > self.count:
+            raise click.UsageError(
+                f"{self.data} holds the data of {known} brokers: start them with"
+                f" --brokers {known}, or name another folder with --data."
+            )
+
+    def write_properties(self) -> list[Path]:
+        """Write what each broker is started with; returns the files."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        cluster_id = _cluster_id(self.data / CLUSTER_FILE)
+        files = []
+        for number in range(self.count):
+            path = self.data / f"broker-{number}.properties"
+            properties = self.properties_of(number, cluster_id)
+            path.write_text(
+                "".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8"
+            )
+            files.append(path)
+        return files
+
+    def properties_of(self, number: int, cluster_id: str) -> dict[str, str]:
+        """The settings of one broker."""
+        address = f"PLAINTEXT://127.0.0.1:{self.port + number}"
+        replicas = str(min(self.count, REPLICAS_MAX))
+        data = self.data.resolve()
+        return {
+            "cluster.id": cluster_id,
+            "node.id": str(number),
+            "listeners": address,
+            "advertised.listeners": address,
+            "log.dirs": str(data / f"broker-{number}"),
+            "arbiter.backend": "file",
+            "arbiter.file.path": str(data / "arbiter.json"),
+            "admin.http.host": "127.0.0.1",
+            "admin.http.port": str(self.admin_port + number if self.admin_port >= 0 else -1),
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "group.initial.rebalance.delay.ms": "0",
+            "barnabas.drain.budget.ms": "5000",
+            **self.settings,
+        }
+
+
+def brokers_in(data: Path) -> int:
+    """How many brokers of a cluster have their data there."""
+    return len([folder for folder in data.glob("broker-*") if folder.is_dir()])
+
+
+def _cluster_id(path: Path) -> str:
+    """The id that all brokers of this folder share; made at the first start."""
+    if path.exists():
+        return path.read_text(encoding="utf-8").partition("=")[2].strip()
+    from barnabas_broker.env.randomness import SystemRandom
+    from barnabas_protocol.ids import uuid_to_text
+
+    cluster_id = uuid_to_text(SystemRandom().uuid())
+    path.write_text(f"cluster.id={cluster_id}\n", encoding="utf-8")
+    return cluster_id
+
+
+def run(cluster: DevCluster, on_ready: Callable[[], Coroutine[Any, Any, None]]) -> NoReturn:
+    """Run the brokers until Ctrl-C or SIGTERM, or until one of them ends.
+
+    The process exits 0 after a clean stop of all, 1 otherwise. Raises: click.UsageError.
+    """
+    cluster.check_data()
+    sys.exit(asyncio.run(_run(cluster, cluster.write_properties(), on_ready)))
+
+
+async def _run(
+    cluster: DevCluster, files: list[Path], on_ready: Callable[[], Coroutine[Any, Any, None]]
+) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signal_number, stop.set)
+    processes = [await _start(file) for file in files]
+    lines = [
+        asyncio.ensure_future(_relay(number, process)) for number, process in enumerate(processes)
+    ]
+    ends = [asyncio.ensure_future(process.wait()) for process in processes]
+    ready = asyncio.ensure_future(_tell_ready(cluster, on_ready))
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({stopping, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (ready, stopping):
+        task.cancel()
+    await asyncio.gather(ready, stopping, return_exceptions=True)
+    died = [number for number, end in enumerate(ends) if end.done()] if not stop.is_set() else []
+    for number in died:
+        click.echo(
+            f"Error: broker {number} ended with exit code {processes[number].returncode}:"
+            " stopping the others.",
+            err=True,
+        )
+    await _stop(processes)
+    await asyncio.gather(*lines)
+    return FAILED if died or any(process.returncode for process in processes) else 0
+
+
+async def _start(file: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "barnabas_cli.main",
+        "broker",
+        "--config",
+        str(file),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        limit=_LINE_BYTES_MAX,
+        start_new_session=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+async def _relay(number: int, process: asyncio.subprocess.Process) -> None:
+    """Show what a broker prints, each line with the broker's number."""
+    assert process.stdout is not None
+    prefix = click.style(f"{number} |", fg=_COLOURS[number % len(_COLOURS)])
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:  # longer than the limit: what was read of it is gone
+            continue
+        if not line:
+            return
+        text = line.decode("utf-8", "replace").rstrip("\n")
+        click.echo(f"{prefix} {text}", err=True)
+
+
+async def _tell_ready(
+    cluster: DevCluster, on_ready: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Wait until clients see all brokers, then say so."""
+    from barnabas_cli.connection import connect
+    from barnabas_client.errors import BarnabasError
+
+    while True:
+        with contextlib.suppress(BarnabasError, OSError):
+            async with connect(cluster.bootstrap, None, _READY_TIMEOUT_MS).admin() as admin:
+                while True:
+                    described = await admin.cluster.describe()
+                    ready = [broker for broker in described.brokers if not broker.is_fenced]
+                    if len(ready) >= cluster.count:
+                        await on_ready()
+                        return
+                    await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _stop(processes: list[asyncio.subprocess.Process]) -> None:
+    """SIGTERM to all, and a wait for the slowest; a second Ctrl-C is passed on."""
+    loop = asyncio.get_running_loop()
+
+    def terminate() -> None:
+        for process in processes:
+            if process.returncode is None:
+                process.terminate()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, terminate)
+    terminate()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await asyncio.gather(*(process.wait() for process in processes))
+    except TimeoutError:
+        left = [str(process.pid) for process in processes if process.returncode is None]
+        click.echo(
+            f"Error: processes {', '.join(left)} have not ended after {_STOP_SECONDS} s:"
+            " waiting on; Ctrl-C cuts the drain short.",
+            err=True,
+        )
+        await asyncio.gather(*(process.wait() for process in processes))
