@@ -1,6 +1,7 @@
 """Which APIs there are, which versions this package knows and which of them are served.
 
 `KNOWN` bounds the schema table, `SERVED` is what a broker advertises; both are inclusive ranges.
+`INTERNAL` is what brokers ask one another besides; it is never advertised, as Kafka's own is not.
 Produce is advertised from version 0 although nothing below 3 is known: librdkafka up to 2.11 sends
 uncompressed data unless 0 is in the range, and then speaks a later version anyway. DescribeLogDirs
 0 is there for kafka-python 2. Sources: the protocol of Apache Kafka 4.4, KIP-482 (flexible
@@ -14,7 +15,7 @@ VersionRange: TypeAlias = tuple[int, int]
 
 
 class ApiKey(IntEnum):
-    """Every API of Apache Kafka 4.4 under Kafka's own name."""
+    """Every API of Apache Kafka 4.4 under Kafka's own name; from 20001 on, Barnabas's own."""
 
     PRODUCE = 0
     FETCH = 1
@@ -107,6 +108,9 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
+    METADATA_PROMISE = 20001
+    METADATA_FETCH = 20002
+    METADATA_SNAPSHOT = 20003
 
 
 # The first flexible version of an API whose versions never are: above every int16.
@@ -207,6 +211,13 @@ _TABLE: Final = {
     ApiKey.UNREGISTER_CONTROLLER: (0, 0, 0),
 }
 
+# What only brokers of Barnabas ask one another. Not as Kafka has it: there is no foreign peer.
+_PRIVATE: Final = {
+    ApiKey.METADATA_PROMISE: (0, 0, 0),
+    ApiKey.METADATA_FETCH: (0, 0, 0),
+    ApiKey.METADATA_SNAPSHOT: (0, 0, 0),
+}
+
 KNOWN: Final[dict[ApiKey, VersionRange]] = {key: row[:2] for key, row in _TABLE.items()}
 
 SERVED: Final[dict[ApiKey, VersionRange]] = {
@@ -241,7 +252,19 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
 
-_FLEXIBLE_FROM: Final[dict[int, int]] = {int(key): row[2] for key, row in _TABLE.items()}
+INTERNAL: Final[dict[ApiKey, VersionRange]] = {
+    ApiKey.ALTER_PARTITION: (2, 3),
+    ApiKey.ENVELOPE: (0, 0),
+    ApiKey.BROKER_REGISTRATION: (0, 4),
+    ApiKey.BROKER_HEARTBEAT: (0, 2),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: (0, 0),
+    **{key: row[:2] for key, row in _PRIVATE.items()},
+}
+
+_FLEXIBLE_FROM: Final[dict[int, int]] = {
+    int(key): row[2] for key, row in (*_TABLE.items(), *_PRIVATE.items())
+}
 
 
 def first_flexible_version(key: int) -> int:
@@ -259,3 +282,11 @@ def response_header_version(key: int, version: int) -> int:
     if key == ApiKey.API_VERSIONS:
         return 0
     return 1 if version >= _FLEXIBLE_FROM.get(key, NEVER_FLEXIBLE) else 0
+
+
+def newest_version(key: ApiKey) -> int:
+    """Return the version in which one of our brokers asks another.
+
+    Raises: KeyError if no broker of ours answers that API.
+    """
+    return (INTERNAL.get(key) or SERVED[key])[1]

@@ -135,6 +135,14 @@ def response_class(key: int) -> Any:
     return kind
 
 
+def api_key_of(kind: MessageType) -> ApiKey:
+    """Return the API that a request or response class belongs to.
+
+    Raises: KeyError if it is a message of none, such as a record.
+    """
+    return ApiKey[kind.__module__.rpartition(".")[2].upper()]
+
+
 def read_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request.
 

@@ -2,7 +2,7 @@
 
 import importlib
 
-from barnabas_protocol.api import KNOWN
+from barnabas_protocol.api import INTERNAL, KNOWN
 from barnabas_protocol.codec import request_class, response_class
 from barnabas_protocol.schema import Message, MessageType
 
@@ -30,7 +30,7 @@ def record_classes() -> list[MessageType]:
 
 def all_classes() -> list[MessageType]:
     """Return all of them."""
-    apis = [make(key) for key in KNOWN for make in (request_class, response_class)]
+    apis = [make(key) for key in {**KNOWN, **INTERNAL} for make in (request_class, response_class)]
     return [*apis, *record_classes()]
 
 

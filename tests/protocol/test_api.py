@@ -4,9 +4,11 @@ import pytest
 from kio.schema.index import api_key_map
 
 from barnabas_protocol.api import (
+    INTERNAL,
     KNOWN,
     SERVED,
     ApiKey,
+    newest_version,
     request_header_version,
     response_header_version,
 )
@@ -53,3 +55,19 @@ def test_an_unknown_key_has_the_oldest_headers() -> None:
     """Nothing behind them can be read anyway."""
     assert request_header_version(4, 9) == 1
     assert response_header_version(999, 9) == 0
+
+
+def test_what_brokers_ask_one_another_is_not_advertised() -> None:
+    """NET-16: a client would find keys there that Kafka's own brokers do not list either."""
+    assert not set(INTERNAL) & set(SERVED)
+    for key, (first, last) in INTERNAL.items():
+        if key in KNOWN:
+            assert KNOWN[key][0] <= first <= last <= KNOWN[key][1]
+        else:
+            assert key > max(KNOWN)
+
+
+def test_brokers_ask_in_the_newest_version_that_they_answer() -> None:
+    assert newest_version(ApiKey.ALTER_PARTITION) == 3
+    assert newest_version(ApiKey.CREATE_TOPICS) == 7
+    assert newest_version(ApiKey.METADATA_FETCH) == 0

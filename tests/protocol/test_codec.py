@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from barnabas_protocol.api import KNOWN, ApiKey, first_flexible_version
+from barnabas_protocol.api import INTERNAL, KNOWN, ApiKey, first_flexible_version
 from barnabas_protocol.codec import (
+    api_key_of,
     decode,
     decode_response,
     encode,
@@ -71,6 +72,12 @@ def test_the_classes_of_an_api_have_its_versions(key: ApiKey) -> None:
         assert kind.__versions__ == KNOWN[key]
         flexible = [version for version in versions(kind) if version >= kind.__flexible__]
         assert flexible == [v for v in versions(kind) if v >= first_flexible_version(key)]
+
+
+def test_a_class_tells_its_api() -> None:
+    """Who sends a message need not name its key."""
+    for key in {**KNOWN, **INTERNAL}:
+        assert api_key_of(request_class(key)) is api_key_of(response_class(key)) is key
 
 
 def test_a_message_starts_anywhere_and_the_end_is_returned() -> None:

@@ -4,6 +4,8 @@ Carries bytes through asyncio transports and protocols; knows nothing of frames 
 """
 
 import asyncio
+import errno
+import re
 import socket
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -51,7 +53,8 @@ class Network(Protocol):
     ) -> tuple[asyncio.Transport, P]:
         """Open a connection.
 
-        Raises: OSError where nobody answers.
+        Raises: ConnectionRefusedError where the machine answers that nobody listens, another
+        OSError where nobody answers.
         """
         ...
 
@@ -83,6 +86,18 @@ class RealListener:
         await asyncio.sleep(0)
 
 
+_NO_SUCH_FAMILY = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH}
+
+
+def _is_refused_at_every_address(text: str) -> bool:
+    """Whether asyncio's one error for a name with several addresses says so.
+
+    An address of a family that this machine does not speak (::1 of localhost) does not count.
+    """
+    numbers = {int(number) for number in re.findall(r"\[Errno (\d+)\]", text)}
+    return errno.ECONNREFUSED in numbers and numbers <= {errno.ECONNREFUSED, *_NO_SUCH_FAMILY}
+
+
 class RealNetwork:
     """Sockets of the operating system, on the running loop."""
 
@@ -111,10 +126,16 @@ class RealNetwork:
     ) -> tuple[asyncio.Transport, P]:
         """Open a connection with TCP_NODELAY.
 
-        Raises: OSError where nobody answers.
+        Raises: ConnectionRefusedError where the machine answers that nobody listens, another
+        OSError where nobody answers.
         """
         loop = asyncio.get_running_loop()
-        transport, protocol = await loop.create_connection(protocol_factory, host, port)
+        try:
+            transport, protocol = await loop.create_connection(protocol_factory, host, port)
+        except OSError as error:
+            if error.errno is None and _is_refused_at_every_address(str(error)):
+                raise ConnectionRefusedError(errno.ECONNREFUSED, str(error)) from error
+            raise
         connected = transport.get_extra_info("socket")
         if connected is not None:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

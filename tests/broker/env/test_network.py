@@ -222,3 +222,20 @@ def test_a_cut_link_delivers_when_it_heals() -> None:
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(work())
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_name_with_two_addresses_refuses_if_both_do(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """One error comes of both, without a number; fencing on refusal needs to know."""
+
+    async def work() -> None:
+        network = RealNetwork()
+        listener = await network.listen(Peer, "127.0.0.1", 0)
+        listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect(Peer, "localhost", listener.port)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work())

@@ -1,0 +1,133 @@
+"""Requests from this broker to others, over connections that are made when they are needed.
+
+One connection for each node and channel: a channel is a name for requests that may wait for one
+another, since a server answers in order. It is kept until it ends, the node's address changes or
+`disconnect` says so, and made again by the next request; nobody retries here.
+
+Source: NET-7; Kafka's NodeToControllerChannelManager and replica fetchers also keep one connection
+for each purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.network import Network
+from barnabas_broker.network.frame_receiver import SharedBuffer
+from barnabas_broker.network.peer_connection import PeerConnection, PeerLostError
+
+Address = tuple[str, int]
+
+
+class PeerUnreachableError(OSError):
+    """A request has no answer, and whether it was carried out is not known.
+
+    `was_refused`: the node's machine answers that nobody listens there.
+    """
+
+    def __init__(self, node_id: int, reason: str, *, was_refused: bool = False) -> None:
+        super().__init__(f"node {node_id}: {reason}")
+        self.node_id = node_id
+        self.was_refused = was_refused
+
+
+class Peers:
+    """The other brokers, as seen from this one."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        *,
+        resolve: Callable[[int], Address | None],
+        client_id: str,
+        request_bytes_max: int = 100 * 1024 * 1024,
+    ) -> None:
+        """Make one for a broker.
+
+        `resolve` tells the address of a node, None for one that is not known (yet). An answer may
+        hold a batch as large as a request beyond its own limit, so it may be twice as large.
+        """
+        self.on_lost: list[Callable[[int], None]] = []
+        """Called with the node to which a connection was refused, lost, or silent for too long."""
+        self._network = network
+        self._clock = clock
+        self._resolve = resolve
+        self._client_id = client_id
+        self._response_bytes_max = min(2 * request_bytes_max, (1 << 31) - 1)
+        self._shared_buffer = SharedBuffer()
+        self._connections: dict[tuple[int, str], PeerConnection] = {}
+        self._ended: set[PeerConnection] = set()  # of them something is left in the loop
+        self._is_closed = False
+        self.last_answer_ms: dict[int, int] = {}  # by node, of the monotonic clock
+
+    async def request(
+        self, node_id: int, message: Any, version: int, *, channel: str, timeout_ms: int
+    ) -> Any:
+        """Send a request message and return the response message.
+
+        Requests on one channel are sent in the order of the calls, without waiting for answers.
+        Fields of bytes and records are slices of the answer's frame.
+        Raises: PeerUnreachableError; the connection is closed then.
+        """
+        connection = self._connection(node_id, channel)
+        try:
+            response = await connection.call(message, version, timeout_ms)
+        except PeerLostError as error:
+            raise PeerUnreachableError(
+                node_id, str(error), was_refused=error.was_refused
+            ) from error
+        self.last_answer_ms[node_id] = self._clock.monotonic_ms()
+        return response
+
+    def _connection(self, node_id: int, channel: str) -> PeerConnection:
+        if self._is_closed:
+            raise PeerUnreachableError(node_id, "this broker stops")
+        address = self._resolve(node_id)
+        if address is None:
+            raise PeerUnreachableError(node_id, "its address is not known")
+        place = node_id, channel
+        connection = self._connections.get(place)
+        if connection is not None and connection.address != address:
+            self._drop(place)
+            connection = None
+        if connection is None:
+            connection = self._connections[place] = PeerConnection(
+                self._network,
+                address,
+                self._shared_buffer,
+                client_id=self._client_id,
+                response_bytes_max=self._response_bytes_max,
+                on_end=lambda error: self._connection_ended(place),
+            )
+        return connection
+
+    def _connection_ended(self, place: tuple[int, str]) -> None:
+        self._forget(self._connections.pop(place))
+        for callback in self.on_lost:
+            callback(place[0])
+
+    def _drop(self, place: tuple[int, str]) -> None:
+        connection = self._connections.pop(place)
+        connection.close()
+        self._forget(connection)
+
+    def _forget(self, connection: PeerConnection) -> None:
+        self._ended.add(connection)
+        self._ended = {ended for ended in self._ended if not ended.is_gone}
+
+    def disconnect(self, node_id: int) -> None:
+        """Close the connections to a node; who waits for an answer gets PeerUnreachableError."""
+        for place in [place for place in self._connections if place[0] == node_id]:
+            self._drop(place)
+
+    async def close(self) -> None:
+        """Close everything; requests from now on fail."""
+        self._is_closed = True
+        for place in list(self._connections):
+            self._drop(place)
+        await asyncio.gather(*(ended.wait_ended() for ended in self._ended))
+        self._ended.clear()
