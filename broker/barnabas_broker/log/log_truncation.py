@@ -25,6 +25,9 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
     try:
         log.write_staged()
         if offset >= log.log_end_offset:
+            # A leader that was deposed before it appended anything has noted an epoch without
+            # records: its new leader would let it diverge there again and again.
+            log.leader_epochs.truncate_from_end(log.log_end_offset)
             return False
         if offset < log.segments.first.base_offset:
             truncate_fully_and_start_at(log, offset)

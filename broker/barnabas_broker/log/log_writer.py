@@ -29,6 +29,7 @@ from barnabas_protocol.records.batch import BatchHeader, check_crc, iterate_head
 from barnabas_protocol.records.control import ControlType
 
 _NEVER = 2**63 - 1
+_EPOCH_MAX = 2**31 - 1
 # A batch that is so much smaller than the request it came in is copied: the tail cache counts its
 # bytes, but would keep the request's, of which all else may have been refused.
 PINNED_FACTOR_MAX = 8
@@ -138,32 +139,42 @@ class LogWriter(LogState):
             max_timestamp,
         )
 
-    def append_as_follower(self, records: Buffer) -> AppendInfo:
+    def append_as_follower(self, records: Buffer, leader_epoch_max: int = _EPOCH_MAX) -> AppendInfo:
         """Stage batches with the offsets and epochs that the leader gave them (LOG-9).
 
-        A partial batch at the end is dropped. Raises: KafkaError CORRUPT_MESSAGE for a wrong CRC,
-        OFFSET_OUT_OF_RANGE for offsets that do not rise; LogDirectoryError.
+        A partial batch at the end is dropped, and so is what follows the first batch of a higher
+        leader epoch than the one that was fetched under. Raises: KafkaError CORRUPT_MESSAGE for a
+        wrong CRC, OFFSET_OUT_OF_RANGE for offsets that do not rise; LogDirectoryError.
         """
         self.check_online()
-        return self._append_each(memoryview(records), None, self.clock.wall_ms(), check=True)
+        view = memoryview(records)
+        batches = _batches_of(view)
+        for index, (_, header) in enumerate(batches):
+            if header[2] > leader_epoch_max:
+                del batches[index:]
+                break
+        info = AppendInfo(-1, -1, -1, self.log_start_offset, False, 0, 0, -1)
+        if not batches:
+            return info
+        self._check_follower(view, batches)
+        self._append_each(view, batches, None, self.clock.wall_ms(), info)
+        return info
 
     def _append_internal(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendInfo:
         view = memoryview(writable(records))
-        return self._append_each(view, leader_epoch, now_ms, check=False)
+        info = AppendInfo(-1, -1, -1, self.log_start_offset, False, 0, 0, -1)
+        self._append_each(view, _batches_of(view), leader_epoch, now_ms, info)
+        return info
 
     def _append_each(
-        self, view: memoryview, leader_epoch: int | None, now_ms: int, *, check: bool
-    ) -> AppendInfo:
-        """Stage batches, with offsets of our own if a leader epoch is given."""
-        try:
-            batches = list(iterate_headers(view))
-        except ParseError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.reason) from error
-        if not batches:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no whole record batch")
-        if check:
-            self._check_follower(view, batches)
-        info = AppendInfo(-1, -1, -1, self.log_start_offset, False, 0, 0, -1)
+        self,
+        view: memoryview,
+        batches: list[tuple[int, BatchHeader]],
+        leader_epoch: int | None,
+        now_ms: int,
+        info: AppendInfo,
+    ) -> None:
+        """Stage batches, with offsets of our own if a leader epoch is given; `info` sums them."""
         for position, read in batches:
             header = read
             batch = view[position : position + header.size_bytes]
@@ -172,7 +183,7 @@ class LogWriter(LogState):
                 stamp(batch, 0, first_offset, leader_epoch)
                 header = header._replace(base_offset=first_offset, leader_epoch=leader_epoch)
             self._make_room(len(batch), header.last_offset, header.max_timestamp, now_ms)
-            self._apply(header, batch)
+            self._apply(header, batch, is_leader=leader_epoch is not None)
             self._stage(batch, len(batch), header[0], header.last_offset, header[8])
             if info.first_offset < 0:
                 info.first_offset = header[0]
@@ -180,7 +191,6 @@ class LogWriter(LogState):
             info.size_bytes += len(batch)
             info.record_count += header[12]
             info.max_timestamp = max(info.max_timestamp, header[8])
-        return info
 
     def _check_follower(self, view: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:
         """Refuse all of the batches if one is damaged or out of order."""
@@ -200,8 +210,11 @@ class LogWriter(LogState):
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {header.base_offset}")
             expected = header.last_offset + 1
 
-    def _apply(self, header: BatchHeader, batch: memoryview) -> None:
-        """Bring leader epochs and producer state up to a batch that is about to be staged."""
+    def _apply(self, header: BatchHeader, batch: memoryview, *, is_leader: bool) -> None:
+        """Bring leader epochs and producer state up to a batch that is about to be staged.
+
+        Only a leader may refuse it: what it has taken, its followers must take too.
+        """
         self.leader_epochs.assign(header.leader_epoch, header.base_offset)
         self._stamped_epoch = header.leader_epoch
         marker = marker_of(batch, header)
@@ -209,7 +222,8 @@ class LogWriter(LogState):
             if not header.is_control:
                 self.producer_state.append(header)
             return
-        self.producer_state.check_marker(header, marker.coordinator_epoch)
+        if is_leader:
+            self.producer_state.check_marker(header, marker.coordinator_epoch)
         completed = self.producer_state.append_marker(
             header,
             is_abort=marker.control_type == ControlType.ABORT,
@@ -362,3 +376,14 @@ class LogWriter(LogState):
         """Forget what is staged and not written."""
         self._staged, self._staged_aborted = [], []
         self.staged_end_offset = self.log_end_offset
+
+
+def _batches_of(view: memoryview) -> list[tuple[int, BatchHeader]]:
+    """Position and header of each batch. Raises: KafkaError CORRUPT_MESSAGE; also if none is whole."""
+    try:
+        batches = list(iterate_headers(view))
+    except ParseError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.reason) from error
+    if not batches:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no whole record batch")
+    return batches
