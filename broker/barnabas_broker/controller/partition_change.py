@@ -119,7 +119,7 @@ def change_partition(
                 directories = tuple(place[node] for node in done.replicas)
             replicas, isr = done.replicas, done.isr
             adding = removing = _NO_NODES
-    leader, isr = _elect(partition, candidates, replicas, isr, election)
+    leader, isr = _elect(partition, candidates, replicas, adding, isr, election)
     has_lost_replica = replicas is not partition.replicas and not set(replicas).issuperset(
         partition.replicas
     )
@@ -153,6 +153,7 @@ def _elect(
     partition: PartitionImage,
     candidates: Candidates,
     replicas: tuple[int, ...],
+    adding: tuple[int, ...],
     isr: tuple[int, ...],
     election: Election,
 ) -> tuple[int, tuple[int, ...]]:
@@ -172,7 +173,8 @@ def _elect(
         kept = tuple(node for node in partition.isr if node == current or node in isr)
         return current, kept
     if election is Election.UNCLEAN:
-        for node in replicas:
+        # A replica that was just added may not have a single record yet.
+        for node in sorted(replicas, key=adding.__contains__):
             if candidates.may_lead(node, partition):
                 return node, (node,)
     return NO_LEADER, isr or partition.isr

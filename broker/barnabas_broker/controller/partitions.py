@@ -76,6 +76,11 @@ def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[Pa
     topic = image.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if any(partition.is_reassigning for partition in topic.partitions):
+        raise KafkaError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            f"A partition reassignment is in progress for the topic '{asked.name}'.",
+        )
     old_count = len(topic.partitions)
     if asked.count == old_count:
         raise KafkaError(
@@ -173,9 +178,13 @@ def assigned_partitions(assignments: Sequence[tuple[int, Sequence[int]]]) -> lis
 
 
 def check_assignment(
-    image: MetadataImage, index: int, replicas: Assignment, replication_factor: int
+    image: MetadataImage, index: int, replicas: Assignment, replication_factor: int | None
 ) -> None:
-    """Check the given replicas of one partition (TOP-4). Raises: KafkaError 39."""
+    """Check the given replicas of one partition (TOP-4). Raises: KafkaError 39.
+
+    Without a replication factor it is the target of a reassignment: neither its size nor whether
+    its brokers are there at the moment matters (LEAD-10).
+    """
     complaint = None
     unknown = [node_id for node_id in sorted(replicas) if node_id not in image.brokers]
     repeated = [node_id for node_id in sorted(set(replicas)) if replicas.count(node_id) > 1]
@@ -186,6 +195,8 @@ def check_assignment(
         complaint = f"{prefix} broker {unknown[0]}, but no such broker is registered."
     elif repeated:
         complaint = f"{prefix} the broker {repeated[0]} more than once."
+    elif replication_factor is None:
+        return
     elif len(replicas) != replication_factor:
         complaint = (
             f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
