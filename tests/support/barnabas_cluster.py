@@ -14,6 +14,7 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.kafka_cluster import until, until_in_sync
+from tests.support.network_namespaces import NetworkNamespaces
 
 CLUSTER_ID = "QmFybmFiYXNUZXN0MDAwMQ"
 _PROPERTIES = {
@@ -36,8 +37,14 @@ class BarnabasCluster:
     """Brokers 0, 1, ... under one folder; to be stopped, killed and started one by one."""
 
     def __init__(
-        self, directory: Path, count: int = 3, properties: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        count: int = 3,
+        properties: Mapping[str, str] | None = None,
+        *,
+        hosts: NetworkNamespaces | None = None,
     ) -> None:
+        """With hosts, each broker runs on one of its own."""
         directory.mkdir(parents=True, exist_ok=True)
         replicas = str(min(3, count))
         shared = {
@@ -56,6 +63,8 @@ class BarnabasCluster:
                     "node.id": str(node_id),
                     "broker.rack": f"rack-{node_id}",
                 },
+                host="127.0.0.1" if hosts is None else hosts.address(node_id),
+                command_prefix=() if hosts is None else hosts.command(node_id),
             )
             for node_id in range(count)
         }

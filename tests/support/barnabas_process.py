@@ -4,7 +4,7 @@ The interface is that of `ApacheKafka`, so that a test runs against either.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -23,8 +23,13 @@ class BarnabasProcess:
         *,
         properties: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
+        command_prefix: Sequence[str] = (),
     ) -> None:
+        """With a prefix, such as that of a network namespace, the broker runs behind it."""
         self.directory = directory
+        self.host = host
+        self._command_prefix = tuple(command_prefix)
         self.port = port or free_port()
         self.admin_port = free_port()
         self.data_directory = directory / "data"
@@ -32,10 +37,10 @@ class BarnabasProcess:
         self.process: ManagedProcess | None = None
         self.properties = {
             "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{self.port}",
             "log.dirs": str(self.data_directory),
-            "admin.http.host": "127.0.0.1",
+            "admin.http.host": host,
             "admin.http.port": str(self.admin_port),
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.replication.factor": "1",
@@ -44,7 +49,7 @@ class BarnabasProcess:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -60,10 +65,16 @@ class BarnabasProcess:
         """Starts the broker; returns the seconds from exec until it accepts connections."""
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.write_config()
-        command = [str(barnabas_command()), "broker", "--config", str(config)]
+        command = [
+            *self._command_prefix,
+            str(barnabas_command()),
+            "broker",
+            "--config",
+            str(config),
+        ]
         log_path = self.directory / "broker.log"
         self.process = ManagedProcess(command, log_path, self.environment)
-        return self.process.wait_for_port(self.port, timeout_seconds)
+        return self.process.wait_for_port(self.port, timeout_seconds, self.host)
 
     def write_config(self) -> Path:
         """The properties file that `start` uses."""

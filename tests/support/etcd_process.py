@@ -18,9 +18,12 @@ from tests.support.waiting import wait_until
 class EtcdProcess:
     """One server, by default a cluster of its own; `directory` keeps its data and output."""
 
-    def __init__(self, directory: Path, tls: TlsFiles | None = None) -> None:
+    def __init__(
+        self, directory: Path, tls: TlsFiles | None = None, *, listen_on: str = "127.0.0.1"
+    ) -> None:
         """With certificates, only clients that show one are let in."""
         self.directory = directory
+        self._listen_on = listen_on
         self.port = free_port()
         self.peer = f"http://127.0.0.1:{free_port()}"
         self.members = {directory.name: self.peer}
@@ -45,7 +48,8 @@ class EtcdProcess:
         members = ",".join(f"{name}={peer}" for name, peer in self.members.items())
         command = ["etcd", "--name", self.directory.name]
         command += ["--data-dir", str(self.directory / "data")]
-        command += ["--listen-client-urls", self.endpoint.replace("localhost", "127.0.0.1")]
+        listen = self.endpoint.replace("localhost", "127.0.0.1")
+        command += ["--listen-client-urls", listen.replace("127.0.0.1", self._listen_on)]
         command += ["--advertise-client-urls", self.endpoint, "--listen-peer-urls", self.peer]
         command += ["--initial-advertise-peer-urls", self.peer, "--initial-cluster", members]
         if self._tls is not None:

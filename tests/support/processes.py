@@ -42,10 +42,10 @@ def free_port() -> int:
     raise RuntimeError(f"no port is free from {_PORTS.start} to {_PORTS.stop}")
 
 
-def can_connect(port: int) -> bool:
+def can_connect(port: int, host: str = "127.0.0.1") -> bool:
     """Whether somebody accepts connections on the port."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
+        with socket.create_connection((host, port), timeout=1):
             return True
     except OSError:
         return False
@@ -73,10 +73,10 @@ class ManagedProcess:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
-    def wait_for_port(self, port: int, timeout_seconds: float) -> float:
+    def wait_for_port(self, port: int, timeout_seconds: float, host: str = "127.0.0.1") -> float:
         """Waits until the process accepts connections; returns the seconds since its start."""
         deadline = time.monotonic() + timeout_seconds
-        while not can_connect(port):
+        while not can_connect(port, host):
             if not self.is_running():
                 raise RuntimeError(
                     f"exit {self.process.returncode} before port {port} opened:\n{self.log_tail()}"
