@@ -1,143 +1,73 @@
 """One partition on this broker: who leads it, what may be acknowledged, what may be read.
 
-It decides about leadership, leader epochs and the high watermark, and is the only one that moves
-the log's. Storage is the log's, waiting is the purgatory's. Source: KIP-101 (leader epochs),
-KIP-497 (maximal ISR).
-Invariants: the high watermark never falls while this broker leads; nothing is acknowledged before
-it is in the file, under the policy `group-fsync` not before it is on the disk.
+It decides about leadership, leader epochs, the ISR it asks for and the high watermark, and is the
+only one that moves the log's. Storage is the log's, waiting is the purgatory's, what followers have
+is in `follower_states`. Source: KIP-101 (leader epochs), KIP-497 (maximal ISR).
+Invariants: the high watermark never falls while this broker leads, and never passes a member of the
+maximal ISR; nothing is acknowledged before it is in the file, under the policy `group-fsync` not
+before it is on the disk.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.partition_log import AppendInfo, PartitionLog
+from barnabas_broker.log.partition_log import AppendInfo
 from barnabas_broker.metadata.image import PartitionImage
+from barnabas_broker.replication.partition_state import (
+    INTERNAL_TOPICS,
+    NO_EPOCH,
+    FollowerView,
+    PartitionState,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
 
-GROUP_FSYNC = "group-fsync"
-NO_EPOCH = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+__all__ = ["INTERNAL_TOPICS", "NO_EPOCH", "Partition"]
 
 
-class TurnEnd(Protocol):
-    """Where a partition asks to be written at the end of the loop turn."""
-
-    def writer(self, writer: "Partition") -> None:
-        """Call the writer's `finish_turn` once in this turn."""
-        ...
-
-
-class Partition:
+class Partition(PartitionState):
     """A replica on this broker and, where it leads, the state of its leadership."""
 
-    __slots__ = (
-        "_flushing",
-        "_in_turn",
-        "_node_id",
-        "_on_directory_error",
-        "_on_progress",
-        "_tasks",
-        "_turn",
-        "bytes_in",
-        "bytes_out",
-        "bytes_rejected",
-        "image",
-        "is_internal",
-        "leading_since_offset",
-        "log",
-        "records_in",
-        "topic_id",
-        "topic_partition",
-    )
-
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: bytes,
-        image: PartitionImage,
-        log: PartitionLog,
-        *,
-        node_id: int,
-        turn: TurnEnd,
-        tasks: set[asyncio.Task[None]],
-        on_progress: Callable[["Partition"], None],
-        on_directory_error: Callable[[LogDirectoryError], None],
-    ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.is_internal = topic_partition.topic in INTERNAL_TOPICS
-        self.image = image
-        self.log = log
-        self._node_id = node_id
-        self._turn = turn
-        self._tasks = tasks
-        self._on_progress = on_progress
-        self._on_directory_error = on_directory_error
-        self._in_turn = False
-        self._flushing = False
-        # The log end when the present leadership began.
-        self.leading_since_offset = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.bytes_rejected = 0
-        self.records_in = 0
+    __slots__ = ()
 
     # Leadership.
 
-    @property
-    def is_leader(self) -> bool:
-        """Whether this broker leads the partition."""
-        return self.image.leader == self._node_id
-
-    @property
-    def leader_epoch(self) -> int:
-        """The leader epoch of the present leadership."""
-        return self.image.leader_epoch
-
     def become(self, image: PartitionImage) -> None:
-        """Take over a newer state of the partition.
-
-        An older or equal leader epoch changes no leadership (LEAD-12).
-        """
-        new_leadership = image.leader_epoch > self.image.leader_epoch
-        self.image = image
-        if self.is_leader and new_leadership:
-            self.start_leading()
-        else:
+        """Take over a newer state of the partition; an older one changes nothing (LEAD-12)."""
+        known, was_leader = self.image, self.is_leader
+        if image.partition_epoch < known.partition_epoch:
+            return
+        is_new_epoch = image.leader_epoch != known.leader_epoch
+        if is_new_epoch:
+            self._write()  # what is staged belongs to the old leader epoch
+        if image.partition_epoch > known.partition_epoch:
+            self.proposed_isr = None  # answered by this, or overtaken
+        self._take(image)
+        if self.is_leader and is_new_epoch:
+            self.start_leading(is_new_leader=not was_leader)
+        elif self.is_leader:
+            self._expand()
             self.advance()
+        if is_new_epoch:
+            for view in list(self._views.values()):
+                view.leadership_changed()
+        if is_new_epoch or image.isr != known.isr:
+            self._on_progress(self)
 
-    def start_leading(self) -> None:
+    def start_leading(self, *, is_new_leader: bool = True) -> None:
         """Record where the present leader epoch begins and see what is committed (LEAD-11)."""
-        self.leading_since_offset = self.log.log_end_offset
-        if self.log.leader_epochs.latest != self.image.leader_epoch:
-            self.log.leader_epochs.assign(self.image.leader_epoch, self.log.log_end_offset)
-        if self.durable_end_offset < self.log.log_end_offset:
+        log, image, now_ms = self.log, self.image, self._context.now_ms()
+        self.leading_since_offset = log.log_end_offset
+        if is_new_leader:
+            self.followers.begin_leading(image.isr, now_ms)
+        else:
+            self.followers.begin_leader_epoch(image.isr, log.log_end_offset, now_ms)
+        if log.leader_epochs.latest != image.leader_epoch:
+            log.leader_epochs.assign(image.leader_epoch, log.log_end_offset)
+        if self.durable_end_offset < log.log_end_offset:
             # What recovery found may have been acknowledged: it must not wait for an append.
             self._flush()
         self.advance()
-
-    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Refuse what only a leader of just this leader epoch may answer.
-
-        Raises: KafkaError 6, 56, 74 or 75 (REP-17).
-        """
-        if self.log.is_offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self.image.leader != self._node_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.image.leader_epoch:
-            if current_leader_epoch < self.image.leader_epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-
-    @property
-    def minimum_in_sync(self) -> int:
-        """The effective `min.insync.replicas`: never more than there are replicas (LOG-3)."""
-        return min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     # Append.
 
@@ -149,7 +79,7 @@ class Partition:
         Raises: KafkaError; nothing is appended then.
         """
         log = self.log
-        if log.is_offline or self.image.leader != self._node_id:
+        if log.is_offline or not self.is_leader:
             self.check_leader()
         in_sync_count = len(self.image.isr)
         if (
@@ -177,15 +107,24 @@ class Partition:
 
     def finish_turn(self) -> None:
         """Write what was staged in this turn, and see what is committed by it."""
+        if not self._write():
+            return
+        if self._waits_for_fsync:
+            self._flush()
+        self.advance()
+
+    def _write(self) -> bool:
+        """Put what is staged into the file and tell the followers; False if the disk fails."""
         self._in_turn = False
         try:
             self.log.write_staged()
         except LogDirectoryError as error:
             self._on_directory_error(error)
-            return
-        if self._waits_for_fsync:
-            self._flush()
-        self.advance()
+            return False
+        if self._views:
+            for view in self._views.values():
+                view.appended()
+        return True
 
     def _flush(self) -> None:
         """Start one shared fsync; what arrives meanwhile gets the next one."""
@@ -208,55 +147,117 @@ class Partition:
 
     # Progress.
 
-    @property
-    def durable_end_offset(self) -> int:
-        """Up to where this replica vouches for its records, by the topic's flush policy."""
-        log = self.log
-        if self._waits_for_fsync:
-            return min(log.recovery_point, log.log_end_offset)
-        return log.log_end_offset
-
-    @property
-    def _waits_for_fsync(self) -> bool:
-        """Whether the newest records may not be acknowledged before an fsync.
-
-        Always under `group-fsync`; and when `flush.messages` records have not been flushed (SEG-8).
-        """
-        log = self.log
-        config = log.config
-        return (
-            config.barnabas_flush_policy == GROUP_FSYNC
-            or log.log_end_offset - log.recovery_point >= config.flush_messages
-        )
-
     def advance(self) -> None:
-        """Raise the high watermark to what the whole ISR has.
+        """Raise the high watermark to what the whole maximal ISR has.
 
         Wakes those who wait for it (REP-1).
         """
-        if not self.is_leader or len(self.image.isr) > 1:
+        if not self.is_leader:
             return
-        if self.log.advance_high_watermark(self.durable_end_offset):
+        end_offset = self.durable_end_offset
+        if self.followers:
+            if end_offset <= self.log.high_watermark or self.is_under_min_isr:
+                return  # REP-2
+            end_offset = self.followers.lowest_end_offset(
+                end_offset, self.maximal_isr, self._context.now_ms(), self._context.lag_ms_max()
+            )
+        if self.log.advance_high_watermark(end_offset):
+            for view in self._views.values():
+                view.offsets_moved()
             self._on_progress(self)
 
-    def is_acknowledged(self, end_offset: int, acks: int) -> bool:
-        """Whether records below an offset may be acknowledged under `acks`."""
-        if acks == -1:
-            return self.log.high_watermark >= end_offset
-        return self.durable_end_offset >= end_offset
+    def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """Follow the offsets that the leader told, at most to the own log end (REP-4)."""
+        log = self.log
+        has_moved = log.advance_high_watermark(high_watermark)
+        if log.advance_log_start_offset(log_start_offset) or has_moved:
+            self._on_progress(self)
 
-    # Read.
+    # Followers.
 
-    @property
-    def is_end_known(self) -> bool:
-        """Whether the high watermark has reached what former leaders may have acknowledged.
+    def watch(self, node_id: int, view: FollowerView) -> FollowerView | None:
+        """Tell a view of what a follower has to hear; returns the one that was told before."""
+        replaced = self._views.get(node_id)
+        self._views[node_id] = view
+        return replaced
 
-        Until then it may lie below what consumers have seen (REQ-11).
+    def unwatch(self, node_id: int, view: FollowerView) -> None:
+        """Tell a view nothing more."""
+        if self._views.get(node_id) is view:
+            del self._views[node_id]
+
+    def follower_fetched(
+        self,
+        node_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Note how far a follower is: its fetch offset is its log end (REP-3).
+
+        The fetch was found valid before: its offset is in the log, and its last epoch leads there.
+        Raises: KafkaError 6 or 75, see `FollowerStates.fetching`.
         """
-        return self.log.high_watermark >= self.leading_since_offset
+        state = self.followers.fetching(node_id, broker_epoch)
+        has_moved = fetch_offset != state.log_end_offset
+        has_start_moved = log_start_offset != state.log_start_offset
+        state.fetched(broker_epoch, fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
+        if node_id not in self.maximal_isr:
+            self._expand()
+        if has_moved:
+            self.advance()
+        if has_start_moved:
+            self._on_progress(self)  # the low watermark may be another
 
-    def limit_offset(self, *, is_follower: bool, read_committed: bool) -> int:
-        """The first offset that a reader may not see (TXL-7)."""
-        if is_follower:
-            return self.log.log_end_offset
-        return self.log.last_stable_offset if read_committed else self.log.high_watermark
+    def low_watermark(self) -> int:
+        """The log start that all live replicas have reached."""
+        return self.followers.lowest_start_offset(self.log.log_start_offset)
+
+    def start_offset_moved(self) -> None:
+        """Have followers told of a new log start."""
+        for view in self._views.values():
+            view.offsets_moved()
+        self._on_progress(self)
+
+    # The ISR.
+
+    def check_isr_shrink(self, now_ms: int) -> None:
+        """Ask for an ISR without those that lag behind (REP-6), or with those that do no more."""
+        if not self.is_leader or not self.followers or self.proposed_isr is not None:
+            return
+        isr = self.image.isr
+        lagging = self.followers.lagging(
+            isr, self.log.log_end_offset, now_ms, self._context.lag_ms_max()
+        )
+        if lagging:
+            self._propose(tuple(node for node in isr if node not in lagging))
+        self.brokers_changed()
+
+    def brokers_changed(self) -> None:
+        """See who may join the ISR now that the metadata of brokers, or the time, is another."""
+        if self.is_leader and self.followers:
+            self._expand()
+            self.advance()
+
+    def _expand(self) -> None:
+        """Ask for an ISR with those that belong into it, one request at a time (REP-7, REP-8)."""
+        isr = self.image.isr
+        if self.proposed_isr is not None or len(isr) == len(self.image.replicas):
+            return
+        joining = self.followers.joining(isr, self.log.high_watermark, self.leading_since_offset)
+        if joining:
+            self._propose((*isr, *joining))
+
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        # From now on the controller may have it: who is in either counts for the high watermark.
+        self.proposed_isr = isr
+        self.maximal_isr = frozenset((*self.image.isr, *isr))
+        if not self._context.propose_isr(self, isr):
+            self.isr_refused()
+
+    def isr_refused(self) -> None:
+        """Go back to the committed ISR: what was asked for is certainly not in force (REP-8)."""
+        self.proposed_isr = None
+        self.maximal_isr = frozenset(self.image.isr)
+        self.advance()

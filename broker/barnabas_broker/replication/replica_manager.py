@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import LogDirectoryError, NotOneBatchError
 from barnabas_broker.log.log_directory import LogDirectory
@@ -25,6 +26,7 @@ from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
 from barnabas_broker.replication.partition import NO_EPOCH, Partition
+from barnabas_broker.replication.partition_state import IsrProposals, ReplicationContext
 from barnabas_broker.replication.producing import ProduceResult, Production, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
@@ -65,6 +67,8 @@ class ReplicaManager:
         turn: Turn,
         produce_purgatory: Purgatory,
         fetch_purgatory: Purgatory,
+        clock: Clock,
+        lag_ms_max: int,
     ) -> None:
         self._node_id = node_id
         self._logs = logs
@@ -75,6 +79,14 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.image = MetadataImage.empty()
         self._tasks: set[asyncio.Task[None]] = set()
+        # Set where there is a controller to ask: an ISR never changes otherwise.
+        self.isr_changes: IsrProposals | None = None
+        self._context = ReplicationContext(
+            now_ms=clock.monotonic_ms,
+            find_broker=lambda node_id: self.image.brokers.get(node_id),
+            lag_ms_max=lambda: lag_ms_max,
+            propose_isr=self._propose_isr,
+        )
         self._is_applying = False
         # Set when the broker stops: partitions that are not made yet wait for the next start.
         self.is_closing = False
@@ -95,6 +107,9 @@ class ReplicaManager:
             changed = image.topics.by_name if delta is None else delta.changed_topics
             # After a start, what the image has was there before.
             await self._apply_topics(changed, image, is_new=delta is not None)
+            if delta is not None and delta.changed_brokers:
+                for partition in self.partitions.values():
+                    partition.brokers_changed()
         finally:
             self._is_applying = False
 
@@ -164,6 +179,7 @@ class ReplicaManager:
             tasks=self._tasks,
             on_progress=self._progressed,
             on_directory_error=self._directory_failed,
+            context=self._context,
         )
         self.partitions[topic_partition] = partition
         if partition.is_leader:
@@ -204,6 +220,12 @@ class ReplicaManager:
                 if self._directory_id(partition.image) != directory_id:
                     found[partition.topic_partition] = directory_id
         return found
+
+    def _propose_isr(self, partition: Partition, isr: tuple[int, ...]) -> bool:
+        if self.isr_changes is None:
+            return False
+        self.isr_changes.propose(partition, isr)
+        return True
 
     def _leadership_changed(self, partition: Partition) -> None:
         for changed in self.on_leadership:

@@ -163,6 +163,8 @@ class Server:
             turn=self.turn,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
+            clock=clock,
+            lag_ms_max=config.replica_lag_time_max_ms,
         )
         self.replicas.on_leadership.append(self._leadership_changed)
         self.replicas.on_removed.append(self._partition_removed)

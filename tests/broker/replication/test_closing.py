@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from tests.support.virtual_loop import VirtualClock
 
 
 class Stub:
@@ -32,6 +33,8 @@ def test_closing_ends_when_a_task_has_ended_but_was_not_taken_out_yet() -> None:
             turn=stub,
             produce_purgatory=stub,
             fetch_purgatory=stub,
+            clock=VirtualClock(asyncio.get_running_loop()),
+            lag_ms_max=30_000,
         )
         manager._spawn(nothing())
         await asyncio.sleep(0)  # the task has ended, its callbacks are still to run

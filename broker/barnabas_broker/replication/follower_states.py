@@ -1,0 +1,221 @@
+"""What a leader knows of the followers of one partition, and what it concludes from that.
+
+How far each follower is, when it was last caught up, and whether it may join the ISR. Pure: no
+clock, no log. Not here: the high watermark and whom to tell (`partition.py`).
+Source: REP-1 to REP-8 of the behaviour list, KIP-497, KIP-841, KIP-903 (broker epochs).
+Invariant: what a broker of an older incarnation fetches never counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from barnabas_broker.metadata.image import BrokerImage, PartitionImage
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+UNKNOWN = -1
+NEVER_MS = -(2**62)
+FindBroker = Callable[[int], BrokerImage | None]
+
+
+class FollowerState:
+    """One follower, as its fetches show it. Offsets are exclusive ends, -1 before its first fetch.
+
+    A fetch offset is a log end (REP-3). Times are readings of the monotonic clock.
+    """
+
+    __slots__ = (
+        "broker_epoch",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "node_id",
+    )
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.forget(NEVER_MS)
+
+    def forget(self, last_caught_up_ms: int) -> None:
+        """Begin anew: what was known of it was another leader's (LEAD-11)."""
+        self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        self.broker_epoch = UNKNOWN
+        self.last_fetch_ms = NEVER_MS
+        self.last_fetch_leader_end_offset = UNKNOWN
+        self.last_caught_up_ms = last_caught_up_ms
+
+    def fetched(
+        self,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Note a fetch.
+
+        It was caught up if it has all there is now, or all there was at its fetch before (REP-6).
+        """
+        if fetch_offset >= leader_end_offset:
+            self.was_caught_up(now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset:
+            self.was_caught_up(self.last_fetch_ms)
+        self.broker_epoch = broker_epoch
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_leader_end_offset = leader_end_offset
+        self.last_fetch_ms = now_ms
+
+    def was_caught_up(self, then_ms: int) -> None:
+        """Note that it had all there was at a time."""
+        if then_ms > self.last_caught_up_ms:
+            self.last_caught_up_ms = then_ms
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
+        """Whether it has all there is, or had so not longer than the limit ago (REP-6)."""
+        return (
+            self.log_end_offset >= leader_end_offset
+            or now_ms - self.last_caught_up_ms <= lag_ms_max
+        )
+
+
+class FollowerStates:
+    """The followers of one partition, by node; empty where this broker has the only replica."""
+
+    __slots__ = ("_find_broker", "_states")
+
+    def __init__(self, find_broker: FindBroker) -> None:
+        self._find_broker = find_broker
+        self._states: dict[int, FollowerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[FollowerState]:
+        return iter(self._states.values())
+
+    def get(self, node_id: int) -> FollowerState | None:
+        """What is known of a node; None for one that has no replica."""
+        return self._states.get(node_id)
+
+    def assign(self, nodes: Iterable[int]) -> None:
+        """Keep the states of just these nodes, with new ones for those that are new."""
+        known = self._states
+        self._states = {node: known.get(node) or FollowerState(node) for node in nodes}
+
+    def begin_leading(self, in_sync: Iterable[int], now_ms: int) -> None:
+        """Forget what was known; those in sync get the whole time to show themselves."""
+        in_sync = frozenset(in_sync)
+        for state in self:
+            state.forget(now_ms if state.node_id in in_sync else NEVER_MS)
+
+    def begin_leader_epoch(
+        self, in_sync: Iterable[int], leader_end_offset: int, now_ms: int
+    ) -> None:
+        """Go on leading in a new leader epoch: offsets stay known, times begin anew."""
+        in_sync = frozenset(in_sync)
+        for state in self:
+            is_in_sync = state.node_id in in_sync
+            state.last_caught_up_ms = now_ms if is_in_sync else NEVER_MS
+            state.last_fetch_ms = now_ms if is_in_sync else NEVER_MS
+            state.last_fetch_leader_end_offset = leader_end_offset
+
+    def fetching(self, node_id: int, broker_epoch: int) -> FollowerState:
+        """The state of a node that fetches.
+
+        Raises: KafkaError 75 where it has no replica that we know of, which newer metadata may
+        change; 6 where a newer incarnation of it is known (KIP-903).
+        """
+        state = self._states.get(node_id)
+        if state is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH, f"no replica on broker {node_id} is known"
+            )
+        broker = self._find_broker(node_id)
+        if broker is not None and UNKNOWN != broker_epoch < broker.epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has a newer broker epoch"
+            )
+        return state
+
+    def is_eligible(self, state: FollowerState) -> bool:
+        """Whether the metadata allows it into the ISR (REP-7).
+
+        Not fenced, not shutting down, and of the incarnation that fetched.
+        """
+        broker = self._find_broker(state.node_id)
+        return (
+            broker is not None
+            and not broker.fenced
+            and not broker.is_shutting_down
+            and state.broker_epoch in (UNKNOWN, broker.epoch)
+        )
+
+    def lowest_end_offset(
+        self,
+        leader_end_offset: int,
+        in_sync: frozenset[int],
+        now_ms: int,
+        lag_ms_max: int,
+    ) -> int:
+        """The end of what all have that count for the high watermark (REP-1).
+
+        Those are the maximal ISR, the leader's end included, and whoever is about to join it: it
+        is caught up and may (REP-2). Otherwise a busy partition's watermark could run ahead of a
+        follower for ever, and keep it out.
+        """
+        end_offset = leader_end_offset
+        for state in self._states.values():
+            if state.log_end_offset >= end_offset:
+                continue
+            if state.node_id in in_sync or (
+                now_ms - state.last_caught_up_ms <= lag_ms_max and self.is_eligible(state)
+            ):
+                end_offset = state.log_end_offset
+        return end_offset
+
+    def joining(
+        self, in_sync: Iterable[int], high_watermark: int, epoch_start_offset: int
+    ) -> list[int]:
+        """The nodes outside of the ISR that belong into it by now (REP-7).
+
+        They have all that is committed and where the present leader epoch begins.
+        """
+        return [
+            state.node_id
+            for state in self._states.values()
+            if state.node_id not in in_sync
+            and state.log_end_offset >= max(high_watermark, epoch_start_offset)
+            and self.is_eligible(state)
+        ]
+
+    def lagging(
+        self, in_sync: Iterable[int], leader_end_offset: int, now_ms: int, lag_ms_max: int
+    ) -> list[int]:
+        """The nodes of the ISR that were not caught up for longer than the limit (REP-6)."""
+        found = []
+        for node_id in in_sync:
+            state = self._states.get(node_id)
+            if state is not None and not state.is_caught_up(leader_end_offset, now_ms, lag_ms_max):
+                found.append(node_id)
+        return found
+
+    def lowest_start_offset(self, leader_start_offset: int) -> int:
+        """The log start that every live replica has reached: the low watermark (SEG-13)."""
+        offset = leader_start_offset
+        for state in self._states.values():
+            broker = self._find_broker(state.node_id)
+            if broker is not None and not broker.fenced:
+                offset = min(offset, state.log_start_offset)
+        return offset
+
+    def broker_epoch(self, node_id: int) -> int:
+        """The incarnation of a node that fetched last, -1 if not known."""
+        state = self._states.get(node_id)
+        return UNKNOWN if state is None else state.broker_epoch
+
+
+def followers_of(image: PartitionImage, leader: int) -> tuple[int, ...]:
+    """The nodes with a replica other than the leader's."""
+    return tuple(node for node in image.replicas if node != leader)
