@@ -135,7 +135,7 @@ def response_class(key: int) -> Any:
     return kind
 
 
-def api_key_of(kind: MessageType) -> ApiKey:
+def api_key_of(kind: type[Any]) -> ApiKey:
     """Return the API that a request or response class belongs to.
 
     Raises: KeyError if it is a message of none, such as a record.

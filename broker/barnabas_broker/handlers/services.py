@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.env.clock import Clock
@@ -14,6 +15,8 @@ from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
 from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.quorum_wire import QuorumAnswers
+from barnabas_broker.network.peers import Peers
 from barnabas_broker.replication.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
 
@@ -36,6 +39,9 @@ class Services:
     topic_creation: TopicCreation
     producer_ids: ProducerIdBlock
     spawn: Spawn
+    quorum: QuorumAnswers | None = None
+    channel: ControllerChannel | None = None
+    peers: Peers | None = None
 
     @property
     def image(self) -> MetadataImage:

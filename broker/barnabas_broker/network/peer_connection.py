@@ -25,7 +25,6 @@ from barnabas_broker.network.frame_receiver import FrameError, FrameReceiver, Sh
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ParseError
-from barnabas_protocol.schema import MessageType
 
 _SIZE = struct.Struct(">i")
 CALLS_MAX = 1_000
@@ -111,7 +110,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         reply: asyncio.Future[Any] = self._loop.create_future()
         if self.is_ended or len(self._calls) >= CALLS_MAX:
             raise PeerLostError("it has ended" if self.is_ended else "too many requests wait")
-        key = codec.api_key_of(cast(MessageType, type(message)))
+        key = codec.api_key_of(type(message))
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = codec.encode_request(message, key, version, correlation_id, self._client_id)
         call = _Call(key, version, correlation_id, frame, reply)

@@ -1,0 +1,218 @@
+"""Requests to the active controller, whoever that is: this node itself, or another.
+
+Retries as long as there is time: while no controller is known, when it cannot be reached, and when
+it answers that it is not the controller (any more). A request whose answer was lost may have been
+carried out: it is then carried out twice, as with Kafka's brokers, and every request that is sent
+here bears that. When another node becomes the controller, who waits for an answer of the old one
+asks the new one at once: a controller that is paused or cut off would keep the caller for long.
+
+Source: CTL-15, KIP-590, Kafka's NodeToControllerChannelManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.network.peers import Peers, PeerUnreachableError
+from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey, newest_version
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+BACKOFF_MS_MIN: Final = 50
+BACKOFF_MS_MAX: Final = 500
+LOOK_SECONDS: Final = 0.5
+"""So often who waits looks at who is the controller, should it miss that it has changed."""
+
+# Requests that must not wait behind each other: the controller answers a connection in order.
+_CHANNELS: Final = {
+    ApiKey.BROKER_REGISTRATION: "lifecycle",
+    ApiKey.BROKER_HEARTBEAT: "lifecycle",
+    ApiKey.ALTER_PARTITION: "alter-partition",
+    ApiKey.ENVELOPE: "forwarding",
+}
+
+
+class LocalController(Protocol):
+    """The active controller, where it is this node: `controller.local`."""
+
+    async def answer(self, request: Any) -> Any:
+        """The response message to a request message.
+
+        Raises: KafkaError.
+        """
+        ...
+
+
+class ControllerChannel:
+    """The way to the active controller."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        clock: Clock,
+        *,
+        controller_id: Callable[[], int | None],
+        local: Callable[[], LocalController | None],
+        wait_for_change: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Make one for a broker.
+
+        `local` gives the controller if this node is the active one, else None; `controller_id` who
+        is thought to be, and `wait_for_change` returns when one of the two has changed.
+        """
+        self._peers = peers
+        self._clock = clock
+        self._controller_id = controller_id
+        self._local = local
+        self._wait_for_change = wait_for_change
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this node is the active controller."""
+        return self._local() is not None
+
+    async def send(self, request: Any, *, timeout_ms: int) -> Any:
+        """The response message to a request message, which has an API of its own.
+
+        Raises: KafkaError: REQUEST_TIMED_OUT, or what the controller of this node raises.
+        """
+        backoff = _Backoff(self._clock, timeout_ms)
+        while True:
+            backoff.check()
+            seen, local = self._seen(), self._local()
+            if local is not None:
+                response = await self._ask_local(local, request, backoff.left_ms)
+            else:
+                response = await self._ask_remote(request, backoff.left_ms)
+            if response is not None and not is_not_controller(response):
+                return response
+            await self._pause(seen, backoff)
+
+    async def forward(
+        self, envelope: EnvelopeRequest, *, timeout_ms: int
+    ) -> EnvelopeResponse | None:
+        """The response to a client's request in an envelope; None if this node is the controller.
+
+        None also when this node becomes it while others are asked: what is in the envelope is then
+        to be carried out here.
+        Raises: KafkaError REQUEST_TIMED_OUT.
+        """
+        backoff = _Backoff(self._clock, timeout_ms)
+        while self._local() is None:
+            backoff.check()
+            seen = self._seen()
+            response = await self._ask_remote(envelope, backoff.left_ms)
+            if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
+                assert isinstance(response, EnvelopeResponse)
+                return response
+            await self._pause(seen, backoff)
+        return None
+
+    def _seen(self) -> tuple[bool, int | None]:
+        """Who is thought to be the controller."""
+        return self._local() is not None, self._controller_id()
+
+    async def _ask_local(self, local: LocalController, request: Any, timeout_ms: int) -> Any:
+        """The response, or None if this node is not the controller any more."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await local.answer(request)
+        except TimeoutError:
+            return None
+        except KafkaError as error:
+            if error.code != ErrorCode.NOT_CONTROLLER:
+                raise
+            return None
+
+    async def _ask_remote(self, request: Any, timeout_ms: int) -> Any:
+        """The response, or None if there is none and another attempt may help."""
+        controller_id = self._controller_id()
+        if controller_id is None:
+            return None
+        key = codec.api_key_of(type(request))
+        asking = asyncio.ensure_future(
+            self._peers.request(
+                controller_id,
+                request,
+                newest_version(key),
+                channel=_CHANNELS.get(key, "controller"),
+                timeout_ms=timeout_ms,
+            )
+        )
+        try:
+            while not asking.done() and self._is_still(controller_id):
+                await self._wait_for_change_or(asking)
+            return asking.result() if asking.done() else None
+        except PeerUnreachableError:
+            return None
+        finally:
+            asking.cancel()
+
+    def _is_still(self, controller_id: int) -> bool:
+        """Whether an answer of this node is worth waiting for."""
+        return self._local() is None and self._controller_id() in (controller_id, None)
+
+    async def _wait_for_change_or(self, asking: asyncio.Future[Any]) -> None:
+        change = asyncio.ensure_future(self._wait_for_change())
+        try:
+            await asyncio.wait(
+                [asking, change], timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            change.cancel()
+
+    async def _pause(self, seen: tuple[bool, int | None], backoff: _Backoff) -> None:
+        """Wait for the next attempt, not longer than until there is another controller."""
+        pause_ms = backoff.next_ms()
+        if self._seen() == seen:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_ms / 1000):
+                    await self._wait_for_change()
+
+
+class _Backoff:
+    """How long to pause between attempts, and when to give up."""
+
+    def __init__(self, clock: Clock, timeout_ms: int) -> None:
+        self._clock = clock
+        self._deadline_ms = clock.monotonic_ms() + timeout_ms
+        self._pause_ms = BACKOFF_MS_MIN
+
+    @property
+    def left_ms(self) -> int:
+        """The time that is left, at least a millisecond."""
+        return max(1, self._deadline_ms - self._clock.monotonic_ms())
+
+    def check(self) -> None:
+        """Give up if the time is over.
+
+        Raises: KafkaError REQUEST_TIMED_OUT.
+        """
+        if self._clock.monotonic_ms() >= self._deadline_ms:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller has answered in time")
+
+    def next_ms(self) -> int:
+        """The next pause."""
+        pause_ms = self._pause_ms
+        self._pause_ms = min(2 * pause_ms, BACKOFF_MS_MAX)
+        return min(pause_ms, self.left_ms)
+
+
+def is_not_controller(response: Any) -> bool:
+    """Whether a response says, as a whole or of one of its items, that its node does not lead.
+
+    Items are only looked at one level deep: a node says it of all of them, or of none.
+    """
+    code = getattr(response, "error_code", None)
+    if code is not None:
+        return bool(code == ErrorCode.NOT_CONTROLLER)
+    for field in type(response).__fields__:
+        items = getattr(response, field.name)
+        if isinstance(items, list) and items and hasattr(items[0], "error_code"):
+            return bool(items[0].error_code == ErrorCode.NOT_CONTROLLER)
+    return False

@@ -1,0 +1,24 @@
+"""Lets the quorum's private requests through if they are meant for this node of this cluster."""
+
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.quorum_wire import QuorumAnswers, Receiver, check_receiver
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.metadata_fetch import MetadataFetchRequest
+from barnabas_protocol.messages.metadata_promise import MetadataPromiseRequest
+from barnabas_protocol.messages.metadata_snapshot import MetadataSnapshotRequest
+
+
+def checked_quorum(
+    services: Services,
+    request: MetadataPromiseRequest | MetadataFetchRequest | MetadataSnapshotRequest,
+) -> QuorumAnswers:
+    """The quorum that answers the request.
+
+    Raises: KafkaError INCONSISTENT_CLUSTER_ID, INVALID_REQUEST; BROKER_NOT_AVAILABLE where this
+    broker does not follow a metadata log with others.
+    """
+    logs = services.logs
+    check_receiver(request, Receiver(cluster_id=logs.cluster_id, node_id=logs.node_id))
+    if services.quorum is None:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
+    return services.quorum
