@@ -1,7 +1,7 @@
-"""What users ask of the active controller: topics, partitions and settings.
+"""What users ask of the active controller: topics, partitions, settings, leaders, replicas.
 
 Each method puts a pure command in the controller's queue. Not here: what the commands decide
-(`topics`, `partitions`, `configs`).
+(`topics`, `partitions`, `configs`, `leader_balance`, `reassignment`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,19 @@ from collections.abc import Sequence
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import configs, partitions, topics
+from barnabas_broker.controller import (
+    configs,
+    leader_balance,
+    partitions,
+    reassignment,
+    topics,
+)
 from barnabas_broker.controller.configs import ResourceChange, ResourceResult
+from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.event_queue import Command, Reply
+from barnabas_broker.controller.leader_balance import ElectedResult
 from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
+from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
 from barnabas_broker.controller.topics import (
     DeletedTopicResult,
     NewTopic,
@@ -94,3 +103,28 @@ class Administration:
                 validate_only=validate_only,
             )
         )
+
+    async def elect_leaders(
+        self, election_type: int, asked: Sequence[tuple[str, int]] | None
+    ) -> list[ElectedResult]:
+        """Elect leaders of partitions, of all if None; a result for each. Raises: KafkaError."""
+        return await self.submit(
+            lambda image: leader_balance.elect_leaders(image, election_type, asked)
+        )
+
+    async def alter_reassignments(
+        self, asked: Sequence[Reassigned], *, may_change_factor: bool = True
+    ) -> list[ReassignedResult]:
+        """Give partitions other replicas, or cancel that; a result for each. Raises: KafkaError."""
+        settings = topic_configs(self._dynamic_config)
+        return await self.submit(
+            lambda image: reassignment.alter(
+                image, asked, settings, may_change_factor=may_change_factor
+            )
+        )
+
+    async def list_reassignments(
+        self, asked: Sequence[tuple[str, Sequence[int]]] | None = None
+    ) -> list[Ongoing]:
+        """The partitions that are being reassigned, of all topics or of those asked for."""
+        return await self.submit(lambda image: ((), reassignment.list_ongoing(image, asked)))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterRecord, Leader, Member
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import brokers, directories, own_election, producer_ids
+from barnabas_broker.controller import brokers, directories, isr, own_election, producer_ids
 from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.event_queue import (
@@ -36,6 +36,10 @@ from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +178,15 @@ class Controller(Administration):
                 is_shutting_down=is_shutting_down,
             )
         )
+
+    async def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Change the ISR of partitions as their leader proposes. Raises: KafkaError 77, 102."""
+        topics = await self.submit(
+            lambda image: isr.alter_partitions(
+                image, request.broker_id, request.broker_epoch, request.topics
+            )
+        )
+        return AlterPartitionResponse(topics=topics)
 
     async def assign_directories(
         self, assigned: Mapping[TopicPartition, bytes], node_id: int | None = None
