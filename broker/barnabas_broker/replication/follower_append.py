@@ -1,0 +1,297 @@
+"""What a follower does with a leader's answer for one partition: append, truncate, or wait.
+
+Runs on the loop without a break: between looking at the partition and changing its log nothing can
+make it a leader. Not here: asking (`fetcher.py`), what to ask (`fetch_plan.py`).
+
+Source: REP-4, REP-11 to REP-17, LOG-9, KIP-101, KIP-279. Invariants: a log that is led here, or
+followed under another leader epoch, is never changed; the high watermark of a follower never passes
+its own log end, nor what its leader said of just this log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.replication.fetch_plan import Answered, Followed
+from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.truncation_plan import (
+    LogEnds,
+    OutOfRange,
+    diverging_offset,
+    out_of_range,
+)
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.fetch import PartitionData
+
+logger = logging.getLogger(__name__)
+
+FindReplica = Callable[[TopicPartition], Partition | None]
+
+
+class Step(Enum):
+    """What comes next for a partition."""
+
+    GO_ON = "ask for what follows"
+    RETRY_SOON = "the leader is about to know better"
+    RETRY_LATER = "something is wrong and may pass"
+    PARK = "wait for newer metadata"
+    FAIL = "a fault of our own: leave it alone"
+    LOOK_UP = "ask the leader where its log starts and ends"
+
+
+# The leader has not applied yet what we know of it, or is about to lose its leadership.
+_SOON = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    )
+)
+
+
+class FollowerAppend:
+    """Brings the logs of followed partitions in line with their leaders'."""
+
+    def __init__(
+        self,
+        find: FindReplica,
+        *,
+        on_progress: Callable[[Partition], None],
+        on_directory_error: Callable[[LogDirectoryError], None],
+    ) -> None:
+        self._find = find
+        self._on_progress = on_progress
+        self._on_directory_error = on_directory_error
+        # Logs that must be flushed before the leader hears of their new end, in order.
+        self._unsynced: dict[PartitionLog, None] = {}
+        # Logs that were cut: their checkpoints must not say more than they hold.
+        self.on_truncated: Callable[[PartitionLog], None] | None = None
+        self.bytes_in = 0
+        self.truncation_count = 0
+        # Truncations below what we had taken for committed: data loss after an unclean election.
+        self.lost_committed_count = 0
+
+    # Beginning.
+
+    def start(self, followed: Followed) -> Step:
+        """Stand a partition where its log ends."""
+        partition = self._replica(followed)
+        if partition is None:
+            return Step.PARK
+        log = partition.log
+        try:
+            if log.leader_epochs.latest < 0 and log.log_end_offset > log.high_watermark:
+                # No epoch to compare with the leader: only what was committed is sure (REP-13).
+                self._truncate(log, log.high_watermark)
+        except LogDirectoryError as error:
+            self._on_directory_error(error)
+            return Step.PARK
+        self._note_unsynced(partition)
+        _stand(followed, log)
+        return Step.GO_ON
+
+    def _replica(self, followed: Followed) -> Partition | None:
+        """The partition, if it still is what is followed, under the same leader epoch."""
+        partition = self._find(followed.topic_partition)
+        if (
+            partition is None
+            or partition.is_leader
+            or partition.leader_epoch != followed.leader_epoch
+            or partition.topic_id != followed.key[0]
+            or partition.log.is_offline
+        ):
+            return None
+        return partition
+
+    # Answers.
+
+    def take(self, answered: Answered) -> Step:
+        """Do what the leader's answer for one partition says."""
+        followed, data, is_late = answered
+        partition = self._replica(followed)
+        if partition is None:
+            return Step.PARK
+        if data.error_code:
+            return self._refused(followed, data.error_code)
+        try:
+            return self._take(partition, followed, data, is_late=is_late)
+        except LogDirectoryError as error:
+            self._on_directory_error(error)
+            return Step.PARK
+        except KafkaError as error:
+            logger.warning(
+                "%s-%d: what its leader sent is refused: %s", *partition_of(followed), error
+            )
+            _stand(followed, partition.log)
+            return Step.RETRY_LATER
+        except Exception:
+            logger.exception("%s-%d is no longer replicated", *partition_of(followed))
+            return Step.FAIL
+
+    def _take(
+        self, partition: Partition, followed: Followed, data: PartitionData, *, is_late: bool
+    ) -> Step:
+        log = partition.log
+        diverging = data.diverging_epoch
+        if diverging.epoch >= 0 or diverging.end_offset >= 0:
+            return Step.GO_ON if is_late else self._diverge(partition, followed, data)
+        if data.records and not is_late:
+            if log.log_end_offset != followed.fetch_offset:
+                logger.error(
+                    "%s-%d was fetched from %d, but ends at %d: it is no longer replicated",
+                    *partition_of(followed),
+                    followed.fetch_offset,
+                    log.log_end_offset,
+                )
+                return Step.FAIL
+            self._append(partition, followed, data.records)
+        followed.failure_count = 0
+        moved = log.advance_high_watermark(data.high_watermark)
+        if data.log_start_offset > log.log_start_offset:
+            moved = log.advance_log_start_offset(data.log_start_offset) or moved
+        followed.lag = max(0, data.high_watermark - log.log_end_offset)
+        _stand(followed, log)
+        if moved:
+            self._on_progress(partition)
+        return Step.GO_ON
+
+    def _append(
+        self, partition: Partition, followed: Followed, records: Buffer | list[Buffer]
+    ) -> None:
+        log = partition.log
+        if isinstance(records, list):
+            records = records[0] if len(records) == 1 else b"".join(records)
+        try:
+            info = log.append_as_follower(records, followed.leader_epoch)
+        finally:
+            log.write_staged()
+        self.bytes_in += info.size_bytes
+        self._note_unsynced(partition)
+
+    def _diverge(self, partition: Partition, followed: Followed, data: PartitionData) -> Step:
+        """Cut the log to where it may still be the beginning of the leader's (REP-16)."""
+        log = partition.log
+        before = (log.log_end_offset, log.leader_epochs.latest)
+        offset = diverging_offset(
+            log.leader_epochs,
+            LogEnds(log.log_end_offset, log.high_watermark),
+            data.diverging_epoch.epoch,
+            data.diverging_epoch.end_offset,
+        )
+        self._truncate(log, offset)
+        _stand(followed, log)
+        if (log.log_end_offset, log.leader_epochs.latest) == before:
+            logger.error(
+                "%s-%d: its leader says that epoch %d ends at %d, which leads no further",
+                *partition_of(followed),
+                data.diverging_epoch.epoch,
+                data.diverging_epoch.end_offset,
+            )
+            return Step.RETRY_LATER
+        return Step.GO_ON
+
+    def ranged(self, followed: Followed, start_offset: int, end_offset: int) -> Step:
+        """Go on after OFFSET_OUT_OF_RANGE, told where the leader's log starts and ends (REP-12)."""
+        partition = self._replica(followed)
+        if partition is None:
+            return Step.PARK
+        log = partition.log
+        try:
+            match out_of_range(log.log_end_offset, start_offset, end_offset):
+                case OutOfRange.TRUNCATE:
+                    self._truncate(log, end_offset)
+                case OutOfRange.START_ANEW:
+                    logger.warning(
+                        "%s-%d ends at %d, its leader's log starts at %d: it starts anew there",
+                        *partition_of(followed),
+                        log.log_end_offset,
+                        start_offset,
+                    )
+                    log.truncate_fully_and_start_at(start_offset)
+                    self._truncated(log)
+                case OutOfRange.GO_ON:
+                    # Not a step forward: asked again at once, a puzzled leader would keep us busy.
+                    _stand(followed, log)
+                    return Step.RETRY_SOON
+        except LogDirectoryError as error:
+            self._on_directory_error(error)
+            return Step.PARK
+        _stand(followed, log)
+        return Step.GO_ON
+
+    def _refused(self, followed: Followed, code: int) -> Step:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return Step.LOOK_UP
+        if code == ErrorCode.FENCED_LEADER_EPOCH:
+            return Step.PARK  # there is newer metadata, which has not come to us yet (REP-17)
+        if code in _SOON:
+            return Step.RETRY_SOON
+        logger.warning("%s-%d: its leader answers error %d", *partition_of(followed), code)
+        return Step.RETRY_LATER
+
+    # Truncation and flushing.
+
+    def _truncate(self, log: PartitionLog, offset: int) -> None:
+        end_offset, high_watermark = log.log_end_offset, log.high_watermark
+        if offset < max(high_watermark, log.log_start_offset):
+            self.lost_committed_count += 1
+            logger.error(
+                "%s-%d is cut to %d, below its high watermark %d: its leader has other records",
+                *log.topic_partition,
+                offset,
+                high_watermark,
+            )
+        if log.truncate_to(offset):
+            logger.info(
+                "%s-%d is cut from %d to %d", *log.topic_partition, end_offset, log.log_end_offset
+            )
+            self._truncated(log)
+
+    def _truncated(self, log: PartitionLog) -> None:
+        self.truncation_count += 1
+        if self.on_truncated is not None:
+            self.on_truncated(log)
+
+    def _note_unsynced(self, partition: Partition) -> None:
+        if partition.durable_end_offset < partition.log.log_end_offset:
+            self._unsynced[partition.log] = None
+
+    @property
+    def has_unsynced(self) -> bool:
+        """Whether `settle` has something to wait for."""
+        return bool(self._unsynced)
+
+    async def settle(self) -> None:
+        """Flush what may not be reported before it is on the disk: a fetch offset acknowledges."""
+        unsynced, self._unsynced = self._unsynced, {}
+        for log in unsynced:
+            log.flushing.start_in_background()
+        for log in unsynced:
+            try:
+                if not log.is_offline:
+                    await log.flush()
+            except LogDirectoryError as error:
+                self._on_directory_error(error)
+            except KafkaError:
+                logger.debug("%s is no longer in service", log.directory)
+
+
+def partition_of(followed: Followed) -> TopicPartition:
+    """Its name, for the log."""
+    return followed.topic_partition
+
+
+def _stand(followed: Followed, log: PartitionLog) -> None:
+    followed.stand_at(log.log_end_offset, log.leader_epochs.latest, log.log_start_offset)
