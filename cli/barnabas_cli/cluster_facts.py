@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def cluster_status(admin: Admin) -> dict[str, Any]:
     """All about the cluster's health. Raises: the client's errors."""
     described, listings = await asyncio.gather(
-        admin.cluster.describe(), admin.topics.list(include_internal=True)
+        _described(admin), admin.topics.list(include_internal=True)
     )
     topics = await admin.topics.describe([listing.name for listing in listings])
     return status_of(described, list(topics.successes.values()), await _sizes(admin))
@@ -88,6 +88,16 @@ def _brokers(
             }
         )
     return rows
+
+
+async def _described(admin: Admin) -> ClusterDescription:
+    """The cluster with its fenced brokers, where it tells of them."""
+    from barnabas_client.errors import UnsupportedError
+
+    try:
+        return await admin.cluster.describe(include_fenced_brokers=True)
+    except UnsupportedError:
+        return await admin.cluster.describe()
 
 
 async def _sizes(admin: Admin) -> dict[int, int]:
