@@ -43,8 +43,10 @@ class BarnabasCluster:
         properties: Mapping[str, str] | None = None,
         *,
         hosts: NetworkNamespaces | None = None,
+        node_ids: Collection[int] | None = None,
     ) -> None:
-        """With hosts, each broker runs on one of its own."""
+        """With hosts, each broker runs on one of its own; ids are 0, 1, ... unless given."""
+        ids = range(count) if node_ids is None else node_ids
         directory.mkdir(parents=True, exist_ok=True)
         replicas = str(min(3, count))
         shared = {
@@ -66,7 +68,7 @@ class BarnabasCluster:
                 host="127.0.0.1" if hosts is None else hosts.address(node_id),
                 command_prefix=() if hosts is None else hosts.command(node_id),
             )
-            for node_id in range(count)
+            for node_id in ids
         }
 
     @property

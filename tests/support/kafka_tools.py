@@ -22,6 +22,8 @@ CLASSES = {
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "dump-log": "kafka.tools.DumpLogSegments",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 
 
