@@ -12,14 +12,16 @@ from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import (
     configs,
+    features,
     leader_balance,
     partitions,
     reassignment,
     topics,
 )
 from barnabas_broker.controller.configs import ResourceChange, ResourceResult
-from barnabas_broker.controller.elections import topic_configs
+from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
+from barnabas_broker.controller.features import FeatureChange
 from barnabas_broker.controller.leader_balance import ElectedResult
 from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
 from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
@@ -30,6 +32,8 @@ from barnabas_broker.controller.topics import (
     TopicDefaults,
 )
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
 
 
 class Administration:
@@ -38,9 +42,14 @@ class Administration:
     _config: BrokerConfig
     _dynamic_config: DynamicConfig
     _random: Random
+    _configs: TopicConfigs
 
     async def submit(self, command: Command[Reply]) -> Reply:
         """Run a command in its turn."""
+        raise NotImplementedError
+
+    def _elect_offline(self) -> None:
+        """Look for partitions without a leader, once what is being decided is committed."""
         raise NotImplementedError
 
     async def create_topics(
@@ -94,15 +103,19 @@ class Administration:
     async def _alter_configs(
         self, resources: Sequence[ResourceChange], is_incremental: bool, validate_only: bool
     ) -> list[ResourceResult]:
-        return await self.submit(
-            lambda image: configs.alter_configs(
+        def command(image: MetadataImage) -> tuple[Sequence[MetadataRecord], list[ResourceResult]]:
+            records, results = configs.alter_configs(
                 image,
                 resources,
                 broker_values=self._dynamic_config.values,
                 is_incremental=is_incremental,
                 validate_only=validate_only,
             )
-        )
+            if any(_allows_elections(record) for record in records):
+                self._elect_offline()
+            return records, results
+
+        return await self.submit(command)
 
     async def elect_leaders(
         self, election_type: int, asked: Sequence[tuple[str, int]] | None
@@ -116,10 +129,9 @@ class Administration:
         self, asked: Sequence[Reassigned], *, may_change_factor: bool = True
     ) -> list[ReassignedResult]:
         """Give partitions other replicas, or cancel that; a result for each. Raises: KafkaError."""
-        settings = topic_configs(self._dynamic_config)
         return await self.submit(
             lambda image: reassignment.alter(
-                image, asked, settings, may_change_factor=may_change_factor
+                image, asked, self._configs, may_change_factor=may_change_factor
             )
         )
 
@@ -128,3 +140,15 @@ class Administration:
     ) -> list[Ongoing]:
         """The partitions that are being reassigned, of all topics or of those asked for."""
         return await self.submit(lambda image: ((), reassignment.list_ongoing(image, asked)))
+
+    async def update_features(
+        self, changes: Sequence[FeatureChange], validate_only: bool = False
+    ) -> None:
+        """Change the levels of features, of all or of none. Raises: KafkaError 95."""
+        await self.submit(
+            lambda image: features.update(image, changes, validate_only=validate_only)
+        )
+
+
+def _allows_elections(record: MetadataRecord) -> bool:
+    return isinstance(record, ConfigRecord) and record.key == "unclean.leader.election.enable"

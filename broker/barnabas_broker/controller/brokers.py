@@ -1,22 +1,25 @@
 """Registration of brokers, and whether they are fenced: pure commands.
 
 A registration is accepted under a new, higher broker epoch, the offset of its record (REG-4), and
-requests that carry an older one are refused. A broker that comes back without having stopped
-cleanly may have lost the end of its logs, so what it leads gets a new leader epoch (REG-8).
+requests that carry an older one are refused. Not here: heartbeats (`heartbeats`), what becomes of
+partitions (`elections`), who was heard when (`broker_sessions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from barnabas_broker.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from barnabas_broker.controller import elections, features
+from barnabas_broker.controller.elections import TopicConfigs
+from barnabas_broker.controller.features import FeatureRange
+from barnabas_broker.metadata.image import BrokerImage, MetadataImage
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
     ListenerAddress,
     MetadataRecord,
-    PartitionRecord,
+    RemoveBrokerRecord,
 )
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -33,6 +36,8 @@ class Registration:
     listeners: tuple[ListenerAddress, ...]
     rack: str | None = None
     directories: tuple[bytes, ...] = ()
+    # What levels of which features it can work with.
+    features: Mapping[str, FeatureRange] = field(default_factory=lambda: features.SUPPORTED)
     # The epoch that the clean-shutdown marker names; any other means an unclean stop.
     previous_broker_epoch: int = NO_EPOCH
     # A broker that has still to catch up with the metadata registers fenced and is unfenced later.
@@ -53,26 +58,25 @@ def check_broker_epoch(image: MetadataImage, node_id: int, broker_epoch: int) ->
 
 
 def register(
-    image: MetadataImage, registration: Registration, *, has_session: bool
+    image: MetadataImage, registration: Registration, configs: TopicConfigs, *, is_alive: bool
 ) -> tuple[list[MetadataRecord], int]:
     """The records of a registration, and the broker's epoch.
 
-    `has_session` says whether the broker of that id is known to be alive: then only the same
-    incarnation may register again (NODE-7).
-    Raises: KafkaError 101 for a second broker of the id, 104 for another cluster.
+    `is_alive` says whether the process that registered the id last is known to live: then only
+    that one may register again (NODE-7). Doing so it stays unfenced (REG-3).
+    Raises: KafkaError 101 for a second broker of the id, 104 for another cluster, 119 for
+    directories that cannot be, 35 for a broker that does not know a feature in use.
     """
-    if registration.cluster_id != image.cluster_id:
-        raise KafkaError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Expected cluster ID {image.cluster_id}, but got cluster ID {registration.cluster_id}",
-        )
     known = image.brokers.get(registration.node_id)
-    same_incarnation = known is not None and known.incarnation == registration.incarnation_id
-    if known is not None and has_session and not same_incarnation:
+    is_same = known is not None and known.incarnation == registration.incarnation_id
+    _check(image, registration)
+    # One that shuts down is leaving: the next one may come while the last words are said.
+    if known is not None and is_alive and not is_same and not known.is_shutting_down:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with that broker id: {registration.node_id}",
         )
+    is_fenced = registration.is_fenced and (known is None or known.fenced or not is_same)
     broker_epoch = image.offset + 1
     records: list[MetadataRecord] = [
         BrokerRecord(
@@ -82,73 +86,120 @@ def register(
             listeners=registration.listeners,
             rack=registration.rack,
             directories=registration.directories,
-            is_fenced=registration.is_fenced,
+            is_fenced=is_fenced,
         )
     ]
-    if known is not None and not same_incarnation:
-        stopped_cleanly = known.epoch == registration.previous_broker_epoch
-        if not stopped_cleanly:
-            records += _new_leader_epochs(image, registration.node_id)
-    if not registration.is_fenced:
-        records += _take_leaderless(image, registration.node_id)
+    if known is not None and is_same and known.is_shutting_down:
+        records.append(BrokerStateRecord(registration.node_id, broker_epoch, is_fenced, True))
+    elif known is not None and not is_same:
+        # Unless the marker tells of a clean stop, the ends of its logs may be lost (REG-8).
+        if known.epoch != registration.previous_broker_epoch:
+            records += elections.unclean_restart(
+                image, registration.node_id, configs, is_fenced=is_fenced
+            )
+        elif is_fenced:
+            records += elections.broker_fenced(image, registration.node_id, configs)
+    if not is_fenced:
+        records += elections.broker_unfenced(image, registration.node_id, configs)
     return records, broker_epoch
 
 
-def set_state(
-    image: MetadataImage,
-    node_id: int,
-    broker_epoch: int,
-    *,
-    is_fenced: bool,
-    is_shutting_down: bool = False,
-) -> tuple[list[MetadataRecord], None]:
-    """The records that fence or unfence a broker (REG-6, REG-7).
+def _check(image: MetadataImage, registration: Registration) -> None:
+    if registration.cluster_id != image.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {image.cluster_id}, but got cluster ID {registration.cluster_id}",
+        )
+    features.check_broker(image, registration.node_id, registration.features)
+    _check_directories(image, registration.node_id, registration.directories)
 
-    Raises: KafkaError 102, 77.
-    """
-    broker = check_broker_epoch(image, node_id, broker_epoch)
-    if broker.fenced == is_fenced and broker.is_shutting_down == is_shutting_down:
-        return [], None
-    records: list[MetadataRecord] = [
-        BrokerStateRecord(node_id, broker_epoch, is_fenced, is_shutting_down)
+
+def _check_directories(image: MetadataImage, node_id: int, directories: Sequence[bytes]) -> None:
+    """A log directory is one broker's, once: a disk belongs to a seat."""
+    wanted = set(directories)
+    if len(wanted) != len(directories):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, f"Broker {node_id} registers a directory twice"
+        )
+    for broker in image.brokers.values():
+        if broker.node_id != node_id and not wanted.isdisjoint(broker.directories):
+            raise KafkaError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"Broker {node_id} wants to register a directory that is already used by broker "
+                f"{broker.node_id}",
+            )
+
+
+def fence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:
+    """The records that fence a registered broker; none if it is fenced (REG-5)."""
+    broker = image.brokers[node_id]
+    if broker.fenced:
+        return []
+    return [
+        BrokerStateRecord(node_id, broker.epoch, True, broker.is_shutting_down),
+        *elections.broker_fenced(image, node_id, configs),
     ]
-    if not is_fenced:
-        records += _take_leaderless(image, node_id)
-    return records, None
 
 
-def _partitions_of(
-    image: MetadataImage, node_id: int
-) -> Iterator[tuple[bytes, int, PartitionImage]]:
-    for topic in image.topics.by_id.values():
-        for index, partition in enumerate(topic.partitions):
-            if node_id in partition.replicas:
-                yield topic.topic_id, index, partition
+def unfence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:
+    """The records that let a registered broker lead and serve; none if it may (REG-7)."""
+    broker = image.brokers[node_id]
+    if not broker.fenced:
+        return []
+    return [
+        BrokerStateRecord(node_id, broker.epoch, False, False),
+        *elections.broker_unfenced(image, node_id, configs),
+    ]
 
 
-def _new_leader_epochs(image: MetadataImage, node_id: int) -> Iterator[MetadataRecord]:
-    """The broker goes on leading what it led, in a new leader epoch each."""
-    for topic_id, index, partition in _partitions_of(image, node_id):
-        if partition.leader == node_id:
-            yield led_by(topic_id, index, partition, node_id)
+def begin_shutdown(
+    image: MetadataImage, node_id: int, configs: TopicConfigs
+) -> list[MetadataRecord]:
+    """The records that take a broker's leaderships away, before it stops (STOP-3)."""
+    broker = image.brokers[node_id]
+    return [
+        BrokerStateRecord(node_id, broker.epoch, False, True),
+        *elections.broker_shutting_down(image, node_id, configs),
+    ]
 
 
-def _take_leaderless(image: MetadataImage, node_id: int) -> Iterator[MetadataRecord]:
-    """The broker leads what nobody leads and what it is in sync with (REG-7)."""
-    for topic_id, index, partition in _partitions_of(image, node_id):
-        if partition.leader == NO_LEADER and node_id in partition.isr:
-            yield led_by(topic_id, index, partition, node_id)
+def unregister(
+    image: MetadataImage, node_id: int, configs: TopicConfigs
+) -> tuple[list[MetadataRecord], None]:
+    """The records that take a broker out of the cluster for good, alive or not.
+
+    As Kafka does, whatever replicas it has: they stay assigned to an id that is nobody's, for a
+    broker of that id may come again. Raises: KafkaError 102.
+    """
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered"
+        )
+    records: list[MetadataRecord] = [*elections.broker_fenced(image, node_id, configs)]
+    return [*records, RemoveBrokerRecord(node_id, broker.epoch)], None
 
 
-def led_by(topic_id: bytes, index: int, partition: PartitionImage, leader: int) -> PartitionRecord:
-    """The partition under a leader, in the next leader epoch."""
-    return PartitionRecord(
-        topic_id,
-        index,
-        partition.replicas,
-        partition.isr,
-        leader,
-        partition.leader_epoch + 1,
-        partition.partition_epoch + 1,
-        partition.directories,
-    )
+def without_directories(
+    image: MetadataImage, node_id: int, offline: Sequence[bytes], configs: TopicConfigs
+) -> list[MetadataRecord]:
+    """The records of log directories that have failed; none if all of them are known (KIP-858)."""
+    broker = image.brokers[node_id]
+    failed = [directory for directory in broker.directories if directory in offline]
+    if not failed:
+        return []
+    records: list[MetadataRecord] = [
+        BrokerRecord(
+            node_id=node_id,
+            broker_epoch=broker.epoch,
+            incarnation_id=broker.incarnation,
+            listeners=tuple(broker.listeners.values()),
+            rack=broker.rack,
+            directories=tuple(item for item in broker.directories if item not in failed),
+            is_fenced=broker.fenced,
+        )
+    ]
+    if broker.is_shutting_down:
+        records.append(BrokerStateRecord(node_id, broker.epoch, broker.fenced, True))
+    records += elections.directory_offline(image, node_id, failed, configs)
+    return records

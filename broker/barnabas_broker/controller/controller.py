@@ -1,8 +1,8 @@
 """The active controller: decides what the metadata log says, while this node leads that log.
 
 `activate` and `resign` follow the leadership of the metadata log; in between, commands go through
-one event queue (`event_queue`). Not here: what commands decide (`topics`, `partitions`, `configs`,
-`brokers`, `producer_ids`), nor who leads (the metadata quorum).
+one event queue (`event_queue`). Not here: the commands (`administration`, `broker_commands`), what
+they decide (`topics`, `brokers`, `elections` and so on), nor who leads (the metadata quorum).
 
 Invariant: each controller epoch has its own queue; nothing of an earlier epoch is acted on later.
 """
@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterRecord, Leader, Member
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import brokers, directories, isr, own_election, producer_ids
+from barnabas_broker.controller import own_election
 from barnabas_broker.controller.administration import Administration
-from barnabas_broker.controller.brokers import Registration
+from barnabas_broker.controller.broker_commands import BrokerCommands
+from barnabas_broker.controller.broker_sessions import BrokerSessions
+from barnabas_broker.controller.broker_watch import BrokerWatch, NobodyRefuses, RefusedNodes
+from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.event_queue import (
     Command,
     ControllerLog,
@@ -26,25 +29,18 @@ from barnabas_broker.controller.event_queue import (
     EventQueue,
     Reply,
 )
+from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
 from barnabas_broker.controller.own_election import LeadershipError
-from barnabas_broker.controller.producer_ids import ProducerIdBlock
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
-from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLog
 from barnabas_broker.metadata.quorum import Seat
-from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
-from barnabas_protocol.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-)
 
 logger = logging.getLogger(__name__)
 
 
-class Controller(Administration):
+class Controller(Administration, BrokerCommands):
     """The controller of one node, active or not."""
 
     def __init__(
@@ -58,8 +54,12 @@ class Controller(Administration):
         random: Random,
         on_failure: Callable[[BaseException], None],
         arbiter: Arbiter | None = None,
+        refused: RefusedNodes | None = None,
     ) -> None:
-        """`on_failure` is called when the log fails while this node leads it."""
+        """`on_failure` is called when the log fails while this node leads it.
+
+        `refused` knows which nodes refuse connections.
+        """
         self._node_id = node_id
         self._config = config
         self._dynamic_config = dynamic_config
@@ -69,9 +69,26 @@ class Controller(Administration):
         self._random = random
         self._on_failure = on_failure
         self._queue: EventQueue | None = None
-        self._watch_task: asyncio.Task[None] | None = None
-        # Brokers that have registered with this controller, by their epochs.
-        self._sessions: dict[int, int] = {}
+        self._arbiter_task: asyncio.Task[None] | None = None
+        self._configs = topic_configs(dynamic_config)
+        self._refused = refused or NobodyRefuses()
+        self._sessions = BrokerSessions(
+            config.broker_session_timeout_ms, config.broker_fence_on_refused_ms
+        )
+        self._watch = BrokerWatch(
+            self._sessions,
+            self._refused,
+            clock,
+            image=lambda: metadata_log.pending_image,
+            fence=self.fence_lost,
+        )
+        self._upkeep = LeaderUpkeep(
+            self.enqueue,
+            self._configs,
+            balance_interval_seconds=config.leader_imbalance_check_interval_seconds
+            if config.auto_leader_rebalance_enable
+            else None,
+        )
         self.record: ArbiterRecord | None = None
         self.metrics = ControllerMetrics()
 
@@ -94,25 +111,31 @@ class Controller(Administration):
         """
         self.resign()
         logger.info("this node is the controller in epoch %d", controller_epoch)
-        self._sessions.clear()
+        self._sessions.begin(self._log.pending_image, self._clock.monotonic_ms())
         self._queue = EventQueue(self._log, self._clock, self.metrics, self._on_failure)
         self._queue.start()
+        self._upkeep.start()
+        self._watch.start()
 
     def resign(self) -> None:
         """Stop being the controller before anything else happens (CTL-4); safe at any time.
 
         Everybody who waits is told to look for the next one.
         """
+        self._watch.stop()
+        self._upkeep.stop()
         if self._queue is not None and self._queue.is_open:
             logger.info("this node is no longer the controller")
             self._queue.fail()
 
     async def close(self) -> None:
         """Answer what is queued, then stop. Safe before a start and a second time."""
-        if self._watch_task is not None:
-            self._watch_task.cancel()
-            await asyncio.gather(self._watch_task, return_exceptions=True)
-            self._watch_task = None
+        if self._arbiter_task is not None:
+            self._arbiter_task.cancel()
+            await asyncio.gather(self._arbiter_task, return_exceptions=True)
+            self._arbiter_task = None
+        self._watch.stop()
+        self._upkeep.stop()
         if self._queue is not None:
             await self._queue.close()
 
@@ -131,7 +154,8 @@ class Controller(Administration):
         await log.lead(record.controller_epoch, leader.node_id, cluster_id, members)
         self.record = record
         self.activate(record.controller_epoch)
-        self._watch_task = asyncio.create_task(
+        self._watch.stop()  # the only broker there is sends no heartbeats
+        self._arbiter_task = asyncio.create_task(
             own_election.watch(arbiter, record, self._lost), name="arbiter watch"
         )
 
@@ -150,61 +174,14 @@ class Controller(Administration):
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return await self._queue.submit(command)
 
-    # ---- brokers -----------------------------------------------------------------------------
+    def enqueue(self, command: Command[Reply]) -> asyncio.Future[Reply]:
+        """Have a command run in its turn, however full the queue is.
 
-    async def register_broker(self, registration: Registration) -> int:
-        """Register a broker and return its epoch. Raises: KafkaError 101, 104."""
-        node_id = registration.node_id
+        Raises: KafkaError 41 when this node is not the controller.
+        """
+        if self._queue is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return self._queue.enqueue(command)
 
-        def command(image: MetadataImage) -> tuple[list[MetadataRecord], int]:
-            records, epoch = brokers.register(
-                image, registration, has_session=node_id in self._sessions
-            )
-            self._sessions[node_id] = epoch
-            return records, epoch
-
-        return await self.submit(command)
-
-    async def set_broker_state(
-        self, node_id: int, broker_epoch: int, *, is_fenced: bool, is_shutting_down: bool = False
-    ) -> None:
-        """Fence or unfence a broker. Raises: KafkaError 77, 102."""
-        await self.submit(
-            lambda image: brokers.set_state(
-                image,
-                node_id,
-                broker_epoch,
-                is_fenced=is_fenced,
-                is_shutting_down=is_shutting_down,
-            )
-        )
-
-    async def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Change the ISR of partitions as their leader proposes. Raises: KafkaError 77, 102."""
-        topics = await self.submit(
-            lambda image: isr.alter_partitions(
-                image, request.broker_id, request.broker_epoch, request.topics
-            )
-        )
-        return AlterPartitionResponse(topics=topics)
-
-    async def assign_directories(
-        self, assigned: Mapping[TopicPartition, bytes], node_id: int | None = None
-    ) -> None:
-        """Note in which log directories a broker, by default this node, has its replicas."""
-        node = self._node_id if node_id is None else node_id
-        await self.submit(lambda image: directories.assign_directories(image, node, assigned))
-
-    async def allocate_producer_ids(
-        self, node_id: int | None = None, broker_epoch: int | None = None
-    ) -> ProducerIdBlock:
-        """A block of ids, `(first, size)`, by default for this node. Raises: KafkaError 77, 102."""
-        node = self._node_id if node_id is None else node_id
-
-        def command(image: MetadataImage) -> tuple[list[MetadataRecord], ProducerIdBlock]:
-            epoch = broker_epoch
-            if epoch is None:
-                epoch = image.brokers[node].epoch if node in image.brokers else -1
-            return producer_ids.allocate(image, node, epoch)
-
-        return await self.submit(command)
+    def _elect_offline(self) -> None:
+        self._upkeep.elect_offline()

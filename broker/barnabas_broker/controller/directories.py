@@ -1,6 +1,7 @@
-"""Which log directory holds each replica, as its broker reports it: a pure command.
+"""Which log directory holds each replica, as its broker reports it: pure commands.
 
-Source: LOG-11, NODE-8, KIP-858. Not here: where a log is put (the broker's log manager).
+Source: LOG-11, NODE-8, KIP-858. Not here: where a log is put (the broker's log manager), what
+becomes of replicas whose directory fails (`elections`).
 Invariant: a directory that is remembered changes only when its broker has the log somewhere else.
 """
 
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.controller.brokers import check_broker_epoch
+from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 
@@ -33,23 +36,59 @@ def assign_directories(
         if topic is None or index >= len(topic.partitions):
             continue
         partition = topic.partitions[index]
-        if node_id not in partition.replicas:
-            continue
-        place = partition.replicas.index(node_id)
-        known = list(partition.directories or [ZERO_UUID] * len(partition.replicas))
-        if known[place] == directory_id:
-            continue
-        known[place] = directory_id
-        records.append(
-            PartitionRecord(
-                topic.topic_id,
-                index,
-                partition.replicas,
-                partition.isr,
-                partition.leader,
-                partition.leader_epoch,
-                partition.partition_epoch + 1,
-                tuple(known),
-            )
-        )
+        if node_id in partition.replicas:
+            records += _moved(topic.topic_id, index, partition, node_id, directory_id)
     return records, None
+
+
+def assign_replicas(
+    image: MetadataImage,
+    node_id: int,
+    broker_epoch: int,
+    assigned: Mapping[tuple[bytes, int], bytes],
+) -> tuple[list[MetadataRecord], dict[tuple[bytes, int], ErrorCode]]:
+    """The same for topic ids, and what became of each partition: errors 100, 3 and 6 as in Kafka.
+
+    Raises: KafkaError 77, 102.
+    """
+    check_broker_epoch(image, node_id, broker_epoch)
+    records: list[MetadataRecord] = []
+    codes: dict[tuple[bytes, int], ErrorCode] = {}
+    for (topic_id, index), directory_id in assigned.items():
+        topic = image.topics.by_id.get(topic_id)
+        code = ErrorCode.NONE
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not 0 <= index < len(topic.partitions):
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif node_id not in topic.partitions[index].replicas:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            records += _moved(topic_id, index, topic.partitions[index], node_id, directory_id)
+        codes[topic_id, index] = code
+    return records, codes
+
+
+def _moved(
+    topic_id: bytes, index: int, partition: PartitionImage, node_id: int, directory_id: bytes
+) -> list[PartitionRecord]:
+    """The record of one replica's directory; none if it is known."""
+    place = partition.replicas.index(node_id)
+    known = list(partition.directories or [ZERO_UUID] * len(partition.replicas))
+    if known[place] == directory_id:
+        return []
+    known[place] = directory_id
+    return [
+        PartitionRecord(
+            topic_id,
+            index,
+            partition.replicas,
+            partition.isr,
+            partition.leader,
+            partition.leader_epoch,
+            partition.partition_epoch + 1,
+            tuple(known),
+            partition.adding_replicas,
+            partition.removing_replicas,
+        )
+    ]

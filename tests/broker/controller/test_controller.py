@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from barnabas_broker.arbiter.decided_swap import UndecidedError
 from barnabas_broker.arbiter.election import NotAMemberError
 from barnabas_broker.arbiter.local_file import encode
 from barnabas_broker.controller.brokers import Registration
+from barnabas_broker.controller.heartbeats import Heartbeat
 from barnabas_broker.controller.topics import NewTopic
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord
@@ -296,11 +298,12 @@ def test_fenced_broker_leads_nothing_new_until_it_is_unfenced() -> None:
     async def run() -> None:
         plane = ControlPlane()
         epoch = await plane.start()
-        await plane.controller.set_broker_state(0, epoch, is_fenced=True)
+        beat = Heartbeat(node_id=0, broker_epoch=epoch, metadata_offset=epoch, wants_fence=True)
+        await plane.controller.heartbeat(beat)
         (result,) = await plane.controller.create_topics([NewTopic(name="a")])
         assert result.error is not None
         assert result.error.code == ErrorCode.INVALID_REPLICATION_FACTOR
-        await plane.controller.set_broker_state(0, epoch, is_fenced=False)
+        await plane.controller.heartbeat(replace(beat, wants_fence=False))
         (result,) = await plane.controller.create_topics([NewTopic(name="a")])
         assert result.error is None
         await plane.controller.close()

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.controller.brokers import Registration, register
 from barnabas_broker.controller.directories import assign_directories
+from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.partitions import NewPartitions, create_partitions
 from barnabas_broker.controller.topics import (
     NewTopic,
@@ -24,6 +26,7 @@ from tests.support.control_plane import CLUSTER_ID, LISTENER
 from tests.support.simulated_random import SimulatedRandom
 
 RANDOM = SimulatedRandom(7)
+CONFIGS = topic_configs(DynamicConfig({}))
 
 
 def applied(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
@@ -43,7 +46,7 @@ def cluster(*node_ids: int, fenced: Sequence[int] = ()) -> MetadataImage:
             listeners=(LISTENER,),
             is_fenced=node_id in fenced,
         )
-        image = applied(image, register(image, registration, has_session=False)[0])
+        image = applied(image, register(image, registration, CONFIGS, is_alive=False)[0])
     return image
 
 
@@ -326,7 +329,7 @@ def test_the_only_directory_of_a_broker_is_remembered_at_once() -> None:
             listeners=(LISTENER,),
             directories=directories,
         )
-        image = applied(image, register(image, registration, has_session=False)[0])
+        image = applied(image, register(image, registration, CONFIGS, is_alive=False)[0])
     image, _ = create(image, NewTopic(name="t", assignments=[(0, (1, 2)), (1, (2, 1))]))
     assert [p.directories for p in topic_of(image, "t").partitions] == [
         (first, ZERO_UUID),

@@ -1,0 +1,128 @@
+"""Features and their levels: what this broker can work with, and what the cluster has agreed on.
+
+Source: KIP-584, KIP-1022; texts of refusals are Kafka's. A feature that is not in the image is at
+the level of its first release (`INITIAL_LEVELS`): a cluster is founded without records of features.
+Level 0 is off.
+
+Kafka's `group.version` and `transaction.version` are not here: clients read from them that the
+newer protocols of groups and transactions are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.records import FeatureRecord, MetadataRecord
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+
+class FeatureRange(NamedTuple):
+    """The levels that a broker can work with, inclusive."""
+
+    minimum: int
+    maximum: int
+
+
+# What the brokers of a cluster say to one another and write to their disks.
+BARNABAS_VERSION: Final = "barnabas.version"
+
+SUPPORTED: Final[Mapping[str, FeatureRange]] = MappingProxyType(
+    {BARNABAS_VERSION: FeatureRange(1, 1)}
+)
+# What holds before anybody has said anything else; the others are off.
+INITIAL_LEVELS: Final[Mapping[str, int]] = MappingProxyType({BARNABAS_VERSION: 1})
+
+
+class UpgradeType(IntEnum):
+    """How far a feature may be changed, by the number on the wire."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureChange:
+    """A level that a feature shall have."""
+
+    name: str
+    level: int
+    upgrade_type: int = UpgradeType.UPGRADE
+
+
+def finalized(image: MetadataImage) -> dict[str, int]:
+    """The level of each feature that is on."""
+    return {**INITIAL_LEVELS, **image.features}
+
+
+def check_broker(image: MetadataImage, node_id: int, supported: Mapping[str, FeatureRange]) -> None:
+    """Refuse a broker that cannot work with a feature as it is. Raises: KafkaError 35."""
+    for name, level in finalized(image).items():
+        able = supported.get(name, FeatureRange(0, 0))
+        if not able.minimum <= level <= able.maximum:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker {node_id} does not support finalized "
+                f"version {level} of {name}. The broker wants a version between {able.minimum} "
+                f"and {able.maximum}, inclusive.",
+            )
+
+
+def update(
+    image: MetadataImage,
+    changes: Sequence[FeatureChange],
+    supported: Mapping[str, FeatureRange] = SUPPORTED,
+    *,
+    validate_only: bool = False,
+) -> tuple[list[MetadataRecord], None]:
+    """The records of new levels: of all features, or of none.
+
+    Raises: KafkaError 95 that names the first feature that cannot be changed, and why.
+    """
+    levels = finalized(image)
+    records: list[MetadataRecord] = []
+    for change in changes:
+        complaint = _complaint(image, change, levels.get(change.name, 0), supported)
+        if complaint is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                "The update failed for all features since the following feature had an error: "
+                f"Invalid update version {change.level} for feature {change.name}. {complaint}",
+            )
+        if levels.get(change.name, 0) != change.level:
+            levels[change.name] = change.level
+            records.append(FeatureRecord(change.name, change.level))
+    return ([] if validate_only else records), None
+
+
+def _complaint(
+    image: MetadataImage,
+    change: FeatureChange,
+    current: int,
+    supported: Mapping[str, FeatureRange],
+) -> str | None:
+    if change.upgrade_type not in tuple(UpgradeType):
+        return "The controller does not support the given upgrade type."
+    if change.level < 0:
+        return "A feature version cannot be less than 0."
+    able = supported.get(change.name)
+    if able is None:
+        return f"Local controller {image.controller_id} does not support this feature."
+    if not able.minimum <= change.level <= able.maximum:
+        return (
+            f"Local controller {image.controller_id} only supports versions "
+            f"{able.minimum}-{able.maximum}"
+        )
+    if change.level < current and change.upgrade_type == UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    if change.level > current and change.upgrade_type != UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
