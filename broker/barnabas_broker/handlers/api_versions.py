@@ -8,7 +8,7 @@ v3: the client's software name and version. v4: features whose minimum is 0 may 
 import re
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.table import VERSIONS
+from barnabas_broker.handlers.table import ADVERTISED
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.api_versions import (
@@ -32,7 +32,7 @@ def handle(
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=minimum, max_version=maximum)
-            for key, (minimum, maximum) in sorted(VERSIONS.items())
+            for key, (minimum, maximum) in ADVERTISED.items()
         ]
     )
 

@@ -12,12 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from barnabas_broker.handlers.forwarding import forward
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.table import HANDLERS, VERSIONS
+from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+from barnabas_protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class Api:
         "failed",
         "handle",
         "is_coroutine",
+        "is_forwarded",
         "key",
         "max_version",
         "min_version",
@@ -55,6 +58,7 @@ class Api:
         self.request_class: Any = codec.request_class(key)
         self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
         self.is_coroutine = inspect.iscoroutinefunction(module.handle)
+        self.is_forwarded = key in FORWARDED
         self.failed: Failed | None = getattr(module, "failed", None)
         self.requests_count = 0
         self.errors_count = 0
@@ -94,15 +98,19 @@ class Dispatcher:
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
         request, _ = codec.decode(api.request_class, frame, version, header.position)
         api.requests_count += 1
+        if api.is_forwarded and self._is_for_another():
+            self._start(api, exchange, request, self._forwarded(api, exchange, request))
+            return
         if api.is_coroutine:
-            self._start(api, exchange, request)
+            work = api.handle(self._services, exchange, request)
+            self._start(api, exchange, request, work)
             return
         try:
             response = api.handle(self._services, exchange, request)
         except ParseError:
             raise
         except Exception as error:
-            response = self._failed(api, request, error)
+            response = answer_of_failure(api, request, error)
         if response is not None:
             self.reply(exchange, response)
 
@@ -115,42 +123,47 @@ class Dispatcher:
         api = self.apis[key] = Api(api_key, module_name)
         return api
 
-    def _start(self, api: Api, exchange: Exchange, request: Any) -> None:
+    def _is_for_another(self) -> bool:
+        """Whether what only the controller does has to be sent to another node."""
+        channel = self._services.channel
+        return channel is not None and not channel.is_local
+
+    async def _forwarded(self, api: Api, exchange: Exchange, request: Any) -> Any:
+        """The answer of the controller, or of this node if it has become it meanwhile.
+
+        Raises: KafkaError.
+        """
+        services = self._services
+        assert services.channel is not None
+        frame = await forward(services.channel, exchange, services.config.request_timeout_ms)
+        if frame is not None:
+            return frame
+        response = api.handle(services, exchange, request)
+        return await response if api.is_coroutine else response
+
+    def _start(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
         exchange.session.hold()
         self._running += 1
-        self._services.spawn(
-            self._run(api, exchange, request, api.handle(self._services, exchange, request))
-        )
+        self._services.spawn(self._run(api, exchange, request, work))
 
     async def _run(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
         try:
             try:
                 response = await work
             except Exception as error:
-                response = self._failed(api, request, error)
-            if not exchange.session.is_closed:
+                response = answer_of_failure(api, request, error)
+            if exchange.session.is_closed:
+                return
+            if isinstance(response, Message):
                 self.reply(exchange, response)
+            else:  # a frame, of another node
+                exchange.reply([response])
         except Exception:
             logger.exception("%s could not be answered", api.key.name)
             exchange.session.close("the response could not be made")
         finally:
             self._running -= 1
             exchange.session.release()
-
-    def _failed(self, api: Api, request: Any, error: Exception) -> Any:
-        """The error response of an API.
-
-        Unmapped errors are ours: they are logged with their stack.
-        """
-        api.errors_count += 1
-        if not isinstance(error, KafkaError):
-            logger.error("%s failed", api.key.name, exc_info=error)
-            error = KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why"
-            )
-        if api.failed is None:
-            raise error
-        return api.failed(request, error)
 
     def reply(self, exchange: Exchange, response: Any, version: int | None = None) -> None:
         """Encode a response and put it in the connection's order."""
@@ -164,6 +177,20 @@ class Dispatcher:
                 )
             ]
         )
+
+
+def answer_of_failure(api: Api, request: Any, error: Exception) -> Any:
+    """The error response of an API.
+
+    Unmapped errors are ours: they are logged with their stack.
+    """
+    api.errors_count += 1
+    if not isinstance(error, KafkaError):
+        logger.error("%s failed", api.key.name, exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why")
+    if api.failed is None:
+        raise error
+    return api.failed(request, error)
 
 
 def _unsupported_api_versions() -> Any:

@@ -1,11 +1,12 @@
 """The APIs that this broker serves: one visible list.
 
-A key is advertised if and only if it is here (NET-16).
+A client's key is advertised if and only if it is here (NET-16); what brokers ask one another is
+here too, and never advertised.
 
 Handler modules are imported when their API is first asked for, so that they cost nothing at start.
 """
 
-from barnabas_protocol.api import SERVED, ApiKey
+from barnabas_protocol.api import INTERNAL, SERVED, ApiKey
 
 HANDLERS: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "produce",
@@ -40,6 +41,37 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    # Among brokers.
+    ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.ENVELOPE: "envelope",
+    ApiKey.METADATA_PROMISE: "metadata_promise",
+    ApiKey.METADATA_FETCH: "metadata_fetch",
+    ApiKey.METADATA_SNAPSHOT: "metadata_snapshot",
 }
 
-VERSIONS: dict[ApiKey, tuple[int, int]] = {key: SERVED[key] for key in HANDLERS}
+VERSIONS: dict[ApiKey, tuple[int, int]] = {
+    key: INTERNAL.get(key) or SERVED[key] for key in HANDLERS
+}
+
+ADVERTISED: dict[ApiKey, tuple[int, int]] = {
+    key: VERSIONS[key] for key in sorted(HANDLERS) if key not in INTERNAL
+}
+
+# What only the active controller does: other brokers send it there in an envelope (CTL-15).
+FORWARDED: frozenset[ApiKey] = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+    )
+)
+
+# What the cluster needs of a broker that does not serve clients (yet).
+CONTROL: frozenset[ApiKey] = frozenset((*INTERNAL, ApiKey.UNREGISTER_BROKER))

@@ -1,0 +1,86 @@
+"""Envelope (58, between brokers), version 0: a client's request that another broker has taken.
+
+Carried out here if this node is the active controller, and never sent on: else two brokers with an
+old view could send it to and fro. Envelopes do not wait for one another, so that the controller may
+commit what they change together; the broker that sends them keeps the order of each connection.
+
+Source: CTL-15, KIP-590.
+"""
+
+import inspect
+import logging
+from typing import Any
+
+from barnabas_broker.controller.channel import is_not_controller
+from barnabas_broker.handlers.dispatch import Api, answer_of_failure
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.table import FORWARDED, HANDLERS
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+from barnabas_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+logger = logging.getLogger(__name__)
+
+
+def handle(services: Services, exchange: Exchange, request: EnvelopeRequest) -> None:
+    """Answer with the whole response frame, later."""
+    services.spawn(_answer(services, exchange, request))
+
+
+async def _answer(services: Services, exchange: Exchange, request: EnvelopeRequest) -> None:
+    try:
+        response = await _carried_out(services, exchange, request)
+    except (KafkaError, ParseError) as error:
+        refusal = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.INVALID_REQUEST)
+        response = failed(request, refusal)
+    except Exception:
+        logger.exception("a request of another broker failed")
+        response = failed(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+    if not exchange.session.is_closed:
+        key, version = exchange.api_key, exchange.api_version
+        exchange.reply([codec.encode_response(response, key, version, exchange.correlation_id)])
+
+
+async def _carried_out(
+    services: Services, exchange: Exchange, request: EnvelopeRequest
+) -> EnvelopeResponse:
+    """The outcome of the request inside.
+
+    Raises: KafkaError NOT_CONTROLLER, INVALID_REQUEST, UNSUPPORTED_VERSION; ParseError.
+    """
+    if services.channel is not None and not services.channel.is_local:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    frame = memoryview(request.request_data)
+    header = codec.read_request_header(frame)
+    key, version = header.api_key, header.api_version
+    if key not in FORWARDED or ApiKey(key) not in HANDLERS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    api = Api(ApiKey(key), HANDLERS[ApiKey(key)])
+    if not api.min_version <= version <= api.max_version:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    inner_request, _ = codec.decode(api.request_class, frame, version, header.position)
+    # It stands for the client's own exchange; it is never answered, for the envelope is.
+    inner = Exchange(exchange.session, frame, exchange.received_ns)
+    inner.api_key, inner.api_version = key, version
+    inner.correlation_id, inner.client_id = header.correlation_id, header.client_id
+    response = await _response(api, services, inner, inner_request)
+    if is_not_controller(response):
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    return EnvelopeResponse(
+        response_data=codec.encode_response(response, key, version, header.correlation_id)
+    )
+
+
+async def _response(api: Api, services: Services, inner: Exchange, request: Any) -> Any:
+    try:
+        response = api.handle(services, inner, request)
+        return await response if inspect.isawaitable(response) else response
+    except Exception as error:
+        return answer_of_failure(api, request, error)
+
+
+def failed(request: EnvelopeRequest, error: KafkaError) -> EnvelopeResponse:
+    """The error of the envelope, not of what is inside."""
+    return EnvelopeResponse(error_code=error.code)
