@@ -319,9 +319,9 @@ def test_a_request_for_too_many_partitions_is_refused_as_a_whole() -> None:
 
 def test_the_only_directory_of_a_broker_is_remembered_at_once() -> None:
     """LOG-11: and with several, as soon as the broker has told which it chose."""
-    first, second = bytes(15) + b"\x01", bytes(15) + b"\x02"
+    first, second, third = (bytes(15) + bytes([index]) for index in (1, 2, 3))
     image = applied(MetadataImage.empty(), [EpochRecord(1, 0, CLUSTER_ID)])
-    for node_id, directories in ((1, (first,)), (2, (first, second))):
+    for node_id, directories in ((1, (first,)), (2, (third, second))):
         registration = Registration(
             node_id=node_id,
             incarnation_id=RANDOM.uuid(),
