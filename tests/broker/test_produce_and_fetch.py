@@ -163,7 +163,7 @@ def test_fetch_waits_for_data_and_wakes_by_it(tmp_path: Path) -> None:
         client.send(ApiKey.FETCH, 11, fetch_request(0, max_wait_ms=15_000))
 
         async def is_parked() -> bool:
-            return server.fetch_purgatory.pending_count == 1
+            return server.data.fetch_purgatory.pending_count == 1
 
         await eventually(is_parked)
         async with await RawClient.connect(server.port) as other:
@@ -183,12 +183,12 @@ def test_fetch_of_a_closed_connection_leaves_the_purgatory(tmp_path: Path) -> No
             other.send(ApiKey.FETCH, 11, fetch_request(0, max_wait_ms=1_000_000))
 
             async def is_parked() -> bool:
-                return server.fetch_purgatory.pending_count == 1
+                return server.data.fetch_purgatory.pending_count == 1
 
             await eventually(is_parked)
 
         async def is_gone() -> bool:
-            return server.fetch_purgatory.pending_count == 0
+            return server.data.fetch_purgatory.pending_count == 0
 
         await eventually(is_gone)
 

@@ -11,13 +11,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.admin.admin_server import AdminServer
+from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.controller import Controller
-from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
-from barnabas_broker.coordinator.group.settings import GroupSettings
-from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -25,8 +23,7 @@ from barnabas_broker.env.randomness import Random, SystemRandom
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC, TopicCreation
-from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
@@ -34,23 +31,18 @@ from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.turn import Turn
-from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.purgatory.timer import Timer
-from barnabas_broker.replication.commit_wait import CommittedWriter
-from barnabas_broker.replication.fetch_session import FetchSessionCache
-from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
 from barnabas_broker.server.broker_state import BrokerState, move
 from barnabas_broker.server.control_plane import ControlPlane
+from barnabas_broker.server.data_plane import DataPlane
 from barnabas_broker.server.gate import Gate
 from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.log_metrics import log_samples
 from barnabas_broker.server.loop_metrics import controller_samples, turn_samples
 from barnabas_broker.server.metadata_application import MetadataApplication
-from barnabas_protocol.ids import ZERO_UUID, TopicPartition
-from barnabas_protocol.records.compression import Compression
+from barnabas_protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +58,12 @@ class Server:
         disk: Disk | None = None,
         network: Network | None = None,
         random: Random | None = None,
+        arbiter: Arbiter | None = None,
         has_admin_http: bool = True,
     ) -> None:
-        """Check the settings.
+        """Check the settings; the arbiter is the one that they name, unless another is given.
 
-        Without the admin HTTP, all input and output goes through the four: simulations need that.
+        Without the admin HTTP, all input and output goes through the five: simulations need that.
         Raises: ConfigError.
         """
         self.config = BrokerConfig.parse(properties)
@@ -82,6 +75,7 @@ class Server:
         self._disk = disk or RealDisk()
         self._network = network or RealNetwork()
         self._random = random or SystemRandom()
+        self._arbiter = arbiter
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_admin_http = has_admin_http
         self._admin: AdminServer | None = None
@@ -144,8 +138,6 @@ class Server:
         config, clock = self.config, self._clock
         self.turn = Turn(loop)
         self.timer = Timer(loop, clock)
-        self.produce_purgatory = Purgatory("produce", self.timer)
-        self.fetch_purgatory = Purgatory("fetch", self.timer)
         self.control = ControlPlane(
             config,
             self.logs,
@@ -156,39 +148,21 @@ class Server:
             self.dynamic,
             self._fail,
         )
-        self.replicas = ReplicaManager(
-            node_id=self.logs.node_id,
+        self.data = DataPlane(
+            config=config,
             logs=self.logs,
-            topic_config=self._topic_config,
-            turn=self.turn,
-            produce_purgatory=self.produce_purgatory,
-            fetch_purgatory=self.fetch_purgatory,
-            clock=clock,
-            lag_ms_max=config.replica_lag_time_max_ms,
-        )
-        self.replicas.on_leadership.append(self._leadership_changed)
-        self.replicas.on_removed.append(self._partition_removed)
-        self.replicas.on_directory_offline.append(self._directory_went_offline)
-        writer = CommittedWriter(self.replicas, self.turn, clock, config.offsets_commit_timeout_ms)
-        self.groups = GroupCoordinator(
-            settings=GroupSettings.of(config),
-            writer=writer,
             clock=clock,
             random=self._random,
+            turn=self.turn,
             timer=self.timer,
-            partition_count=config.offsets_topic_num_partitions,
-            runtime_settings=RuntimeSettings(
-                commit_timeout_ms=config.offsets_commit_timeout_ms,
-                load_buffer_bytes=config.offsets_load_buffer_size,
-                compression=Compression(config.offsets_topic_compression_codec),
-            ),
-            partition_exists=self._partition_exists,
+            topic_config=self._topic_config,
+            image=lambda: self.publisher.image,
+            on_fatal=self._fail,
         )
+        self.replicas = self.data.replicas
+        self.groups = self.data.groups
         self.gate = Gate()
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
-        self.fetch_sessions = FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, self._random
-        )
 
     def _services(self, controller: Controller) -> Services:
         return Services(
@@ -198,7 +172,7 @@ class Server:
             random=self._random,
             logs=self.logs,
             replicas=self.replicas,
-            fetch_sessions=self.fetch_sessions,
+            fetch_sessions=self.data.fetch_sessions,
             controller=controller,
             groups=self.groups,
             topic_creation=TopicCreation(controller, self.config, self._spawn),
@@ -209,8 +183,8 @@ class Server:
     def _register_metrics(self) -> None:
         register = self.collector.register
         register(self.listeners.samples)
-        register(self.produce_purgatory.samples)
-        register(self.fetch_purgatory.samples)
+        register(self.data.produce_purgatory.samples)
+        register(self.data.fetch_purgatory.samples)
         register(lambda: turn_samples(self.turn))
         register(lambda: controller_samples(self.control.controller))
         register(lambda: log_samples(self.logs))
@@ -218,7 +192,7 @@ class Server:
         register(lambda: group_samples(self.groups, self.replicas))
         register(
             lambda: broker_samples(
-                self.replicas, self.dispatcher, self.fetch_sessions, lambda: self.state
+                self.replicas, self.dispatcher, self.data.fetch_sessions, lambda: self.state
             )
         )
 
@@ -255,32 +229,6 @@ class Server:
     def _recovered_topic_id(self, topic: str) -> bytes:
         known = self.control.recovered_image.topics.by_name.get(topic)
         return ZERO_UUID if known is None else known.topic_id
-
-    def _partition_exists(self, topic: str, partition: int) -> bool:
-        known = self.publisher.image.topics.by_name.get(topic)
-        return known is not None and partition < len(known.partitions)
-
-    def _leadership_changed(self, partition: Partition) -> None:
-        topic, index = partition.topic_partition
-        if topic != OFFSETS_TOPIC:
-            return
-        if partition.is_leader:
-            self.groups.load_partition(index, partition.leader_epoch)
-        else:
-            self.groups.unload_partition(index)
-
-    def _partition_removed(self, topic_partition: TopicPartition) -> None:
-        if topic_partition.topic == OFFSETS_TOPIC:
-            self.groups.unload_partition(topic_partition.partition)
-
-    def _directory_went_offline(self, directory: LogDirectory) -> None:
-        """End when nothing is left to serve from.
-
-        Or when the metadata cannot be written (NODE-8).
-        """
-        online = self.logs.online_directories()
-        if not online or directory.path == self.config.metadata_log_dir:
-            self._fail(OSError(f"log directory {directory.path} is offline: {directory.error}"))
 
     def _fail(self, error: BaseException) -> None:
         logger.critical("the broker stops: %s", error)
@@ -324,10 +272,7 @@ class Server:
         """Take nothing new, answer what is parked (STOP-9), then close the connections."""
         self.replicas.is_closing = True
         await self.listeners.drain()
-        await self.replicas.close()
-        await self.groups.close()
-        self.produce_purgatory.close()
-        self.fetch_purgatory.close()
+        await self.data.answer_parked()
         await self.listeners.close()
 
     async def _stop_partitions(self) -> None:

@@ -1,0 +1,115 @@
+"""The partitions of one broker, their coordinators and the requests that wait: built and connected.
+
+Nothing is decided here. Coordinators follow the leadership of their topic's partitions; the broker
+ends when no log directory is left, or the one with its metadata is lost (NODE-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.coordinator.group.settings import GroupSettings
+from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.randomness import Random
+from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.network.turn import Turn
+from barnabas_broker.purgatory.purgatory import Purgatory
+from barnabas_broker.purgatory.timer import Timer
+from barnabas_broker.replication.commit_wait import CommittedWriter
+from barnabas_broker.replication.fetch_session import FetchSessionCache
+from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.compression import Compression
+
+
+class DataPlane:
+    """What serves records, offsets and groups."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        logs: LogManager,
+        clock: Clock,
+        random: Random,
+        turn: Turn,
+        timer: Timer,
+        topic_config: Callable[[str], LogConfig],
+        image: Callable[[], MetadataImage],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        """Make the parts; partitions come with the first image that is applied."""
+        self._config = config
+        self._logs = logs
+        self._image = image
+        self._on_fatal = on_fatal
+        self._timer = timer
+        self.produce_purgatory = Purgatory("produce", timer)
+        self.fetch_purgatory = Purgatory("fetch", timer)
+        self.fetch_sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, random
+        )
+        self.replicas = ReplicaManager(
+            node_id=logs.node_id,
+            logs=logs,
+            topic_config=topic_config,
+            turn=turn,
+            produce_purgatory=self.produce_purgatory,
+            fetch_purgatory=self.fetch_purgatory,
+            clock=clock,
+            lag_ms_max=config.replica_lag_time_max_ms,
+        )
+        self.replicas.on_leadership.append(self._leadership_changed)
+        self.replicas.on_removed.append(self._partition_removed)
+        self.replicas.on_directory_offline.append(self._directory_went_offline)
+        self.groups = GroupCoordinator(
+            settings=GroupSettings.of(config),
+            writer=CommittedWriter(self.replicas, turn, clock, config.offsets_commit_timeout_ms),
+            clock=clock,
+            random=random,
+            timer=timer,
+            partition_count=config.offsets_topic_num_partitions,
+            runtime_settings=RuntimeSettings(
+                commit_timeout_ms=config.offsets_commit_timeout_ms,
+                load_buffer_bytes=config.offsets_load_buffer_size,
+                compression=Compression(config.offsets_topic_compression_codec),
+            ),
+            partition_exists=self._partition_exists,
+        )
+
+    async def answer_parked(self) -> None:
+        """Answer what waits; nothing may wait from now on (STOP-9)."""
+        await self.replicas.close()
+        await self.groups.close()
+        self.produce_purgatory.close()
+        self.fetch_purgatory.close()
+
+    def _partition_exists(self, topic: str, partition: int) -> bool:
+        known = self._image().topics.by_name.get(topic)
+        return known is not None and partition < len(known.partitions)
+
+    def _leadership_changed(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if topic != OFFSETS_TOPIC:
+            return
+        if partition.is_leader:
+            self.groups.load_partition(index, partition.leader_epoch)
+        else:
+            self.groups.unload_partition(index)
+
+    def _partition_removed(self, topic_partition: TopicPartition) -> None:
+        if topic_partition.topic == OFFSETS_TOPIC:
+            self.groups.unload_partition(topic_partition.partition)
+
+    def _directory_went_offline(self, directory: LogDirectory) -> None:
+        online = self._logs.online_directories()
+        if not online or directory.path == self._config.metadata_log_dir:
+            self._on_fatal(OSError(f"log directory {directory.path} is offline: {directory.error}"))
