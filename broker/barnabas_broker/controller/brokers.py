@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from barnabas_broker.controller import elections, features
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.features import FeatureRange
+from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import BrokerImage, MetadataImage
 from barnabas_broker.metadata.records import (
     BrokerRecord,
@@ -91,7 +92,8 @@ def register(
     ]
     if known is not None and is_same and known.is_shutting_down:
         records.append(BrokerStateRecord(registration.node_id, broker_epoch, is_fenced, True))
-    elif known is not None and not is_same:
+    image = after(image, records)  # elections go by the log directories that there are now
+    if known is not None and not is_same:
         # Unless the marker tells of a clean stop, the ends of its logs may be lost (REG-8).
         if known.epoch != registration.previous_broker_epoch:
             records += elections.unclean_restart(
@@ -128,6 +130,14 @@ def _check_directories(image: MetadataImage, node_id: int, directories: Sequence
                 f"Broker {node_id} wants to register a directory that is already used by broker "
                 f"{broker.node_id}",
             )
+
+
+def after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
+    """The image with records that are being decided."""
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.apply(record)
+    return delta.build()
 
 
 def fence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:

@@ -23,7 +23,6 @@ from enum import Enum
 
 from barnabas_broker.controller import brokers, elections
 from barnabas_broker.controller.elections import TopicConfigs
-from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import BrokerImage, MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord
 
@@ -77,10 +76,7 @@ def decide(
     broker = brokers.check_broker_epoch(image, node_id, heartbeat.broker_epoch)
     records = brokers.without_directories(image, node_id, heartbeat.offline_directories, configs)
     if records:
-        delta = MetadataDelta(image)
-        for record in records:
-            delta.apply(record)
-        image = delta.build()
+        image = brokers.after(image, records)
     is_caught_up = heartbeat.metadata_offset >= broker.epoch
     move = _next(
         image, broker, heartbeat, is_ready=is_caught_up and not is_refused, is_known=knows_shutdown
