@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.cleaner import LogCleaner
@@ -247,6 +247,23 @@ class LogManager:
         directories, self._with_deletions = self._with_deletions, set()
         for directory in directories:
             await self.checkpointing.forget_others(directory)
+
+    async def note_truncations(self, logs: Sequence[PartitionLog]) -> None:
+        """Return when a crash cannot bring back what was cut off the ends of some logs.
+
+        And cannot take what is appended from now on for flushed, as the old recovery points would.
+        """
+        directories: dict[LogDirectory, None] = {}
+        for log in logs:
+            try:
+                if not log.is_offline:
+                    directories[self.directory_of(log)] = None
+                    await self.disk.run(log.segments.active.file.sync)
+            except OSError as error:
+                if self.logs.get(log.topic_partition) is log:
+                    self.take_offline(log.directory, error)
+        for directory in directories:
+            await self.checkpointing.write_recovery_points(directory)
 
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
         """Give all open logs of some topics new settings, in force from the next use on (SEG-14).

@@ -133,7 +133,7 @@ class Fetcher:
             0 < len(self._under_way) < _REQUESTS_MAX
             and self.plan.has_news
             and self.plan.has_session
-            and not self._target.has_unsynced
+            and not self._target.is_unsettled
         ):
             ask = self.plan.next_ask(self._clock.monotonic_ms(), self._broker_epoch())
             if ask is not None:
@@ -169,7 +169,7 @@ class Fetcher:
 
     async def _round(self) -> None:
         """Ask for what is to be asked and take all answers."""
-        if self._target.has_unsynced:
+        if self._target.is_unsettled:
             await self._target.settle()
         self._news.clear()
         ask = self.plan.next_ask(self._clock.monotonic_ms(), self._broker_epoch())

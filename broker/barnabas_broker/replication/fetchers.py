@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas_broker.env.clock import Clock
@@ -21,7 +21,6 @@ from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.replication.fetch_plan import FetchSettings, Followed
 from barnabas_broker.replication.fetcher import Fetcher, PeerRequests
 from barnabas_broker.replication.follower_append import FindReplica, FollowerAppend
-from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.throttle import ReplicationThrottle
 from barnabas_protocol.ids import TopicPartition
 
@@ -39,9 +38,8 @@ class FollowerHooks(NamedTuple):
     """What the fetchers tell the rest of the broker."""
 
     find: FindReplica
-    on_progress: Callable[[Partition], None]
     on_directory_error: Callable[[LogDirectoryError], None]
-    on_truncated: Callable[[PartitionLog], None]
+    note_truncations: Callable[[Sequence[PartitionLog]], Awaitable[None]]
 
 
 class Fetchers:
@@ -128,10 +126,9 @@ class Fetchers:
         if fetcher is None:
             target = self._targets[key] = FollowerAppend(
                 self._hooks.find,
-                on_progress=self._hooks.on_progress,
                 on_directory_error=self._hooks.on_directory_error,
+                note_truncations=self._hooks.note_truncations,
             )
-            target.on_truncated = self._hooks.on_truncated
             fetcher = self._fetchers[key] = Fetcher(
                 following.leader_id,
                 number,

@@ -11,7 +11,7 @@ its own log end, nor what its leader said of just this log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 
 from barnabas_broker.env.disk import Buffer
@@ -68,16 +68,16 @@ class FollowerAppend:
         self,
         find: FindReplica,
         *,
-        on_progress: Callable[[Partition], None],
         on_directory_error: Callable[[LogDirectoryError], None],
+        note_truncations: Callable[[Sequence[PartitionLog]], Awaitable[None]],
     ) -> None:
         self._find = find
-        self._on_progress = on_progress
         self._on_directory_error = on_directory_error
+        self._note_truncations = note_truncations
         # Logs that must be flushed before the leader hears of their new end, in order.
         self._unsynced: dict[PartitionLog, None] = {}
-        # Logs that were cut: their checkpoints must not say more than they hold.
-        self.on_truncated: Callable[[PartitionLog], None] | None = None
+        # Logs that were cut: that must be safe before other records come to the same places.
+        self._cut: dict[PartitionLog, None] = {}
         self.bytes_in = 0
         self.truncation_count = 0
         # Truncations below what we had taken for committed: data loss after an unclean election.
@@ -158,13 +158,9 @@ class FollowerAppend:
                 return Step.FAIL
             self._append(partition, followed, data.records)
         followed.failure_count = 0
-        moved = log.advance_high_watermark(data.high_watermark)
-        if data.log_start_offset > log.log_start_offset:
-            moved = log.advance_log_start_offset(data.log_start_offset) or moved
+        partition.take_leader_offsets(data.high_watermark, data.log_start_offset)
         followed.lag = max(0, data.high_watermark - log.log_end_offset)
         _stand(followed, log)
-        if moved:
-            self._on_progress(partition)
         return Step.GO_ON
 
     def _append(
@@ -178,6 +174,7 @@ class FollowerAppend:
         finally:
             log.write_staged()
         self.bytes_in += info.size_bytes
+        partition.bytes_replicated += info.size_bytes
         self._note_unsynced(partition)
 
     def _diverge(self, partition: Partition, followed: Followed, data: PartitionData) -> Step:
@@ -235,7 +232,7 @@ class FollowerAppend:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return Step.LOOK_UP
         if code == ErrorCode.FENCED_LEADER_EPOCH:
-            return Step.PARK  # there is newer metadata, which has not come to us yet (REP-17)
+            return Step.RETRY_LATER  # newer metadata is on its way to us, and is obeyed at once
         if code in _SOON:
             return Step.RETRY_SOON
         logger.warning("%s-%d: its leader answers error %d", *partition_of(followed), code)
@@ -261,20 +258,26 @@ class FollowerAppend:
 
     def _truncated(self, log: PartitionLog) -> None:
         self.truncation_count += 1
-        if self.on_truncated is not None:
-            self.on_truncated(log)
+        self._cut[log] = None
 
     def _note_unsynced(self, partition: Partition) -> None:
         if partition.durable_end_offset < partition.log.log_end_offset:
             self._unsynced[partition.log] = None
 
     @property
-    def has_unsynced(self) -> bool:
+    def is_unsettled(self) -> bool:
         """Whether `settle` has something to wait for."""
-        return bool(self._unsynced)
+        return bool(self._unsynced or self._cut)
 
     async def settle(self) -> None:
-        """Flush what may not be reported before it is on the disk: a fetch offset acknowledges."""
+        """Make safe what the next fetch relies on, since a fetch offset acknowledges.
+
+        Truncations and their recovery points, or a crash could mix what was cut with what came
+        after; and records whose topic is acknowledged from the disk only.
+        """
+        cut, self._cut = self._cut, {}
+        if cut:
+            await self._note_truncations(list(cut))
         unsynced, self._unsynced = self._unsynced, {}
         for log in unsynced:
             log.flushing.start_in_background()

@@ -1,0 +1,359 @@
+"""The replicas of this broker, kept in line with the metadata image.
+
+Makes, changes and drops partitions with their logs, tells the fetchers whom to follow, and gives
+the failures of log directories on. Requests are `replica_manager.py`'s, leadership is
+`partition.py`'s. Source: LEAD-10 to LEAD-12, LOG-11, TOP-14, TOP-15 of the behaviour list.
+Invariants: a partition is here exactly if the newest image assigns it to this broker and its log
+could be opened; one that is led here is not followed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.network.turn import Turn
+from barnabas_broker.replication.fetchers import Fetchers, FollowerHooks, Following
+from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.partition_state import IsrProposals, ReplicationContext
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+# Making this many takes some tens of milliseconds.
+PARTITIONS_PER_TURN = 20
+
+TopicConfig = Callable[[str], LogConfig]
+
+
+class DroppedReplicas(Protocol):
+    """Work on a replica that must end before its log goes."""
+
+    def dropped(self, topic_partition: TopicPartition) -> None:
+        """Let go of a replica that is no longer here."""
+        ...
+
+
+class ReplicaSet:
+    """The partitions of one broker."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        logs: LogManager,
+        topic_config: TopicConfig,
+        turn: Turn,
+        clock: Clock,
+        lag_ms_max: int,
+    ) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._topic_config = topic_config
+        self._turn = turn
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.image = MetadataImage.empty()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Set where there is a controller to ask: an ISR never changes otherwise.
+        self.isr_changes: IsrProposals | None = None
+        # Set where there are other brokers to follow.
+        self.fetchers: Fetchers | None = None
+        self.moves: DroppedReplicas | None = None
+        self._to_follow: dict[TopicPartition, Following | None] = {}
+        self._context = ReplicationContext(
+            now_ms=clock.monotonic_ms,
+            find_broker=lambda node_id: self.image.brokers.get(node_id),
+            lag_ms_max=lambda: lag_ms_max,
+            propose_isr=self._propose_isr,
+        )
+        self._is_applying = False
+        # Set when the broker stops: partitions that are not made yet wait for the next start.
+        self.is_closing = False
+        self.on_leadership: list[Callable[[Partition], None]] = []
+        self.on_removed: list[Callable[[TopicPartition], None]] = []
+        self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
+        logs.on_directory_offline = self._directory_went_offline
+
+    @property
+    def follower_hooks(self) -> FollowerHooks:
+        """What fetchers need of the partitions here."""
+        return FollowerHooks(
+            self.partitions.get, self._directory_failed, self._logs.note_truncations
+        )
+
+    # Metadata.
+
+    async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Bring partitions in line with an image; with no delta, with all of it."""
+        before, self.image = self.image, image
+        self._is_applying = True
+        try:
+            await self._drop_deleted(delta, image)
+            changed = image.topics.by_name if delta is None else delta.changed_topics
+            await self._apply_topics(changed, None if delta is None else before, image)
+            if delta is not None and delta.changed_brokers:
+                self._brokers_changed(delta.changed_brokers)
+        finally:
+            self._is_applying = False
+            self._tell_fetchers()
+
+    async def _apply_topics(
+        self, names: Iterable[str], before: MetadataImage | None, image: MetadataImage
+    ) -> None:
+        """Make, change and drop partitions, giving way to the loop now and then."""
+        made = 0
+        dropped: list[Partition] = []
+        for name in names:
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                continue
+            config: LogConfig | None = None
+            for index, partition in enumerate(topic.partitions):
+                existing = self.partitions.get(TopicPartition(name, index))
+                if self._node_id not in partition.replicas:
+                    if existing is not None:
+                        dropped.append(existing)
+                    continue
+                if self.is_closing:
+                    return
+                if existing is not None:
+                    self._change_partition(existing, partition)
+                    continue
+                config = config or self._topic_config(name)
+                is_new = self._is_new(topic, index, before)
+                self._make_partition(topic, index, partition, config, is_new=is_new)
+                made += 1
+                if made % PARTITIONS_PER_TURN == 0:
+                    self._tell_fetchers()
+                    await asyncio.sleep(0)
+        if dropped:
+            await self._drop(dropped)
+
+    def _is_new(self, topic: TopicImage, index: int, before: MetadataImage | None) -> bool:
+        """Whether a replica's log may be made although it is expected to be somewhere.
+
+        Certainly if it was not assigned to us before; and if nobody counts on what it had, as
+        after a disk was replaced, while no directory that may hold it is merely offline. With no
+        image before, after a start, everything was there before.
+        """
+        image = topic.partitions[index]
+        if before is not None:
+            known = before.topics.by_id.get(topic.topic_id)
+            if known is None or index >= len(known.partitions):
+                return True
+            if self._node_id not in known.partitions[index].replicas:
+                return True
+        return self._node_id not in image.isr and not any(
+            directory.is_offline for directory in self._logs.directories
+        )
+
+    def _change_partition(self, existing: Partition, image: PartitionImage) -> None:
+        if existing.image is image:
+            return
+        was_leader, leader_epoch = existing.is_leader, existing.leader_epoch
+        existing.become(image)
+        if existing.leader_epoch != leader_epoch or existing.is_leader != was_leader:
+            self._follow(existing)
+        if existing.is_leader != was_leader:
+            self._leadership_changed(existing)
+
+    def _make_partition(
+        self,
+        topic: TopicImage,
+        index: int,
+        image: PartitionImage,
+        config: LogConfig,
+        *,
+        is_new: bool,
+    ) -> None:
+        topic_partition = TopicPartition(topic.name, index)
+        log = self._logs.get(topic_partition)
+        if log is None:
+            try:
+                log = self._logs.create(
+                    topic_partition,
+                    topic.topic_id,
+                    config,
+                    is_new=is_new,
+                    directory_id=self._directory_id(image),
+                )
+            except (KafkaError, LogDirectoryError, OSError) as error:
+                logger.error("%s-%d has no log: %s", topic.name, index, error)
+                return
+        partition = Partition(
+            topic_partition,
+            topic.topic_id,
+            image,
+            log,
+            node_id=self._node_id,
+            turn=self._turn,
+            tasks=self._tasks,
+            on_progress=self._progressed,
+            on_directory_error=self._directory_failed,
+            context=self._context,
+        )
+        self.partitions[topic_partition] = partition
+        if partition.is_leader:
+            partition.start_leading()
+            self._leadership_changed(partition)
+        else:
+            self._follow(partition)
+
+    # Dropping.
+
+    async def _drop_deleted(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Stop serving topics that are no longer there under their id; files go later (TOP-14)."""
+        by_id = image.topics.by_id
+        if delta is None or delta.deleted:
+            gone = [p for p in self.partitions.values() if p.topic_id not in by_id]
+            await self._drop(gone)
+        if delta is None:
+            await self._drop_stray_logs(image)
+
+    async def _drop_stray_logs(self, image: MetadataImage) -> None:
+        """Let go of logs that were loaded, but are not ours by the image that is applied first.
+
+        It may be newer than the one by which they were loaded (TOP-15).
+        """
+        stray = [
+            topic_partition
+            for topic_partition, log in self._logs.logs.items()
+            if topic_partition not in self.partitions
+            and topic_partition != METADATA_PARTITION
+            and not self._is_assigned(topic_partition, log.topic_id, image)
+        ]
+        for topic_partition in stray:
+            logger.warning("%s-%d is not assigned to this broker any more", *topic_partition)
+            await self._logs.delete(topic_partition)
+        if stray:
+            await self._logs.note_deletions()
+
+    def _is_assigned(
+        self, topic_partition: TopicPartition, topic_id: bytes, image: MetadataImage
+    ) -> bool:
+        topic = image.topics.by_name.get(topic_partition.topic)
+        return (
+            topic is not None
+            and topic_id in (topic.topic_id, ZERO_UUID)
+            and topic_partition.partition < len(topic.partitions)
+            and self._node_id in topic.partitions[topic_partition.partition].replicas
+        )
+
+    async def _drop(self, partitions: Sequence[Partition]) -> None:
+        """Serve partitions no more: deleted, or moved to other brokers (LEAD-10)."""
+        for partition in partitions:
+            topic_partition = partition.topic_partition
+            del self.partitions[topic_partition]
+            self._to_follow[topic_partition] = None
+            if self.moves is not None:
+                self.moves.dropped(topic_partition)
+            for removed in self.on_removed:
+                removed(topic_partition)
+            self._progressed(partition)
+        self._tell_fetchers()
+        for partition in partitions:
+            await self._logs.delete(partition.topic_partition)
+        if partitions:
+            await self._logs.note_deletions()
+
+    # Following.
+
+    def _follow(self, partition: Partition) -> None:
+        """Have a partition followed, or no more, as its image says."""
+        leader_id = partition.image.leader
+        following = None
+        if leader_id not in (NO_LEADER, self._node_id) and not partition.log.is_offline:
+            following = Following(
+                partition.topic_partition, partition.topic_id, leader_id, partition.leader_epoch
+            )
+        self._to_follow[partition.topic_partition] = following
+
+    def _tell_fetchers(self) -> None:
+        changes, self._to_follow = self._to_follow, {}
+        if self.fetchers is not None and changes:
+            self.fetchers.update(changes)
+
+    def _brokers_changed(self, node_ids: Iterable[int]) -> None:
+        for partition in self.partitions.values():
+            partition.brokers_changed()
+        if self.fetchers is not None:
+            for node_id in node_ids:
+                self.fetchers.leader_changed(node_id)
+
+    # Directories.
+
+    def _directory_id(self, image: PartitionImage) -> bytes:
+        """The directory that the metadata remembers for the replica here, zero for none."""
+        if not image.directories:
+            return ZERO_UUID
+        return image.directories[image.replicas.index(self._node_id)]
+
+    def misplaced(self, delta: MetadataDelta | None) -> dict[TopicPartition, bytes]:
+        """The directories of the logs that are not where the metadata remembers them."""
+        by_path = {item.path: item.directory_id for item in self._logs.directories}
+        found: dict[TopicPartition, bytes] = {}
+        for name in self.image.topics.by_name if delta is None else delta.changed_topics:
+            topic = self.image.topics.by_name.get(name)
+            for index in range(0 if topic is None else len(topic.partitions)):
+                partition = self.partitions.get(TopicPartition(name, index))
+                if partition is None or partition.log.is_offline:
+                    continue
+                directory_id = by_path[partition.log.directory.rpartition("/")[0]]
+                if self._directory_id(partition.image) != directory_id:
+                    found[partition.topic_partition] = directory_id
+        return found
+
+    def _directory_failed(self, error: LogDirectoryError) -> None:
+        self._logs.take_offline(error.path, error)
+
+    def _directory_went_offline(self, directory: LogDirectory) -> None:
+        """Answer everything that waits on a partition of a failed directory (LOG-11)."""
+        for partition in self.partitions.values():
+            if partition.log.is_offline:
+                self._to_follow[partition.topic_partition] = None
+                self._progressed(partition)
+        if not self._is_applying:
+            self._tell_fetchers()
+        for went_offline in self.on_directory_offline:
+            went_offline(directory)
+
+    # What changes tell.
+
+    def _propose_isr(self, partition: Partition, isr: tuple[int, ...]) -> bool:
+        if self.isr_changes is None:
+            return False
+        self.isr_changes.propose(partition, isr)
+        return True
+
+    def _leadership_changed(self, partition: Partition) -> None:
+        for changed in self.on_leadership:
+            changed(partition)
+        self._progressed(partition)
+
+    def _progressed(self, partition: Partition) -> None:
+        """Wake what waits on a partition."""
+        raise NotImplementedError
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Make no more partitions, follow nobody, and wait for what is under way."""
+        self.is_closing = True
+        if self.fetchers is not None:
+            await self.fetchers.close()
+        while self._tasks:
+            # Unlike `gather`, this gives way to the loop also where all have ended, so that their
+            # callbacks take them out of the set.
+            await asyncio.wait(self._tasks)
