@@ -25,7 +25,7 @@ from tests.support.raw_client import RawClient
 
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions_lists_exactly_the_table(tmp_path: Path, version: int) -> None:
-    """NET-16: a key is advertised if and only if it has a handler, and is not among brokers only."""
+    """NET-16: a key is advertised if and only if it has a handler, and is not for brokers only."""
 
     async def test(server: Server, client: RawClient) -> None:
         request = api_versions.ApiVersionsRequest(
