@@ -30,8 +30,9 @@ run: setup       ## one broker on 127.0.0.1:9092, data in ./data
 test: setup      ## unit, property and in-process tests
 	$(BIN)/python -m pytest
 
-sim: setup       ## whole brokers on virtual time; SEED=n repeats one story, SIM_SEEDS=n runs more
+sim: setup       ## brokers and whole clusters on virtual time; SEED=n repeats one story, SIM_SEEDS=n runs more
 	$(if $(SEED),SEED=$(SEED)) $(if $(SIM_SEEDS),SIM_SEEDS=$(SIM_SEEDS)) $(BIN)/python -m pytest -q tests/simulation
+	$(if $(SEED),SEED=$(SEED)) $(if $(SIM_SEEDS),SIM_SEEDS=$(SIM_SEEDS)) $(BIN)/python -m tests.simulation.cluster
 
 check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/ruff format --check .

@@ -42,13 +42,16 @@ class SimulatedTransport(asyncio.Transport):
         other = self._other
         if self._is_closing or other is None or not len(data):
             return
-        other._waiting.append(bytes(data))
         other._waiting_bytes += len(data)
-        other._deliver_soon()
+        self._pass_on(other, bytes(data))
         if not self._has_paused_writer and other._waiting_bytes > self._high:
             self._has_paused_writer = True
             if self._protocol is not None:
                 self._protocol.pause_writing()
+
+    def _pass_on(self, other: "SimulatedTransport", data: bytes) -> None:
+        other._waiting.append(data)
+        other._deliver_soon()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))

@@ -1,0 +1,1 @@
+"""Whole clusters in one process: brokers, clients and faults on one virtual-time loop."""

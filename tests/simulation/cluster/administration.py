@@ -1,0 +1,170 @@
+"""An administrator of a cluster: topics made, grown, set and deleted, leaders and replicas moved.
+
+Through any broker, since all pass it on to the controller. Without an answer it asks again, and
+then takes "it is there already" for the answer to the first time.
+"""
+
+from typing import Any
+
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages import (
+    alter_partition_reassignments,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+)
+from tests.simulation.cluster.client import LOST, MOVED, ClusterClient, checked
+from tests.simulation.cluster.history import History, HistoryError, Partition, Topic
+from tests.simulation.cluster.workload import Worker
+
+PREFERRED = 0
+MOVED_TOO = frozenset(
+    (
+        # The number of live brokers may be lower than the factor for a while.
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        ErrorCode.REASSIGNMENT_IN_PROGRESS,
+    )
+)
+
+
+async def create_topic(
+    client: ClusterClient, history: History, name: str, partitions: int, replicas: int
+) -> None:
+    """Create a topic, or find that it is there because an earlier try had worked.
+
+    Raises: LOST; HistoryError.
+    """
+    topic = history.topics.setdefault(name, Topic([Partition() for _ in range(partitions)]))
+    request = create_topics.CreateTopicsRequest(
+        topics=[
+            create_topics.CreatableTopic(
+                name=name, num_partitions=partitions, replication_factor=replicas
+            )
+        ],
+        timeout_ms=3_000,
+    )
+    history.creates_unanswered[name] += 1
+    response = await client.call(client.anyone(), ApiKey.CREATE_TOPICS, 7, request)
+    history.creates_unanswered[name] -= 1
+    (answer,) = response.topics
+    if answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and not topic.is_create_acknowledged:
+        topic.is_create_acknowledged = True
+        return
+    _expect(answer.error_code, f"creating {name}")
+    topic.is_create_acknowledged, topic.topic_id = True, answer.topic_id
+
+
+async def delete_topic(client: ClusterClient, history: History, name: str) -> None:
+    """Delete a topic, or find that it is gone because an earlier try had worked.
+
+    Raises: LOST; HistoryError.
+    """
+    topic = history.topics[name]
+    is_repeated, topic.is_delete_asked = topic.is_delete_asked, True
+    request = delete_topics.DeleteTopicsRequest(
+        topics=[delete_topics.DeleteTopicState(name=name)], timeout_ms=3_000
+    )
+    response = await client.call(client.anyone(), ApiKey.DELETE_TOPICS, 6, request)
+    error_code = response.responses[0].error_code
+    if error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not is_repeated:
+        _expect(error_code, f"deleting {name}")
+    topic.is_delete_acknowledged = True
+
+
+def _expect(error_code: int, what: str) -> None:
+    """Raises: LOST for what may be tried again, HistoryError for what should not be answered."""
+    if error_code in MOVED_TOO:
+        error_code = ErrorCode.REQUEST_TIMED_OUT
+    if not checked(error_code):
+        raise HistoryError(f"{what}: {ErrorCode(error_code).name}")
+
+
+class Administrator(Worker):
+    """Does all that at random."""
+
+    def __init__(
+        self, client: ClusterClient, history: History, topic: str, node_count: int
+    ) -> None:
+        super().__init__(client, history, pause_ms_max=600)
+        self._topic = topic
+        self._node_count = node_count
+        self._count = 0
+        self._creating = ""
+        self._deleting = ""
+
+    async def work(self) -> None:
+        """One step after the other; one that had no answer first. Raises: LOST."""
+        while not self.is_over:
+            if self._creating:
+                await create_topic(self.client, self.history, self._creating, 1, self._replicas)
+                self._creating = ""
+            elif self._deleting:
+                await delete_topic(self.client, self.history, self._deleting)
+                self._deleting = ""
+            else:
+                await self._choose()
+            await self.pause()
+
+    @property
+    def _replicas(self) -> int:
+        return min(3, self._node_count)
+
+    async def _choose(self) -> None:
+        choice = self.random.integer(5)
+        temporary = [
+            name
+            for name, topic in self.history.topics.items()
+            if name.startswith("temporary") and not topic.is_delete_asked
+        ]
+        if choice == 0 and temporary:
+            self._deleting = temporary[self.random.integer(len(temporary))]
+        elif choice == 1 and len(temporary) < 3:
+            self._count += 1
+            self._creating = f"temporary-{self._count}"
+        elif choice == 2:
+            await self._elect_preferred()
+        elif choice == 3 and self._node_count > 1:
+            await self._reassign()
+
+    async def _elect_preferred(self) -> None:
+        request = elect_leaders.ElectLeadersRequest(
+            election_type=PREFERRED, topic_partitions=None, timeout_ms=3_000
+        )
+        await self._tolerantly(ApiKey.ELECT_LEADERS, 2, request)
+
+    async def _reassign(self) -> None:
+        """Move the first partition of the topic to as many nodes, in another order or others."""
+        nodes = list(range(self._node_count))
+        self.random.shuffle(nodes)
+        messages = alter_partition_reassignments
+        request = messages.AlterPartitionReassignmentsRequest(
+            timeout_ms=3_000,
+            topics=[
+                messages.ReassignableTopic(
+                    name=self._topic,
+                    partitions=[
+                        messages.ReassignablePartition(
+                            partition_index=0,
+                            # None cancels what is under way.
+                            replicas=nodes[: self._replicas] if self.random.integer(4) else None,
+                        )
+                    ],
+                )
+            ],
+        )
+        await self._tolerantly(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, request)
+
+    async def _tolerantly(self, key: ApiKey, version: int, request: Any) -> None:
+        """Whatever the answer: only what becomes of the partitions matters."""
+        try:
+            response = await self.client.call(self.client.anyone(), key, version, request)
+        except LOST as error:
+            await self.client.back_off(error)
+            return
+        if response.error_code and response.error_code not in MOVED | MOVED_TOO:
+            code = ErrorCode(response.error_code).name
+            raise HistoryError(f"{key.name} got {code}")

@@ -1,0 +1,163 @@
+"""Some nodes, the network between them and the arbiter's store, on one loop."""
+
+import asyncio
+import gc
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple
+
+from barnabas_broker.arbiter.arbiter import Arbiter
+from tests.simulation.cluster.node import PORT, Node
+from tests.simulation.cluster.trace import Trace
+from tests.support.arbiter_faults import Fault, FaultyArbiter
+from tests.support.cluster_network import ClusterNetwork
+from tests.support.memory_arbiter import MemoryArbiter, MemoryStore
+from tests.support.process_loop import PROCESS, Life, Process, ProcessLoop
+from tests.support.simulated_random import SimulatedRandom
+
+FAST: Mapping[str, str] = {
+    # Stories are long by waiting: all waits are shorter than by default, in proportion.
+    "broker.heartbeat.interval.ms": "300",
+    "broker.session.timeout.ms": "1500",
+    "broker.fence.on.refused.ms": "200",
+    "controller.quorum.lost.ms": "1200",
+    "arbiter.time.to.live.ms": "1500",
+    "metadata.member.lost.ms": "6000",
+    "replica.lag.time.max.ms": "2000",
+    "replica.fetch.backoff.ms": "100",
+    "barnabas.drain.budget.ms": "3000",
+    "request.timeout.ms": "3000",
+    "initial.broker.registration.timeout.ms": "600000",
+    "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.index.size.max.bytes": "4096",
+}
+ARBITER_POLL_MS = 100
+
+
+class NodeArbiter(NamedTuple):
+    """How one process reaches the arbiter's store, and what will befall its next swaps."""
+
+    process: Process
+    client: FaultyArbiter
+    faults: deque[Fault]
+
+
+class Cluster:
+    """All that a story happens to."""
+
+    def __init__(
+        self,
+        seed: int,
+        node_count: int,
+        properties: Mapping[str, str] | None = None,
+        *,
+        keeps_words: bool = False,
+    ) -> None:
+        self.loop = ProcessLoop()
+        self.loop.set_exception_handler(self._unhandled)
+        self.trace = Trace(self.loop.time, keeps_words=keeps_words)
+        self.random = SimulatedRandom(seed)
+        # All that is no broker, so that nothing is left of it in the end.
+        self._clients = Process("clients")
+        self.network = ClusterNetwork(self._fork(), self.trace.note)
+        self.store = MemoryStore()
+        self.arbiters: list[NodeArbiter] = []
+        self._arbiter_draws = self._fork()
+        replicas = str(min(3, node_count))
+        settings = {
+            **FAST,
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "min.insync.replicas": str(min(2, node_count)),
+            **(properties or {}),
+        }
+        self.nodes = [
+            Node(
+                node_id,
+                self.random.integer(1 << 62),
+                settings,
+                self.loop,
+                self.network,
+                self._make_arbiter,
+                self.trace,
+            )
+            for node_id in range(node_count)
+        ]
+
+    def _fork(self) -> SimulatedRandom:
+        """Draws that do not depend on how many others were drawn."""
+        return SimulatedRandom(self.random.integer(1 << 62))
+
+    def _make_arbiter(self, process: Process) -> Arbiter:
+        inner = MemoryArbiter(
+            self.store, lambda: 1 + self._arbiter_draws.integer(5), ARBITER_POLL_MS
+        )
+        faults: deque[Fault] = deque()
+        client = FaultyArbiter(inner, faults, ARBITER_POLL_MS)
+        self.arbiters = [known for known in self.arbiters if known.process.life is not Life.IS_DEAD]
+        self.arbiters.append(NodeArbiter(process, client, faults))
+        return client
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where clients knock."""
+        return [(node.host, PORT) for node in self.nodes]
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a story on the loop, then end all processes."""
+        logger = logging.getLogger("barnabas_broker")
+        handler = _Lines(self)
+        logger.addHandler(handler)
+        level, propagates = logger.level, logger.propagate
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+        was_collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self.loop.run_until_complete(self.loop.spawn(self._clients, work()))
+        finally:
+            for node in self.nodes:
+                node.kill()
+            self.loop.kill(self._clients)
+            self.loop.run_until_complete(asyncio.sleep(0))
+            self.loop.close()
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagates
+            if was_collecting:
+                gc.enable()
+
+    @property
+    def problems(self) -> list[str]:
+        """What brokers said that they should never have to say."""
+        return [problem for node in self.nodes for problem in node.problems]
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        node = self.node_running()
+        if node is not None:
+            node.unhandled(context)
+        else:
+            self.trace.tell("unhandled", context.get("message"), repr(context.get("exception")))
+
+    def node_running(self) -> Node | None:
+        """The node whose process runs at this moment, unless it is dead."""
+        process = PROCESS.get()
+        for node in self.nodes:
+            if process is not None and node.process is process:
+                return node
+        return None
+
+
+class _Lines(logging.Handler):
+    """Hands what brokers log to their nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(logging.WARNING)
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        node = self._cluster.node_running()
+        if node is not None:
+            node.log(record)

@@ -1,0 +1,201 @@
+"""What befalls a cluster, drawn from a seed: processes, machines, links, clocks, the arbiter."""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+
+from tests.simulation.cluster.client import CLIENTS_HOST
+from tests.simulation.cluster.cluster import Cluster
+from tests.simulation.cluster.node import Node
+from tests.support.arbiter_faults import Fault
+from tests.support.simulated_random import SimulatedRandom
+
+CLIENT_HOSTS_SHARE = 4
+JUMP_MS_MAX = 100_000
+
+
+class Hardship(Enum):
+    """How much a story's machines have to bear; what was acknowledged survives all of it."""
+
+    PROCESSES = "page-cache: processes are killed, one machine at a time loses power"
+    POWER = "group-fsync: machines lose power, any of them, at any time"
+
+
+class Faults:
+    """Draws what happens next and does it."""
+
+    def __init__(self, cluster: Cluster, random: SimulatedRandom, hardship: Hardship) -> None:
+        self._cluster = cluster
+        self._random = random
+        self._hardship = hardship
+        every: list[tuple[int, Callable[[], None]]] = [
+            (4, self._kill),
+            (2, self._kill_at_an_operation),
+            (3, self._lose_power),
+            (3, self._stop),
+            (6, self._start),
+            (2, self._stand_still),
+            (3, self._go_on),
+            (3, self._isolate),
+            (2, self._cut_a_link),
+            (2, self._cut_one_way),
+            (5, self._heal),
+            (3, self._reset_links),
+            (1, self._slow_down),
+            (2, self._take_the_arbiter_away),
+            (2, self._bring_the_arbiter_back),
+            (1, self._fool_the_arbiter_s_clients),
+            (1, self._jump),
+        ]
+        # Each story has its own mixture: what happens all the time in one hardly does in another.
+        self._choices = [
+            act for weight, act in every for _ in range(weight * (0, 1, 1, 3)[self._below(4)])
+        ] or [self._kill, self._start]
+
+    async def run(self, steps: int, pause_ms_max: int) -> None:
+        """Let so many things happen, with pauses between them."""
+        for _ in range(steps):
+            await asyncio.sleep(self._below(pause_ms_max) / 1000)
+            self._choices[self._below(len(self._choices))]()
+
+    def end_all(self) -> None:
+        """Heal everything, and start what is down."""
+        cluster = self._cluster
+        cluster.trace.tell("all faults end")
+        cluster.store.is_away = False
+        for arbiter in cluster.arbiters:
+            arbiter.client.is_cut_off = False
+        cluster.network.slow_share = 0
+        cluster.network.heal()
+        for node in cluster.nodes:
+            node.go_on()
+            node.disk.operations_left = -1
+            if not node.is_up:
+                node.start()
+
+    def _below(self, number: int) -> int:
+        return self._random.integer(number)
+
+    def _some(self, nodes: list[Node]) -> Node | None:
+        return nodes[self._below(len(nodes))] if nodes else None
+
+    def _some_up(self) -> Node | None:
+        return self._some([node for node in self._cluster.nodes if node.is_up])
+
+    # Processes and machines.
+
+    def _kill(self) -> None:
+        if node := self._some_up():
+            node.kill()
+
+    def _kill_at_an_operation(self) -> None:
+        """The moment is a number of disk operations from now: every step of a protocol is hit."""
+        if node := self._some_up():
+            node.disk.operations_left = node.disk.operation_count + 1 + self._below(100)
+
+    def _lose_power(self) -> None:
+        node = self._some(self._cluster.nodes)
+        if node is not None and (self._hardship is Hardship.POWER or self._is_redundant(node)):
+            node.lose_power()
+
+    def _is_redundant(self, node: Node) -> bool:
+        """Whether each partition of a node is in sync on another machine that has not lost power.
+
+        As the newest image says, with everybody running: later ones cannot know less.
+        """
+        nodes = self._cluster.nodes
+        servers = [other.server for other in nodes if other.is_ready and other.server is not None]
+        if len(servers) < len(nodes) or len(nodes) < 3:
+            return False
+        image = max((server.image for server in servers), key=lambda image: image.offset)
+        return all(
+            len(partition.isr) == len(partition.replicas)
+            for topic in image.topics.by_name.values()
+            for partition in topic.partitions
+        )
+
+    def _stop(self) -> None:
+        if node := self._some_up():
+            node.stop()
+
+    def _start(self) -> None:
+        if node := self._some([node for node in self._cluster.nodes if not node.is_up]):
+            node.start()
+
+    def _stand_still(self) -> None:
+        if node := self._some_up():
+            node.stand_still()
+
+    def _go_on(self) -> None:
+        for node in self._cluster.nodes:
+            node.go_on()
+
+    # Links.
+
+    def _isolate(self) -> None:
+        """Cut a node off from the others, perhaps not from its clients, nor from the arbiter."""
+        nodes = self._cluster.nodes
+        node = nodes[self._below(len(nodes))]
+        self._cluster.trace.tell(node.host, "is cut off")
+        for other in nodes:
+            if other is not node:
+                self._cluster.network.cut(node.host, other.host)
+        if self._below(2):
+            self._cut_arbiter(node)
+
+    def _cut_arbiter(self, node: Node) -> None:
+        for arbiter in self._cluster.arbiters:
+            if arbiter.process is node.process:
+                arbiter.client.is_cut_off = True
+
+    def _pair(self) -> tuple[str, str]:
+        hosts = [node.host for node in self._cluster.nodes]
+        if not self._below(CLIENT_HOSTS_SHARE):
+            hosts.append(CLIENTS_HOST)
+        self._random.shuffle(hosts)
+        return (hosts * 2)[0], (hosts * 2)[1]
+
+    def _cut_a_link(self) -> None:
+        pair = self._pair()
+        self._cluster.trace.tell("no link between", *pair)
+        self._cluster.network.cut(*pair)
+
+    def _cut_one_way(self) -> None:
+        pair = self._pair()
+        self._cluster.trace.tell("nothing gets from and to", *pair)
+        self._cluster.network.cut_one_way(*pair)
+
+    def _heal(self) -> None:
+        self._cluster.trace.tell("links heal")
+        self._cluster.network.heal()
+        for arbiter in self._cluster.arbiters:
+            arbiter.client.is_cut_off = False
+
+    def _reset_links(self) -> None:
+        pair = self._pair()
+        self._cluster.trace.tell("connections are lost between", *pair)
+        self._cluster.network.reset_links(*pair)
+
+    def _slow_down(self) -> None:
+        network = self._cluster.network
+        network.slow_share = (0, 0.02, 0.2)[self._below(3)]
+        network.slow_latency_ms = (50, 500)[self._below(2)]
+
+    # The arbiter and clocks.
+
+    def _take_the_arbiter_away(self) -> None:
+        self._cluster.trace.tell("the arbiter is away")
+        self._cluster.store.is_away = True
+
+    def _bring_the_arbiter_back(self) -> None:
+        self._cluster.store.is_away = False
+
+    def _fool_the_arbiter_s_clients(self) -> None:
+        """The next swaps of each client meet some fault."""
+        kinds = list(Fault)
+        for arbiter in self._cluster.arbiters:
+            arbiter.faults.append(kinds[self._below(len(kinds))])
+
+    def _jump(self) -> None:
+        if node := self._some(self._cluster.nodes):
+            node.clock.jump_wall(self._below(2 * JUMP_MS_MAX) - JUMP_MS_MAX)

@@ -1,0 +1,196 @@
+"""What must hold at every moment, each as a small class that looks into all brokers at once.
+
+Source: REP-19, CTL-12 and the rules of the control plane. An invariant gets the nodes from time to
+time, and the images as they are published; what it raises says who contradicts whom.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.replication.partition import Partition
+from tests.simulation.cluster.node import Node
+
+
+class InvariantError(AssertionError):
+    """Something that must never be so."""
+
+
+class Replica(NamedTuple):
+    """A partition as one node has it; `key` is (topic id, partition)."""
+
+    node_id: int
+    life: int
+    key: tuple[bytes, int]
+    name: str
+    partition: Partition
+
+
+def replicas_of(nodes: Iterable[Node]) -> Iterator[Replica]:
+    """All replicas of all brokers that run, stopped ones included."""
+    for node in nodes:
+        server = node.server
+        if server is None or not server._is_built:
+            continue
+        for (topic, index), partition in server.replicas.partitions.items():
+            key = (partition.topic_id, index)
+            yield Replica(node.node_id, node.life_count, key, f"{topic}-{index}", partition)
+
+
+class Invariant(Protocol):
+    """Something that must hold at every moment."""
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        ...
+
+
+class OneLeaderPerEpoch:
+    """No two brokers believe that they lead a partition in the same leader epoch."""
+
+    def __init__(self) -> None:
+        self._leaders: dict[tuple[Any, int], int] = {}
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        for replica in replicas_of(nodes):
+            partition = replica.partition
+            if not partition.is_leader:
+                continue
+            key = (replica.key, partition.leader_epoch)
+            known = self._leaders.setdefault(key, replica.node_id)
+            if known != replica.node_id:
+                raise InvariantError(
+                    f"{known} and {replica.node_id} lead {replica.name} in leader epoch"
+                    f" {partition.leader_epoch}"
+                )
+
+
+class HighWatermarkNeverBack:
+    """While a replica leads, its high watermark rises only, and lies within its log."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Any, ...], int] = {}
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        for replica in replicas_of(nodes):
+            log = replica.partition.log
+            if log.is_offline:
+                continue
+            found = log.high_watermark
+            if found > log.log_end_offset:
+                raise InvariantError(
+                    f"{replica.name} of node {replica.node_id} has high watermark {found}"
+                    f" and ends at {log.log_end_offset}"
+                )
+            if not replica.partition.is_leader:
+                continue
+            epoch = replica.partition.leader_epoch
+            key = (replica.key, replica.node_id, replica.life, epoch)
+            before = self._seen.get(key, 0)
+            if found < before:
+                raise InvariantError(
+                    f"the high watermark of {replica.name} went back from {before} to {found} on"
+                    f" node {replica.node_id} in leader epoch {epoch}"
+                )
+            self._seen[key] = found
+
+
+class LeadersHaveAllThatIsCommitted:
+    """Whoever begins to lead has all that any leader before had committed."""
+
+    def __init__(self) -> None:
+        # By partition and leader epoch, the highest high watermark of its leader.
+        self._committed: dict[Any, dict[int, int]] = {}
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        for replica in replicas_of(nodes):
+            partition = replica.partition
+            if not partition.is_leader or partition.log.is_offline:
+                continue
+            epoch, log = partition.leader_epoch, partition.log
+            committed = self._committed.setdefault(replica.key, {})
+            before = max((offset for e, offset in committed.items() if e < epoch), default=0)
+            if log.log_end_offset < before:
+                raise InvariantError(
+                    f"node {replica.node_id} leads {replica.name} in leader epoch {epoch}"
+                    f" with {log.log_end_offset} records, {before} were committed"
+                )
+            committed[epoch] = max(committed.get(epoch, 0), log.high_watermark)
+
+
+class ImagesAgree:
+    """Two brokers that have applied the same records have the same image; and it makes sense."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, MetadataImage] = {}
+        self._offsets: dict[tuple[int, int], int] = {}
+
+    def publish(self, node: Node, image: MetadataImage) -> None:
+        """Raises: InvariantError."""
+        offset = image.offset
+        key = (node.node_id, node.life_count)
+        if offset < self._offsets.get(key, -1):
+            raise InvariantError(f"node {node.node_id} publishes {offset} after {self._offsets}")
+        self._offsets[key] = offset
+        known = self._images.setdefault(offset, image)
+        if known is image:
+            check_image(image)
+        elif known != image:
+            raise InvariantError(
+                f"node {node.node_id} has another image at {offset}: {image}, not {known}"
+            )
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """All is seen when it is published."""
+
+
+def check_image(image: MetadataImage) -> None:
+    """REP-19: leaders are in the ISR, the ISR within the replicas. Raises: InvariantError."""
+    for topic in image.topics.by_name.values():
+        for index, partition in enumerate(topic.partitions):
+            where = f"{topic.name}-{index} at {image.offset}: {partition}"
+            if len(set(partition.replicas)) != len(partition.replicas):
+                raise InvariantError(f"a replica twice, {where}")
+            if not set(partition.isr) <= set(partition.replicas):
+                raise InvariantError(f"an ISR beyond the replicas, {where}")
+            if not partition.isr:
+                raise InvariantError(f"an empty ISR, {where}")
+            if partition.leader != -1 and partition.leader not in partition.isr:
+                raise InvariantError(f"a leader outside the ISR, {where}")
+            if partition.leader != -1 and image.brokers[partition.leader].fenced:
+                raise InvariantError(f"a fenced leader, {where}")
+
+
+class Observer:
+    """All invariants of one story."""
+
+    def __init__(self) -> None:
+        self.images = ImagesAgree()
+        self.invariants: list[Invariant] = [
+            OneLeaderPerEpoch(),
+            HighWatermarkNeverBack(),
+            LeadersHaveAllThatIsCommitted(),
+        ]
+        self.violation: InvariantError | None = None
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError, also one that was found since while an image was published."""
+        if self.violation is not None:
+            raise self.violation
+        for invariant in self.invariants:
+            invariant.look(nodes)
+
+    def subscriber(self, node: Node) -> Callable[[MetadataDelta | None, MetadataImage], None]:
+        """What a node's publisher is to call."""
+
+        def publish(delta: MetadataDelta | None, image: MetadataImage) -> None:
+            try:
+                self.images.publish(node, image)
+            except InvariantError as error:
+                self.violation = self.violation or error
+
+        return publish

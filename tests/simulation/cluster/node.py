@@ -1,0 +1,257 @@
+"""One machine of a cluster: its disk and clock, and the processes that run on it one after another.
+
+A process is a whole `Server`, unchanged. It ends cleanly (SIGTERM), by a kill, where the disk keeps
+all that was written, or with the machine's power, where the disk forgets what was not synced.
+"""
+
+import asyncio
+import errno
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from barnabas_broker.arbiter.arbiter import Arbiter
+from barnabas_broker.server import Server
+from tests.simulation.cluster.trace import Trace
+from tests.support.cluster_network import ClusterNetwork, HostNetwork
+from tests.support.process_loop import PROCESS, Life, Process, ProcessLoop
+from tests.support.simulated_disk import SimulatedDisk
+from tests.support.simulated_random import SimulatedRandom
+
+PORT = 9092
+TAKES_ARBITER = "arbiter" in inspect.signature(Server.__init__).parameters
+
+
+class NodeClock:
+    """Monotonic time is the loop's, the same everywhere; each wall clock can be set."""
+
+    def __init__(self, loop: ProcessLoop, wall_ms: int) -> None:
+        self._loop = loop
+        self._wall_ahead_ms = wall_ms
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds of the loop's time."""
+        return round(self._loop.time() * 1e9)
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds of the loop's time."""
+        return round(self._loop.time() * 1e9) // 1_000_000
+
+    def wall_ms(self) -> int:
+        """What this machine takes for the time."""
+        return self._wall_ahead_ms + self.monotonic_ms()
+
+    def jump_wall(self, by_ms: int) -> None:
+        """What an administrator or NTP does."""
+        self._wall_ahead_ms += by_ms
+
+
+class NodeDisk(SimulatedDisk):
+    """A disk that takes its time, and refuses those whose process is dead."""
+
+    def __init__(
+        self, random: SimulatedRandom, clock: NodeClock, note: Callable[..., None]
+    ) -> None:
+        super().__init__(random, clock)  # type: ignore[arg-type]
+        self._note = note
+        self.run_ms_max = 4
+        self.operation_count = 0
+        self.operations_left = -1
+        self.on_limit: Callable[[], None] = lambda: None
+        self.failing_prefix = ""
+        self.has_failed = False
+
+    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call it after a while and return another while later: much can happen in between."""
+        self.run_count += 1
+        await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
+
+    def _checked(self, operation: str, path: str) -> str:
+        process = PROCESS.get()
+        if process is not None and process.life is Life.IS_DEAD:
+            raise OSError(errno.EIO, "the process is dead", path)
+        self.operation_count += 1
+        self._note(operation, path)
+        if self.operation_count == self.operations_left:
+            self.on_limit()
+            raise OSError(errno.EIO, "the process is dead", path)
+        if self.failing_prefix and path.startswith(self.failing_prefix):
+            self.has_failed = True
+            raise OSError(errno.EIO, "the device does not answer", path)
+        return super()._checked(operation, path)
+
+
+class Node:
+    """A machine; `server` is the broker that runs on it, None while there is none."""
+
+    def __init__(
+        self,
+        node_id: int,
+        seed: int,
+        properties: Mapping[str, str],
+        loop: ProcessLoop,
+        network: ClusterNetwork,
+        arbiter: Callable[[Process], Arbiter],
+        trace: Trace,
+    ) -> None:
+        self.node_id = node_id
+        self.host = f"node-{node_id}"
+        self.network = network
+        self.trace = trace
+        self._loop = loop
+        self._arbiter = arbiter
+        self._random = SimulatedRandom(seed)
+        self.clock = NodeClock(loop, 1_700_000_000_000 + self._random.integer(1_000_000))
+        self.disk = NodeDisk(SimulatedRandom(seed + 1), self.clock, self._note)
+        self.properties = {
+            "node.id": str(node_id),
+            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+            "log.dirs": "/data",
+            **properties,
+        }
+        self.process: Process | None = None
+        self.server: Server | None = None
+        self.is_ready = False
+        self.life_count = 0
+        self.problems: list[str] = []
+        self.on_started: list[Callable[[Node], None]] = []
+        self._has_lost_power = False
+        self._stopping: asyncio.Event | None = None
+        self._ended = asyncio.Event()
+        self._ended.set()
+
+    def _note(self, operation: str, path: str) -> None:
+        self.trace.note(self.node_id, operation, path)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process, stopped ones included."""
+        return self.process is not None
+
+    # What is done to it.
+
+    def start(self) -> None:
+        """Start a process; it may take a while until the broker is ready."""
+        assert self.process is None
+        self.life_count += 1
+        self.trace.tell(self.host, "starts")
+        if self._has_lost_power:
+            self.disk.crash()
+            self.network.turn_on(self.host)
+        else:
+            self.disk._locks.clear()
+            self.disk._generation += 1
+        self._has_lost_power = False
+        self.disk.operations_left = -1
+        self.disk.on_limit = self.kill
+        self.process = Process(f"{self.host}.{self.life_count}")
+        self._host_network = HostNetwork(self.network, self.host)
+        self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+        # The dying process may still draw, so each life has its own draws.
+        random = SimulatedRandom(self._random.integer(1 << 62))
+        self._loop.spawn(self.process, self._run(self.process, random, self._stopping))
+
+    async def _run(
+        self, process: Process, random: SimulatedRandom, stopping: asyncio.Event
+    ) -> None:
+        arguments: dict[str, Any] = {"arbiter": self._arbiter(process)} if TAKES_ARBITER else {}
+        server = self.server = Server(
+            self.properties,
+            clock=self.clock,
+            disk=self.disk,
+            network=self._host_network,
+            random=random,
+            has_admin_http=False,
+            **arguments,
+        )
+        server.on_fatal = stopping.set
+        for started in self.on_started:
+            started(self)
+        try:
+            await server.start()
+            self.trace.tell(self.host, "is ready")
+            self.is_ready = True
+            await stopping.wait()
+        except Exception as error:
+            if self.process is not process:
+                return  # the last words of a dead process
+            self._problem(f"it did not start: {error!r}")
+        self.is_ready = False
+        await server.stop()
+        if server.fatal_error is not None:
+            self._problem(f"it stopped by itself: {server.fatal_error!r}")
+        self._end("has stopped")
+        # What is left of it, as a process takes its tasks with it when it exits.
+        self._loop.kill(process)
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self._stopping is not None:
+            self.trace.tell(self.host, "is told to stop")
+            self._stopping.set()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self._loop.kill(self.process)
+            self._end("is killed")
+
+    def lose_power(self) -> None:
+        """The machine goes off, with or without a broker on it."""
+        self._has_lost_power = True
+        if self.process is not None:
+            self._loop.kill(self.process)
+            self._end("loses power")
+        self.network.turn_off(self.host)
+
+    def _end(self, how: str) -> None:
+        self.trace.tell(self.host, how)
+        self._host_network.is_off = True
+        if self._has_lost_power:
+            self.network.turn_off(self.host)
+        else:
+            self.network.end_process(self.host)
+        self.process = self.server = self._stopping = None
+        self.is_ready = False
+        self._ended.set()
+
+    def stand_still(self) -> None:
+        """SIGSTOP."""
+        if self.process is not None:
+            self.trace.tell(self.host, "stands still")
+            self._loop.stop_process(self.process)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        if self.process is not None and self.process.life is Life.STANDS:
+            self.trace.tell(self.host, "goes on")
+            self._loop.resume_process(self.process)
+
+    async def ended(self) -> None:
+        """Return when there is no process."""
+        await self._ended.wait()
+
+    # What it says.
+
+    def log(self, record: logging.LogRecord) -> None:
+        """Take note of a warning or an error of the process that runs now."""
+        line = record.getMessage()
+        if record.exc_info is not None:
+            line += f": {record.exc_info[1]!r}"
+        self.trace.tell(self.host, record.levelname.lower(), line)
+        if record.levelno == logging.ERROR:
+            self._problem(line)
+
+    def unhandled(self, context: Mapping[str, Any]) -> None:
+        """Take note of an exception that nobody has caught."""
+        self._problem(f"{context['message']}: {context.get('exception')!r}")
+
+    def _problem(self, what: str) -> None:
+        if not self.disk.has_failed:
+            self.problems.append(f"{self._loop.time():.3f} {self.host}: {what}")

@@ -1,0 +1,43 @@
+"""A seed is a whole story of a whole cluster: it can be told again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster.story import Story
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+
+
+def fingerprint(seed: int) -> tuple[int, int]:
+    """All disk operations, traffic and answers of a story, in order and with their times."""
+    story = Story(seed, node_count=1)
+    story.run()
+    return story.cluster.trace.fingerprint, story.cluster.trace.count
+
+
+def test_a_seed_gives_the_same_story_again() -> None:
+    """style.md section 9: without this, a seed in a report would be worth nothing."""
+    assert fingerprint(1) == fingerprint(1)
+    assert fingerprint(1) != fingerprint(2)
+
+
+@pytest.mark.timeout(60)
+def test_another_process_with_other_hashes_tells_the_same_story() -> None:
+    """The order of a set of strings differs from process to process: nothing may depend on it."""
+    program = "from tests.simulation.cluster.test_replays import fingerprint as f; print(f(3))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(found) == 1, found

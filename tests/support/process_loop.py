@@ -1,0 +1,167 @@
+"""A virtual-time loop of several processes, each of which can be killed, stopped and resumed.
+
+What a process starts (tasks, timers, callbacks) inherits its context, by which the loop knows whose
+it is. A killed process runs nothing any more: its coroutines are closed where they wait, in the
+order in which they began. A stopped one (SIGSTOP) keeps everything and runs it when it is resumed,
+late. There are no sockets and no threads on this loop, so it needs no selector.
+"""
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from enum import Enum
+from typing import Any
+
+from tests.support.virtual_loop import DeadlockError, VirtualLoop
+
+CLOSE_ATTEMPTS_MAX = 20
+CANCELLED_TIMERS_MAX = 200
+TASKS_KEPT_MIN = 64
+
+
+class Life(Enum):
+    """Whether a process runs."""
+
+    RUNS = "runs"
+    STANDS = "stands still"
+    IS_DEAD = "is dead"
+
+
+class Process:
+    """What belongs together and dies together; `context` is what its work runs in."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.life = Life.RUNS
+        self.held: list[asyncio.Handle] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        self._tasks_kept = TASKS_KEPT_MIN
+        self.context = copy_context()
+        self.context.run(PROCESS.set, self)
+
+    def note(self, task: asyncio.Task[Any]) -> None:
+        """Remember a task until it is done."""
+        self.tasks.append(task)
+        if len(self.tasks) > self._tasks_kept:
+            self.tasks = [other for other in self.tasks if not other.done()]
+            self._tasks_kept = 2 * len(self.tasks) + TASKS_KEPT_MIN
+
+
+PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
+
+
+class ProcessLoop(VirtualLoop):
+    """Runs what is ready; when nothing is, time goes on to the next timer."""
+
+    _ready: Any
+    _scheduled: Any
+    _timer_cancelled_count: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_task_factory(_make_task)
+        self._now_seconds = 0.0
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now_seconds
+
+    def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run a coroutine as a part of a process."""
+        return process.context.run(self.create_task, work)
+
+    def stop_process(self, process: Process) -> None:
+        """SIGSTOP: nothing of it runs until it is resumed; its time goes on."""
+        if process.life is Life.RUNS:
+            process.life = Life.STANDS
+
+    def resume_process(self, process: Process) -> None:
+        """SIGCONT: what had become due runs now, in the order in which it did."""
+        if process.life is Life.STANDS:
+            process.life = Life.RUNS
+            self._ready.extend(process.held)
+            process.held = []
+
+    def kill(self, process: Process) -> None:
+        """SIGKILL; its coroutines end in the next turn of the loop, if called from one of them."""
+        if process.life is Life.IS_DEAD:
+            return
+        process.life = Life.IS_DEAD
+        process.held = []
+        Context().run(self.call_soon, self._bury, process)
+
+    def _bury(self, process: Process) -> None:
+        while process.tasks:
+            tasks, process.tasks = process.tasks, []
+            for task in tasks:
+                if not task.done():
+                    process.context.copy().run(_close, task)
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled
+        if self._timer_cancelled_count > CANCELLED_TIMERS_MAX:
+            self._drop_cancelled_timers()
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready:
+            if not scheduled:
+                raise DeadlockError("the virtual loop would wait for ever")
+            self._now_seconds = max(self._now_seconds, scheduled[0]._when)
+        end = self._now_seconds + 1e-9
+        while scheduled and scheduled[0]._when < end:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(PROCESS)
+            if process is None or process.life is Life.RUNS:
+                handle._run()
+            elif process.life is Life.STANDS:
+                process.held.append(handle)
+
+    def _drop_cancelled_timers(self) -> None:
+        kept = []
+        for handle in self._scheduled:
+            if handle._cancelled:
+                handle._scheduled = False
+            else:
+                kept.append(handle)
+        # In place, in an order that does not depend on how the heap lay before.
+        heapq.heapify(kept)
+        self._scheduled[:] = kept
+        self._timer_cancelled_count = 0
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    context: Context | None = None,
+) -> asyncio.Task[Any]:
+    task = asyncio.Task(work, loop=loop, context=context)
+    process = PROCESS.get() if context is None else context.get(PROCESS)
+    if process is not None:
+        process.note(task)
+    return task
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    """End a task's coroutine where it waits, also one that would rather wait again."""
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    work = task.get_coro()
+    for _ in range(CLOSE_ATTEMPTS_MAX):
+        # A task group that ends by this hands on a group of its own.
+        with contextlib.suppress(BaseException):
+            work.close()
+            return
+    raise AssertionError(f"{task} cannot be ended")
+
+
+def in_process(process: Process, function: Callable[[], Any]) -> Any:
+    """Call a function as a part of a process."""
+    return process.context.copy().run(function)
