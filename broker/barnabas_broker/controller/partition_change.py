@@ -254,6 +254,8 @@ def directories_of(
     image: MetadataImage, partition: PartitionImage, replicas: Sequence[int]
 ) -> tuple[bytes, ...]:
     """The log directory of each replica, as far as it is known already or there is no choice."""
+    if tuple(replicas) == partition.replicas:
+        return partition.directories
     known = dict(zip(partition.replicas, partition.directories, strict=False))
     directories = []
     for node_id in replicas:

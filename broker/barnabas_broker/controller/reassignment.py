@@ -172,7 +172,7 @@ def retarget(partition: PartitionImage, target: tuple[int, ...]) -> Assignment:
 
 
 def _original(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas that a cancellation goes back to."""
+    """The replicas that a cancellation goes back to; as in Kafka, those that stay come first."""
     return tuple(node for node in partition.replicas if node not in partition.adding_replicas)
 
 
