@@ -55,6 +55,14 @@ class ReplicatedLog(Protocol):
         """Give a batch its offsets and stage it."""
         ...
 
+    def append_as_follower(self, records: memoryview) -> object:
+        """Stage batches with the offsets and epochs that the leader gave them."""
+        ...
+
+    def discard_staged(self) -> None:
+        """Forget what is staged and not written."""
+        ...
+
     def write_staged(self) -> None:
         """Write what is staged; only then does the log end offset move."""
         ...
@@ -71,6 +79,14 @@ class ReplicatedLog(Protocol):
 
     async def flush(self, upto: int | None = None) -> object:
         """Bring what is written to the disk's surface."""
+        ...
+
+    def truncate_to(self, offset: int) -> bool:
+        """Make an offset the log end; returns whether it was above."""
+        ...
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the log is then empty at an offset."""
         ...
 
     async def delete_records(self, offset: int) -> object:

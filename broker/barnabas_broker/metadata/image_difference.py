@@ -1,0 +1,102 @@
+"""The change between two images that no records tell: what a snapshot from the leader skips.
+
+Subscribers hear of changes only, so they get one that leads from the image that they have to the
+one of the snapshot. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, BrokerImage, MetadataImage, TopicImage
+from barnabas_broker.metadata.records import (
+    BrokerRecord,
+    BrokerStateRecord,
+    ConfigRecord,
+    EpochRecord,
+    FeatureRecord,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+
+def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
+    """A delta over the old image; what it builds is equal to the new one."""
+    delta = MetadataDelta(old)
+    for record in _records(old, new):
+        delta.apply(record)
+    delta.skip_to(new.offset, new.epoch)
+    return delta
+
+
+def _records(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
+    yield EpochRecord(new.epoch, new.controller_id, new.cluster_id)
+    for broker in new.brokers.values():
+        if old.brokers.get(broker.node_id) != broker:
+            yield from _broker(broker)
+    for node_id, gone in old.brokers.items():
+        if node_id not in new.brokers:
+            yield RemoveBrokerRecord(node_id, gone.epoch)
+    for topic_id in old.topics.by_id:
+        if topic_id not in new.topics.by_id:
+            yield RemoveTopicRecord(topic_id)
+    for topic_id, topic in new.topics.by_id.items():
+        yield from _topic(old.topics.by_id.get(topic_id), topic)
+    removed = {topic.name for key, topic in old.topics.by_id.items() if key not in new.topics.by_id}
+    for resource in {**old.configs, **new.configs}:
+        # The overrides of a topic that is gone went with it.
+        is_gone = resource[0] == RESOURCE_TOPIC and resource[1] in removed
+        before = {} if is_gone else old.configs.get(resource, {})
+        yield from _overrides(resource, before, new.configs.get(resource, {}))
+    for name in {**old.features, **new.features}:
+        if old.features.get(name, 0) != new.features.get(name, 0):
+            yield FeatureRecord(name, new.features.get(name, 0))
+    yield ProducerIdsRecord(0, 0, new.next_producer_id)
+
+
+def _broker(broker: BrokerImage) -> Iterator[MetadataRecord]:
+    yield BrokerRecord(
+        node_id=broker.node_id,
+        broker_epoch=broker.epoch,
+        incarnation_id=broker.incarnation,
+        listeners=tuple(broker.listeners.values()),
+        rack=broker.rack,
+        directories=broker.directories,
+        is_fenced=broker.fenced,
+    )
+    if broker.is_shutting_down:
+        yield BrokerStateRecord(broker.node_id, broker.epoch, broker.fenced, True)
+
+
+def _topic(old: TopicImage | None, new: TopicImage) -> Iterator[MetadataRecord]:
+    if old is None:
+        yield TopicRecord(new.name, new.topic_id)
+    known = () if old is None else old.partitions
+    for index, partition in enumerate(new.partitions):
+        if index < len(known) and known[index] == partition:
+            continue
+        yield PartitionRecord(
+            new.topic_id,
+            index,
+            partition.replicas,
+            partition.isr,
+            partition.leader,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.directories,
+            partition.adding_replicas,
+            partition.removing_replicas,
+        )
+
+
+def _overrides(
+    resource: tuple[int, str], old: Mapping[str, str], new: Mapping[str, str]
+) -> Iterator[MetadataRecord]:
+    for key in {**old, **new}:
+        if old.get(key) != new.get(key):
+            yield ConfigRecord(resource[0], resource[1], key, new.get(key))

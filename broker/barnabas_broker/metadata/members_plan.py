@@ -1,0 +1,92 @@
+"""Who should hold the metadata log, and the next change of the members on the way there.
+
+Pure. Members are brokers with the lowest ids, at most `metadata.members`. A member that was not
+heard for `metadata.member.lost.ms` is replaced, or dropped, but never below `metadata.min.members`
+or, in a smaller cluster, below all there are. Whether a change is safe now is not decided here
+(`leadership`, rule 4); one that is refused is planned anew a little later.
+
+Invariants: the leader stays; only a seat that was heard lately and has all committed records comes
+in; nothing is planned that the plan itself would take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas_broker.metadata.quorum import Seat
+
+# A fetch comes at least every half second: who was not heard for this long is no candidate.
+CANDIDATE_SILENCE_MS_MAX: Final = 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSituation:
+    """What the leader knows; times are of the monotonic clock."""
+
+    now_ms: int
+    leader: Seat
+    members: frozenset[Seat]
+    broker_ids: frozenset[int]  # registered, fenced or not
+    heard_ms: Mapping[Seat, int]  # when each seat last fetched
+    leading_since_ms: int
+    caught_up: frozenset[Seat]  # have all that is committed on their disk
+    members_max: int
+    members_min: int
+    member_lost_ms: int
+
+    def silence_ms(self, seat: Seat) -> int:
+        """For how long a seat was not heard; counted from the start of the leadership."""
+        if seat == self.leader:
+            return 0
+        return self.now_ms - max(self.heard_ms.get(seat, 0), self.leading_since_ms)
+
+
+def plan_members(now: MemberSituation) -> frozenset[Seat] | None:
+    """The members to ask for next; None if they are as they should be, or cannot be better."""
+    candidates = _candidates(now)
+    lost = {seat for seat in now.members if _is_lost(now, seat)}
+    kept = now.members - lost
+    by_rank = sorted(kept | candidates, key=lambda seat: (seat != now.leader, seat.node_id))
+    wanted = frozenset(_one_each(by_rank)[: now.members_max])
+    size_min = min(now.members_min, max(len(now.broker_ids), 1), len(now.members))
+    # Too few are left: some of the lost ones stay, for a lower number would be worse.
+    for seat in sorted(lost):
+        taken = {other.node_id for other in wanted}
+        if len(wanted) < size_min and seat.node_id not in taken:
+            wanted |= {seat}
+    return wanted if wanted != now.members else None
+
+
+def _candidates(now: MemberSituation) -> set[Seat]:
+    return {
+        seat
+        for seat in now.caught_up - now.members
+        if seat.node_id in now.broker_ids
+        and seat.node_id != now.leader.node_id
+        and now.now_ms - now.heard_ms.get(seat, -CANDIDATE_SILENCE_MS_MAX)
+        < CANDIDATE_SILENCE_MS_MAX
+    }
+
+
+def _is_lost(now: MemberSituation, seat: Seat) -> bool:
+    """Silent for too long, unregistered, or a disk whose node runs with another one by now."""
+    if seat == now.leader:
+        return False
+    if now.broker_ids and seat.node_id not in now.broker_ids:
+        # It may just not have registered yet: then it is heard.
+        return now.silence_ms(seat) >= min(CANDIDATE_SILENCE_MS_MAX, now.member_lost_ms)
+    is_replaced = any(
+        other.node_id == seat.node_id and other != seat and heard > now.heard_ms.get(seat, -1)
+        for other, heard in now.heard_ms.items()
+    )
+    return is_replaced or now.silence_ms(seat) >= now.member_lost_ms
+
+
+def _one_each(seats: list[Seat]) -> list[Seat]:
+    """The first seat of each node."""
+    found: dict[int, Seat] = {}
+    for seat in seats:
+        found.setdefault(seat.node_id, seat)
+    return list(found.values())

@@ -1,0 +1,128 @@
+"""What a node of the metadata log sees of the others: who was heard when, what the record says.
+
+Not here: what follows from it (`quorum_timing`, `members_plan`). Times are of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas_broker.arbiter.arbiter import Leader, Stored
+from barnabas_broker.arbiter.election import Expiry
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.members_plan import MemberSituation
+from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_messages import RecordsAnswered
+from barnabas_broker.metadata.quorum_node import QuorumNode, Role
+from barnabas_broker.metadata.quorum_timing import QuorumSettings, Situation
+
+
+class Observations:
+    """Collected by the shell; gone with a restart."""
+
+    __slots__ = (
+        "_clock",
+        "_expiry",
+        "_seat",
+        "_settings",
+        "heard_ms",
+        "is_doubted",
+        "is_expired",
+        "leader_address",
+        "leader_high_watermark",
+        "role",
+        "role_since_ms",
+    )
+
+    def __init__(self, seat: Seat, settings: QuorumSettings, clock: Clock) -> None:
+        self._seat = seat
+        self._settings = settings
+        self._clock = clock
+        self._expiry = Expiry(settings.time_to_live_ms)
+        self.is_expired = False
+        self.leader_address: Leader | None = None  # as the record has it
+        self.is_doubted = False  # the leader did not answer the last question
+        self.leader_high_watermark: tuple[int, int] | None = None  # controller epoch, offset
+        self.role = Role.FOLLOWER
+        self.role_since_ms = clock.monotonic_ms()
+        self.heard_ms: dict[Seat, int] = {}  # fetches and promises, also of former roles
+
+    def record_read(self, stored: Stored) -> None:
+        """Note who leads by the record, and whether it is old (rule 8)."""
+        self.is_expired = self._expiry.observe(stored, self._clock.monotonic_ms())
+        leader = None if stored.record is None else stored.record.leader
+        if leader != self.leader_address:
+            self.is_doubted = False
+        self.leader_address = leader
+
+    def heard(self, seat: Seat) -> None:
+        """Note that a node has fetched or promised."""
+        self.heard_ms[seat] = self._clock.monotonic_ms()
+
+    def answered(self, answer: RecordsAnswered) -> None:
+        """Note that the one who was asked has answered, and what it knows to be committed."""
+        self.is_doubted = False
+        self.leader_high_watermark = (answer.controller_epoch, answer.high_watermark)
+
+    def note_role(self, role: Role) -> None:
+        """Note what the node has become."""
+        if role is not self.role:
+            self.role, self.role_since_ms = role, self._clock.monotonic_ms()
+
+    def situation(
+        self,
+        node: QuorumNode,
+        *,
+        refused_since_ms: Callable[[int], int | None],
+        may_found: bool,
+        is_waiting: bool,
+    ) -> Situation:
+        """What is known now."""
+        now_ms, leader_id = self._clock.monotonic_ms(), node.record.leader_id
+        is_other = leader_id is not None and leader_id != self._seat.node_id
+        known = self.leader_high_watermark
+        return Situation(
+            now_ms=now_ms,
+            seat=self._seat,
+            role=node.role,
+            record=node.record,
+            is_expired=self.is_expired,
+            refused_since_ms=refused_since_ms(leader_id)
+            if is_other and leader_id is not None
+            else None,
+            is_doubted=self.is_doubted,
+            is_behind=known is not None and known[1] > node.copy.log.log_end_offset,
+            may_found=may_found,
+            majority_heard_ms=self._majority_heard_ms(node, now_ms),
+            role_since_ms=self.role_since_ms,
+            is_waiting=is_waiting,
+        )
+
+    def _majority_heard_ms(self, node: QuorumNode, now_ms: int) -> int:
+        heard = [
+            now_ms if seat == self._seat else self.heard_ms.get(seat, 0)
+            for seat in node.record.members
+        ]
+        return sorted(heard, reverse=True)[len(heard) // 2] if heard else now_ms
+
+    def member_situation(self, node: QuorumNode, image: MetadataImage) -> MemberSituation:
+        """What a plan of the members is made from; for the leader."""
+        assert node.leadership is not None
+        leadership, high_watermark = node.leadership, node.copy.high_watermark
+        return MemberSituation(
+            now_ms=self._clock.monotonic_ms(),
+            leader=self._seat,
+            members=node.record.members,
+            broker_ids=frozenset(image.brokers),
+            heard_ms=self.heard_ms,
+            leading_since_ms=self.role_since_ms,
+            caught_up=frozenset(
+                seat
+                for seat in self.heard_ms
+                if leadership.flushed_end_offset(seat) >= high_watermark
+            ),
+            members_max=self._settings.members_max,
+            members_min=self._settings.members_min,
+            member_lost_ms=self._settings.member_lost_ms,
+        )

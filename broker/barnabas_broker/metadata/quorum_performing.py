@@ -1,0 +1,208 @@
+"""Carrying out what the node of the metadata log wants to have done: one effect after the other.
+
+What ends later (flushes, questions, the store) is begun here, and its outcome told as an event of
+its own. Not here: in which order events are told (`metadata_quorum`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.metadata.arbiter_access import ArbiterAccess
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image_log import ImageLog
+from barnabas_broker.metadata.promise_file import PromiseFile
+from barnabas_broker.metadata.publishing import Publishing
+from barnabas_broker.metadata.quorum_effects import (
+    Append,
+    Effect,
+    Effects,
+    FetchSnapshot,
+    Flush,
+    HoldFetch,
+    InstallSnapshot,
+    Lead,
+    PersistPromise,
+    PublishCommitted,
+    ReadRecord,
+    Send,
+    StepDown,
+    Swap,
+    Truncate,
+)
+from barnabas_broker.metadata.quorum_fetches import IncomingFetch, IncomingRequests
+from barnabas_broker.metadata.quorum_messages import (
+    FetchAsked,
+    PromiseAnswered,
+    PromiseAsked,
+    RecordsAnswered,
+    SnapshotAnswered,
+)
+from barnabas_broker.metadata.quorum_node import QuorumNode, Role
+from barnabas_broker.metadata.snapshot import SnapshotName
+
+
+@dataclass(slots=True, kw_only=True)
+class Event:
+    """Something that the node is told, with what its effects need besides."""
+
+    decide: Callable[[], Effects]
+    records: Buffer = b""  # that came with an answer
+    incoming: IncomingFetch | None = None  # to be answered
+    snapshot: tuple[bytes, MetadataImage] | None = None  # that was loaded
+    work: Callable[[], Awaitable[None]] | None = None  # to be done on the log before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What effects lead to outside of this module."""
+
+    tell: Callable[[Event], None]
+    ask_promise: Callable[[int, PromiseAsked], None]
+    ask_fetch: Callable[[int, FetchAsked], None]
+    ask_snapshot: Callable[[SnapshotAnswered], None]
+    swap: Callable[[Swap], None]
+    lead: Callable[[int], None]  # writes the first record of the epoch
+    committed: Callable[[], None]
+    stepped_down: Callable[[], None]
+    save_recovery_points: Callable[[], Awaitable[None]]
+    fail: Callable[[BaseException], None]
+
+
+class Performing:
+    """Carries out effects on one node's disk and connections."""
+
+    __slots__ = (
+        "_access",
+        "_hooks",
+        "_incoming",
+        "_log",
+        "_node",
+        "_promise",
+        "_publishing",
+        "_tasks",
+    )
+
+    def __init__(
+        self,
+        node: QuorumNode,
+        log: ImageLog,
+        promise: PromiseFile,
+        incoming: IncomingRequests,
+        access: ArbiterAccess,
+        publishing: Publishing,
+        hooks: Hooks,
+    ) -> None:
+        self._node = node
+        self._log = log
+        self._promise = promise
+        self._incoming = incoming
+        self._access = access
+        self._publishing = publishing
+        self._hooks = hooks
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def perform(self, effect: Effect, event: Event) -> None:
+        """Carry out one effect of an event. Raises: what the disk raises."""
+        match effect:
+            case PersistPromise():
+                await self._promise.write(effect.controller_epoch)
+            case Send():
+                await self._send(effect, event)
+            case HoldFetch():
+                assert event.incoming is not None
+                self._incoming.hold(event.incoming)
+            case Append():
+                self._log.append(event.records)
+            case Truncate():
+                await self._log.truncate(effect.end_offset)
+                await self._hooks.save_recovery_points()
+            case Flush():
+                self._spawn(self._flush(effect))
+            case FetchSnapshot():
+                self._hooks.ask_snapshot(effect.answer)
+            case InstallSnapshot():
+                await self._install(effect, event)
+            case PublishCommitted():
+                self.publish(effect.high_watermark)
+                self._hooks.committed()
+            case Lead():
+                self._hooks.lead(effect.controller_epoch)
+                self._hooks.tell(Event(decide=self._node.appended))
+                self._incoming.release()
+            case StepDown():
+                self._log.discard_staged()
+                self._hooks.stepped_down()
+                self._incoming.release()
+            case Swap():
+                self._hooks.swap(effect)
+            case ReadRecord():
+                self._access.read()
+            case _:
+                assert_never(effect)
+
+    def publish(self, high_watermark: int) -> None:
+        """Publish what is committed, and let those know who fetch."""
+        self._publishing.put(self._log.take_committed(high_watermark))
+        self._incoming.release()
+
+    async def close(self) -> None:
+        """Begin nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _send(self, effect: Send, event: Event) -> None:
+        message = effect.message
+        match message:
+            case PromiseAsked():
+                self._hooks.ask_promise(effect.node_id, message)
+            case PromiseAnswered():
+                self._incoming.answer_promise(effect.node_id, message)
+            case FetchAsked():
+                self._hooks.ask_fetch(effect.node_id, message)
+            case RecordsAnswered():
+                assert event.incoming is not None
+                await self._answer(event.incoming, message)
+            case _:
+                assert event.incoming is not None
+                event.incoming.answer((message, b""))
+
+    async def _answer(self, incoming: IncomingFetch, answer: RecordsAnswered) -> None:
+        if self._node.role is Role.LEADING and not self._incoming.is_news(incoming, answer):
+            self._incoming.hold(incoming)
+            return
+        records: bytes = b""
+        if not answer.is_empty:
+            records, end_offset = await self._log.records(answer.asked.end_offset)
+            answer = replace(answer, end_offset=end_offset)
+        self._incoming.answer_records(incoming, answer, records)
+
+    async def _install(self, effect: InstallSnapshot, event: Event) -> None:
+        assert event.snapshot is not None
+        data, image = event.snapshot
+        name = SnapshotName(effect.snapshot.end_offset, effect.snapshot.last_epoch)
+        await self._log.install(name, data, image)
+        await self._hooks.save_recovery_points()
+        self.publish(name.end_offset)
+
+    async def _flush(self, effect: Flush) -> None:
+        try:
+            await self._log.flush(effect.end_offset)
+        except (OSError, LogDirectoryError) as error:
+            self._hooks.fail(error)
+            return
+        node = self._node
+        self._hooks.tell(
+            Event(decide=lambda: node.flushed(effect.truncation_count, effect.end_offset))
+        )
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
