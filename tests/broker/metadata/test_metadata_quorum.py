@@ -39,3 +39,195 @@ def test_three_blank_nodes_elect_a_leader_and_all_publish_what_it_commits() -> N
         assert images[0] == images[1] == images[2]
 
     with_cluster(work)
+
+
+def test_another_member_leads_when_the_leader_is_killed() -> None:
+    """Rule 8: refused connections tell sooner than the record's age."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        await cluster.write("before")
+        first, started_ms = cluster.active, cluster.clock.monotonic_ms()
+        await first.kill()
+        await cluster.until(lambda: cluster.active)
+        took_ms = cluster.clock.monotonic_ms() - started_ms
+        assert took_ms < 1000, f"failover took {took_ms} ms"
+        await cluster.write("after")
+        await first.start()
+        await cluster.all_have("after")
+        await cluster.all_have("before")
+
+    with_cluster(work)
+
+
+def test_another_member_leads_when_the_leader_stops() -> None:
+    """A leader that stops cleanly gives up, so that nobody has to wait."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        await cluster.write("before")
+        first, started_ms = cluster.active, cluster.clock.monotonic_ms()
+        stop = asyncio.create_task(first.stop())
+        await cluster.until(lambda: cluster.active not in (None, first))
+        took_ms = cluster.clock.monotonic_ms() - started_ms
+        assert took_ms < 300, f"failover took {took_ms} ms"
+        await stop
+        await cluster.write("after")
+        await first.start()
+        await cluster.all_have("after")
+
+    with_cluster(work)
+
+
+def test_a_silent_leader_is_replaced_when_its_record_is_old() -> None:
+    """Rule 8 and CTL-14: cut off from everybody, it gives up; the others take over."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        first = cluster.active
+        others = {0, 1, 2} - {first.node_id}
+        first.arbiter.is_cut_off = True
+        cluster.cut({first.node_id}, others)
+        first.quorum.stage([ConfigRecord(4, "", "lost", "v")])
+        with pytest.raises(NotLeadingError):
+            await first.quorum.commit()
+        await cluster.until(lambda: cluster.active not in (None, first))
+        await cluster.write("after")
+        assert first.stepped_down_count == 1
+        cluster.cut()
+        first.arbiter.is_cut_off = False
+        await cluster.all_have("after")
+        assert "lost" not in first.publisher.image.config_overrides(4, "")
+
+    with_cluster(work)
+
+
+def test_a_node_that_was_away_catches_up_from_a_snapshot() -> None:
+    """CTL-12: the log that it needs is gone."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        away = cluster.machines[2] if cluster.active.node_id != 2 else cluster.machines[1]
+        await cluster.write("before")
+        await cluster.all_have("before")
+        await away.stop()
+        for number in range(300):
+            await cluster.write(f"key-{number % 50}", "v" * 40 + str(number))
+        assert all(
+            machine.quorum.log.log_start_offset > 0 for machine in cluster.machines if machine.is_up
+        )
+        await away.start()
+        await cluster.all_have("key-49")
+        assert away.quorum.log.log_start_offset > 0
+        await away.kill()
+        await away.start()
+        await cluster.write("after")
+        await cluster.all_have("after")
+
+    with_cluster(work, snapshot_interval_bytes=4000)
+
+
+def test_the_cluster_goes_on_without_the_arbiter_and_fails_over_when_it_is_back() -> None:
+    """CTL-13."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        cluster.lose_arbiter(True)
+        await asyncio.sleep(30)
+        await cluster.write("without")
+        await cluster.all_have("without")
+        first = cluster.active
+        await first.kill()
+        await asyncio.sleep(10)
+        assert cluster.active is None
+        cluster.lose_arbiter(False)
+        await cluster.write("back")
+        await first.start()
+        await cluster.all_have("back")
+
+    with_cluster(work)
+
+
+def test_all_nodes_start_again_after_a_power_cut() -> None:
+    """Everything that was committed is there."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        for number in range(10):
+            await cluster.write(f"key-{number}")
+        for machine in cluster.machines:
+            await machine.kill()
+        for machine in cluster.machines:
+            await machine.start()
+        await cluster.write("after")
+        await cluster.all_have("after")
+        await cluster.all_have("key-9")
+
+    with_cluster(work)
+
+
+def test_a_member_that_is_lost_is_replaced_by_an_observer_and_dropped_without_one() -> None:
+    """Rule 4 and `metadata.member.lost.ms`."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await cluster.start()
+        await cluster.register_all()
+        # The leader stays a member, also where it has not one of the lowest ids.
+        await cluster.until(lambda: len(cluster.member_ids) == 3)
+        lost = max(cluster.member_ids - {cluster.active.node_id})
+        await cluster.machines[lost].stop()
+        await cluster.until(lambda: cluster.member_ids == {0, 1, 2, 3} - {lost}, 90)
+        others = sorted(cluster.member_ids - {cluster.active.node_id})
+        await cluster.machines[others[1]].stop()
+        await cluster.until(lambda: len(cluster.member_ids) == 2, 90)
+        await cluster.write("after")
+
+    with_cluster(work, count=4)
+
+
+def test_an_empty_disk_takes_a_new_seat() -> None:
+    """Rule 6: the same node with another directory is another member."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        await cluster.write("before")
+        lost = next(m for m in cluster.machines if m is not cluster.active)
+        await lost.kill()
+        lost.new_disk()
+        await lost.start()
+        await cluster.all_have("before")
+        seat = lost.quorum.seat
+        await cluster.until(lambda: tuple(seat) in cluster.store.stored.record.members, 10)
+        assert cluster.member_ids == {0, 1, 2}
+
+    with_cluster(work)
+
+
+def test_a_blank_node_adopts_the_cluster_of_the_record() -> None:
+    """Two blank nodes without a cluster id race; who loses belongs to the winner's cluster."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        for machine in cluster.machines:
+            machine.cluster_id = f"cluster-{machine.node_id}"
+            machine.may_adopt = True
+        await cluster.start()
+        await cluster.register_all()
+        await cluster.write("key")
+        await cluster.all_have("key")
+        assert len({machine.publisher.image.cluster_id for machine in cluster.machines}) == 1
+
+    with_cluster(work)
+
+
+def test_a_node_of_another_cluster_stops() -> None:
+    """NODE-2: it must not touch the record."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await cluster.machines[0].start()
+        await cluster.until(lambda: cluster.active)
+        cluster.machines[1].cluster_id = "another"
+        await cluster.machines[1].start()
+        await cluster.until(lambda: cluster.machines[1].failures)
+        assert "another" in str(cluster.machines[1].failures.pop())
+
+    with_cluster(work)
