@@ -141,10 +141,7 @@ class FetchPlan:
         self._drop(followed.topic_partition)
         self.followed[followed.topic_partition] = followed
         self._by_key[followed.key] = followed
-        followed.progress = Progress.FETCHING
-        self._fetching_count += 1
-        self._news[followed] = None
-        self._forgotten.pop(followed.key, None)
+        self._fetch(followed)
 
     def unfollow(self, topic_partition: TopicPartition) -> Followed | None:
         """Follow a partition no more; returns it."""
@@ -285,9 +282,14 @@ class FetchPlan:
             return
         for followed in [p for p in self._delayed if p.delayed_until_ms <= now_ms]:
             del self._delayed[followed]
-            followed.progress = Progress.FETCHING
-            self._fetching_count += 1
-            self._news[followed] = None
+            self._fetch(followed)
+
+    def _fetch(self, followed: Followed) -> None:
+        """Ask for it from now on; a session drops what it forgets after it took what is asked."""
+        followed.progress = Progress.FETCHING
+        self._fetching_count += 1
+        self._news[followed] = None
+        self._forgotten.pop(followed.key, None)
 
     # Answers.
 
