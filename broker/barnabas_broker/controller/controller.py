@@ -98,6 +98,11 @@ class Controller(Administration, BrokerCommands):
         return self._queue is not None and self._queue.is_open
 
     @property
+    def dynamic_config(self) -> DynamicConfig:
+        """The settings in force, for those who describe them."""
+        return self._dynamic_config
+
+    @property
     def queue_length(self) -> int:
         """Commands that wait."""
         return 0 if self._queue is None else len(self._queue)

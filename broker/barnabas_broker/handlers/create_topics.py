@@ -5,98 +5,17 @@ id.
 Source: TOP-1 to TOP-8.
 """
 
-from barnabas_broker.controller.topics import NewTopic, NewTopicResult
+from barnabas_broker.controller import topic_requests
+from barnabas_broker.controller.topic_requests import failed
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from barnabas_protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+__all__ = ["failed", "handle"]
 
 
 async def handle(
     services: Services, exchange: Exchange, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create each topic on its own."""
-    names = [topic.name for topic in request.topics]
-    asked = [_new_topic(topic) for topic in request.topics if names.count(topic.name) == 1]
-    results = await services.controller.create_topics(asked, request.validate_only)
-    # Topics made together mostly have the same settings: each set of them is described once.
-    described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
-    topics = [_answer(services, result, described) for result in results]
-    topics += [
-        CreatableTopicResult(
-            name=name,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="Duplicate topic name.",
-        )
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
-    return CreateTopicsResponse(topics=topics)
-
-
-def _new_topic(topic: CreatableTopic) -> NewTopic:
-    return NewTopic(
-        name=topic.name,
-        partition_count=topic.num_partitions,
-        replication_factor=topic.replication_factor,
-        assignments=[
-            (assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments
-        ],
-        configs={config.name: config.value for config in topic.configs},
-    )
-
-
-def _answer(
-    services: Services,
-    result: NewTopicResult,
-    described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]],
-) -> CreatableTopicResult:
-    if result.error is not None:
-        return CreatableTopicResult(
-            name=result.name,
-            error_code=result.error.code,
-            error_message=result.error.message,
-        )
-    overrides = frozenset(result.configs.items())
-    configs = described.get(overrides)
-    if configs is None:
-        configs = described[overrides] = _describe(services, result)
-    return CreatableTopicResult(
-        name=result.name,
-        topic_id=result.topic_id,
-        error_message=None,  # and not the schema's default, which is empty
-        num_partitions=result.partition_count,
-        replication_factor=result.replication_factor,
-        configs=configs,
-    )
-
-
-def _describe(services: Services, result: NewTopicResult) -> list[CreatableTopicConfigs]:
-    return [
-        CreatableTopicConfigs(
-            name=config.key,
-            value=config.value,
-            read_only=config.is_read_only,
-            config_source=config.source,
-            is_sensitive=config.is_sensitive,
-        )
-        for config in services.dynamic.describe_topic(result.configs)
-    ]
-
-
-def failed(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    """The same error for every topic."""
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(
-                name=topic.name, error_code=error.code, error_message=error.message
-            )
-            for topic in request.topics
-        ]
-    )
+    return await topic_requests.create_topics(services.controller, request)

@@ -1,0 +1,102 @@
+"""CreateTopics as the wire has it, in front of the controller's command.
+
+Source: TOP-1 to TOP-8. Both clients' requests and those of brokers that need a topic come this way.
+"""
+
+from __future__ import annotations
+
+from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.controller.controller import Controller
+from barnabas_broker.controller.topics import NewTopic, NewTopicResult
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+_Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
+
+
+async def create_topics(
+    controller: Controller, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Create each topic on its own."""
+    names = [topic.name for topic in request.topics]
+    asked = [_new_topic(topic) for topic in request.topics if names.count(topic.name) == 1]
+    results = await controller.create_topics(asked, request.validate_only)
+    # Topics made together mostly have the same settings: each set of them is described once.
+    described: _Described = {}
+    topics = [_answer(controller.dynamic_config, result, described) for result in results]
+    topics += [
+        CreatableTopicResult(
+            name=name,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="Duplicate topic name.",
+        )
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    return CreateTopicsResponse(topics=topics)
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            (assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments
+        ],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _answer(
+    dynamic: DynamicConfig, result: NewTopicResult, described: _Described
+) -> CreatableTopicResult:
+    if result.error is not None:
+        return CreatableTopicResult(
+            name=result.name,
+            error_code=result.error.code,
+            error_message=result.error.message,
+        )
+    overrides = frozenset(result.configs.items())
+    configs = described.get(overrides)
+    if configs is None:
+        configs = described[overrides] = _describe(dynamic, result)
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_message=None,  # and not the schema's default, which is empty
+        num_partitions=result.partition_count,
+        replication_factor=result.replication_factor,
+        configs=configs,
+    )
+
+
+def _describe(dynamic: DynamicConfig, result: NewTopicResult) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=config.key,
+            value=config.value,
+            read_only=config.is_read_only,
+            config_source=config.source,
+            is_sensitive=config.is_sensitive,
+        )
+        for config in dynamic.describe_topic(result.configs)
+    ]
+
+
+def failed(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    """The same error for every topic."""
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=topic.name, error_code=error.code, error_message=error.message
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,24 @@
+"""AssignReplicasToDirs (73), version 0: where a broker has its replicas; among brokers only.
+
+Source: LOG-11, KIP-858.
+"""
+
+from barnabas_broker.controller.local import LocalController, failed
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+
+__all__ = ["failed", "handle"]
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    """Take note of each directory."""
+    answer: AssignReplicasToDirsResponse = await LocalController(services.controller).answer(
+        request
+    )
+    return answer
