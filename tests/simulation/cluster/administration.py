@@ -107,6 +107,7 @@ class Administrator(Worker):
                 self._deleting = ""
             else:
                 await self._choose()
+            self.client.works()
             await self.pause()
 
     @property

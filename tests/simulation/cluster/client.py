@@ -16,7 +16,7 @@ from tests.support.simulated_random import SimulatedRandom
 
 Address = tuple[str, int]
 T = TypeVar("T")
-BACKOFF_MS_MAX = 100
+BACKOFF_MS_MIN, BACKOFF_MS_MAX = 40, 400
 CLIENTS_HOST = "clients"
 
 
@@ -81,6 +81,7 @@ class ClusterClient:
         self._network = network
         self._addresses = addresses
         self._connections: dict[Address, RawClient] = {}
+        self._backoff_ms = BACKOFF_MS_MIN
 
     async def connect(self, address: Address) -> RawClient:
         """The connection to a broker, a new one if there is none. Raises: LOST."""
@@ -153,6 +154,11 @@ class ClusterClient:
         return found.host, found.port
 
     async def back_off(self, error: BaseException) -> None:
-        """Wait a little before the next try."""
+        """Wait before the next try, longer each time until something works again."""
         self.note(self.name, "retries", type(error).__name__, str(error))
-        await asyncio.sleep((1 + self.random.integer(BACKOFF_MS_MAX)) / 1000)
+        await asyncio.sleep((1 + self.random.integer(self._backoff_ms)) / 1000)
+        self._backoff_ms = min(2 * self._backoff_ms, BACKOFF_MS_MAX)
+
+    def works(self) -> None:
+        """Something was carried out: the next error is a new one."""
+        self._backoff_ms = BACKOFF_MS_MIN

@@ -6,7 +6,7 @@ from enum import Enum
 
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
-from tests.simulation.cluster.node import Node
+from tests.simulation.cluster.node import UNLIMITED_BYTES, Node
 from tests.support.arbiter_faults import Fault
 from tests.support.simulated_random import SimulatedRandom
 
@@ -46,6 +46,10 @@ class Faults:
             (2, self._bring_the_arbiter_back),
             (1, self._fool_the_arbiter_s_clients),
             (1, self._jump),
+            (1, self._fill_a_disk),
+            (1, self._break_a_directory),
+            (2, self._repair_disks),
+            (1, self._lose_a_disk),
         ]
         # Each story has its own mixture: what happens all the time in one hardly does in another.
         self._choices = [
@@ -67,6 +71,7 @@ class Faults:
             arbiter.client.is_cut_off = False
         cluster.network.slow_share = 0
         cluster.network.heal()
+        self._repair_disks()
         for node in cluster.nodes:
             node.go_on()
             node.disk.operations_left = -1
@@ -113,6 +118,43 @@ class Faults:
             for topic in image.topics.by_name.values()
             for partition in topic.partitions
         )
+
+    def _lose_a_disk(self) -> None:
+        """One of those that hold nothing alone, neither of records nor of metadata."""
+        node = self._some(self._cluster.nodes)
+        if node is not None and self._is_redundant(node) and self._has_all_seats():
+            node.lose_disk()
+
+    def _has_all_seats(self) -> bool:
+        """Whether every member of the metadata log has its disk still, and one can be missed."""
+        record = self._cluster.store.stored.record
+        if record is None or len(record.members) < 3:
+            return False
+        nodes = self._cluster.nodes
+        for member in record.members:
+            server = nodes[member.node_id].server
+            if server is None or member.directory_id not in {
+                directory.directory_id for directory in server.logs.directories
+            }:
+                return False
+        return True
+
+    def _fill_a_disk(self) -> None:
+        if node := self._some_up():
+            self._cluster.trace.tell(node.host, "has a full disk")
+            node.disk.capacity_bytes = node.disk.used_bytes + self._below(5_000)
+
+    def _break_a_directory(self) -> None:
+        if node := self._some_up():
+            directories = node.properties["log.dirs"].split(",")
+            prefix = directories[self._below(len(directories))]
+            self._cluster.trace.tell(node.host, "cannot use", prefix)
+            node.disk.failing_prefix = prefix
+
+    def _repair_disks(self) -> None:
+        for node in self._cluster.nodes:
+            node.disk.failing_prefix = ""
+            node.disk.capacity_bytes = UNLIMITED_BYTES
 
     def _stop(self) -> None:
         if node := self._some_up():

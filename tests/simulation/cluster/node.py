@@ -20,6 +20,7 @@ from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
+UNLIMITED_BYTES = 1 << 40
 TAKES_ARBITER = "arbiter" in inspect.signature(Server.__init__).parameters
 
 
@@ -85,6 +86,18 @@ class NodeDisk(SimulatedDisk):
             raise OSError(errno.EIO, "the device does not answer", path)
         return super()._checked(operation, path)
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether it fails or is full at the moment."""
+        return bool(self.failing_prefix) or self.capacity_bytes < UNLIMITED_BYTES
+
+    def free_bytes(self, path: str) -> int:
+        """A disk that is not meant to fill up need not be counted."""
+        if self.capacity_bytes >= UNLIMITED_BYTES:
+            return UNLIMITED_BYTES
+        self.has_failed = True
+        return super().free_bytes(path)
+
 
 class Node:
     """A machine; `server` is the broker that runs on it, None while there is none."""
@@ -107,7 +120,7 @@ class Node:
         self._arbiter = arbiter
         self._random = SimulatedRandom(seed)
         self.clock = NodeClock(loop, 1_700_000_000_000 + self._random.integer(1_000_000))
-        self.disk = NodeDisk(SimulatedRandom(seed + 1), self.clock, self._note)
+        self.disk = self._new_disk()
         self.properties = {
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{self.host}:{PORT}",
@@ -124,6 +137,9 @@ class Node:
         self._stopping: asyncio.Event | None = None
         self._ended = asyncio.Event()
         self._ended.set()
+
+    def _new_disk(self) -> NodeDisk:
+        return NodeDisk(SimulatedRandom(self._random.integer(1 << 62)), self.clock, self._note)
 
     def _note(self, operation: str, path: str) -> None:
         self.trace.note(self.node_id, operation, path)
@@ -149,6 +165,7 @@ class Node:
         self._has_lost_power = False
         self.disk.operations_left = -1
         self.disk.on_limit = self.kill
+        self.disk.has_failed = self.disk.is_bad
         self.process = Process(f"{self.host}.{self.life_count}")
         self._host_network = HostNetwork(self.network, self.host)
         self._stopping = asyncio.Event()
@@ -220,6 +237,12 @@ class Node:
         self.process = self.server = self._stopping = None
         self.is_ready = False
         self._ended.set()
+
+    def lose_disk(self) -> None:
+        """The process dies and the disk with it; the next one finds an empty disk."""
+        self.kill()
+        self.trace.tell(self.host, "gets another disk")
+        self.disk = self._new_disk()
 
     def stand_still(self) -> None:
         """SIGSTOP."""

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from barnabas_broker.server import Server
 from tests.simulation.cluster.administration import Administrator, create_topic
 from tests.simulation.cluster.checks import check_everything, check_replicas, unhealthy
 from tests.simulation.cluster.client import ClusterClient
@@ -18,6 +19,11 @@ BATCHES = 150  # that each producer sends, about
 LOOK_SECONDS = 0.1
 START_SECONDS_MAX = 60
 RECOVERY_SECONDS_MAX = 120
+
+
+def has_lost_directory(server: Server) -> bool:
+    """Whether a broker goes on without one of its directories: it takes it back at a start."""
+    return any(directory.is_offline for directory in server.logs.directories)
 
 
 class StoryError(AssertionError):
@@ -38,6 +44,7 @@ class Story:
             seed,
             self.node_count,
             {
+                "log.dirs": ("/data", "/data", "/data/a,/data/b")[draws.integer(3)],
                 "barnabas.flush.policy": policy,
                 "log.roll.ms": str(200 + draws.integer(20_000)),
                 "log.retention.ms": "-1",
@@ -168,6 +175,8 @@ class Story:
             for node in self.cluster.nodes:
                 if not node.is_up:
                     node.start()
+                elif node.is_ready and node.server is not None and has_lost_directory(node.server):
+                    node.stop()
             if self.cluster.loop.time() > deadline:
                 raise StoryError(f"not whole within {seconds} s: {reason}")
             await asyncio.sleep(LOOK_SECONDS)

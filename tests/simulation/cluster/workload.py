@@ -73,7 +73,6 @@ class Producer(Worker):
         self.topic = topic
         self.partition = partition
         self.is_idempotent = is_idempotent
-        self.acknowledged_count = 0
         self._wall_ms = wall_ms
         self._producer: requests.Producer | None = None
         self._unanswered: list[Append] = []
@@ -152,7 +151,7 @@ class Producer(Worker):
             raise HistoryError(f"{self.client.name} got {code} for {append}")
         self._unanswered.pop(0)
         append.base_offset = answer.base_offset
-        self.acknowledged_count += 1
+        self.client.works()
         self.client.note(self.client.name, "appended", append.sequence, answer.base_offset)
 
 
@@ -189,6 +188,7 @@ class Reader(Worker):
         if not checked(found.error_code):
             code = ErrorCode(found.error_code).name
             raise HistoryError(f"{self.client.name} got {code} at offset {self._offset}")
+        self.client.works()
         self.history.saw(self.topic, self.partition, found.records)
         if found.records:
             self._offset = found.records[-1].offset + 1
@@ -222,6 +222,7 @@ class Committer(Worker):
             if not checked(error_code):
                 raise HistoryError(f"commit of {self.group}: {ErrorCode(error_code).name}")
             commit.acknowledge(self._offset)
+            self.client.works()
             self.client.note(self.client.name, "committed", self._offset)
             await self.pause()
 
