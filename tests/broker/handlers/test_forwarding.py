@@ -1,0 +1,295 @@
+"""Clients' requests for the controller through another broker, there and back (CTL-15)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from barnabas_broker.controller.channel import ControllerChannel
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.env.network import RealNetwork
+from barnabas_broker.handlers.dispatch import Dispatcher
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.table import FORWARDED, HANDLERS
+from barnabas_broker.network.peers import Peers
+from barnabas_broker.server import Server
+from barnabas_protocol import codec
+from barnabas_protocol.api import SERVED, ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages import create_topics, delete_topics, envelope, metadata
+from barnabas_protocol.messages.unregister_broker import UnregisterBrokerRequest
+from barnabas_protocol.schema import Message
+from tests.protocol.random_messages import RandomMessages
+from tests.support.in_process_broker import running_broker
+from tests.support.peer_nodes import PeerNode, until
+from tests.support.raw_client import RawClient
+from tests.support.session_bench import Bench
+
+
+class Front:
+    """A broker that is not the controller: a listener, the dispatcher and the channel."""
+
+    def __init__(self, bench: Bench, request_timeout_ms: int) -> None:
+        self.bench = bench
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.controller: tuple[str, int] | None = None
+        self.has_become_controller = False
+        clock = SystemClock()
+        self.peers = Peers(
+            bench.network, clock, resolve=lambda node_id: self.controller, client_id="front"
+        )
+        channel = ControllerChannel(
+            self.peers,
+            clock,
+            controller_id=lambda: None if self.controller is None else 0,
+            local=lambda: cast(Any, self) if self.has_become_controller else None,
+            wait_for_change=asyncio.Event().wait,  # type: ignore[arg-type]
+        )
+        self.services = SimpleNamespace(
+            channel=channel,
+            config=SimpleNamespace(request_timeout_ms=request_timeout_ms),
+            spawn=self._spawn,
+        )
+        bench.dispatch = Dispatcher(cast(Services, self.services))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+def with_front(
+    work: Callable[[Front, RawClient], Awaitable[None]], *, request_timeout_ms: int = 20_000
+) -> None:
+    async def run() -> None:
+        async with Bench(RealNetwork(), SystemClock()) as bench:
+            front = Front(bench, request_timeout_ms)
+            async with await RawClient.connect(bench.listener.port) as client:
+                await work(front, client)
+            await until(lambda: not front.tasks)
+            await front.peers.close()
+
+    asyncio.run(run())
+
+
+def with_controller(
+    directory: Path, work: Callable[[Front, RawClient, Server, RawClient], Awaitable[None]]
+) -> None:
+    """The last client is connected to the controller itself."""
+
+    async def run(front: Front, client: RawClient) -> None:
+        async with running_broker(directory) as server:
+            front.controller = "127.0.0.1", server.port
+            async with await RawClient.connect(server.port) as direct:
+                await work(front, client, server, direct)
+            front.peers.disconnect(0)
+
+    with_front(run)
+
+
+def new_topic(name: str, validate_only: bool = False) -> create_topics.CreateTopicsRequest:
+    topic = create_topics.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
+    return create_topics.CreateTopicsRequest(topics=[topic], validate_only=validate_only)
+
+
+def test_a_topic_is_created_through_another_broker(tmp_path: Path) -> None:
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        created = await client.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        (result,) = created.topics
+        assert (result.error_code, result.num_partitions) == (0, 2)
+        known = server.image.topics.by_name["a"]
+        assert result.topic_id == known.topic_id
+        again = await client.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        assert again.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert again == await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        gone = delete_topics.DeleteTopicsRequest(topic_names=["a"])
+        assert (await client.call(ApiKey.DELETE_TOPICS, 5, gone)).responses[0].error_code == 0
+        assert server.image.topics.by_name == {}
+
+    with_controller(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "key",
+    sorted(key for key in FORWARDED if key in HANDLERS),
+    ids=lambda key: key.name.lower(),
+)
+def test_answers_are_those_of_the_controller_in_every_version(tmp_path: Path, key: ApiKey) -> None:
+    """The client must not see which broker it has asked."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        for version in range(SERVED[key][0], SERVED[key][1] + 1):
+            for seed in range(3):
+                messages = RandomMessages(seed, small=True)
+                request: Message = messages.message(codec.request_class(key), version)
+                if hasattr(request, "validate_only"):
+                    request.validate_only = True
+                if isinstance(request, UnregisterBrokerRequest):
+                    request.broker_id = 77  # there is one broker, and it is needed
+                expected = await direct.call(key, version, request)
+                assert await client.call(key, version, request) == expected
+
+    with_controller(tmp_path, work)
+
+
+def test_requests_of_one_connection_keep_their_order(tmp_path: Path) -> None:
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        names = [f"t{number}" for number in range(20)]
+        sent = [client.send(ApiKey.CREATE_TOPICS, 7, new_topic(name)) for name in names]
+        for name, correlation_id in zip(names, sent, strict=True):
+            response = await client.receive(ApiKey.CREATE_TOPICS, 7)
+            assert client.last_correlation_id == correlation_id
+            assert (response.topics[0].name, response.topics[0].error_code) == (name, 0)
+
+    with_controller(tmp_path, work)
+
+
+def test_many_clients_are_forwarded_at_once(tmp_path: Path) -> None:
+    """Envelopes do not wait for one another, as commands on one connection otherwise do."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        async def create(number: int) -> int:
+            async with await RawClient.connect(front.bench.listener.port) as one:
+                response = await one.call(ApiKey.CREATE_TOPICS, 7, new_topic(f"t{number}"))
+                return int(response.topics[0].error_code)
+
+        assert await asyncio.gather(*map(create, range(100))) == [0] * 100
+        assert len(server.image.topics.by_name) == 100
+
+    with_controller(tmp_path, work)
+
+
+def test_without_a_controller_the_client_is_told_after_the_request_timeout() -> None:
+    async def work(front: Front, client: RawClient) -> None:
+        response = await client.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    with_front(work, request_timeout_ms=100)
+
+
+def test_a_broker_that_is_not_the_controller_never_sends_an_envelope_on() -> None:
+    """Two brokers with an old view of each other would send it to and fro."""
+
+    async def work(front: Front, client: RawClient) -> None:
+        front.controller = "127.0.0.1", front.bench.listener.port
+        inner = codec.encode_request(new_topic("a"), ApiKey.CREATE_TOPICS, 7, 1, "c")
+        request = envelope.EnvelopeRequest(request_data=inner)
+        response = await client.call(ApiKey.ENVELOPE, 0, request)
+        assert response.error_code == ErrorCode.NOT_CONTROLLER
+        assert front.bench.metrics.connections_open == 1
+
+    with_front(work)
+
+
+def test_a_controller_that_steps_down_is_asked_again_until_there_is_one(tmp_path: Path) -> None:
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        node = PeerNode(RealNetwork())
+        await node.start()
+        refusal = envelope.EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        node.script = lambda asked: refusal
+        front.controller, controller = node.address, front.controller
+        client.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        await until(lambda: len(node.asked) == 2)
+        front.controller = controller
+        response = await client.receive(ApiKey.CREATE_TOPICS, 7)
+        assert response.topics[0].error_code == 0
+        await node.stop()
+
+    with_controller(tmp_path, work)
+
+
+def test_a_controller_lost_in_the_middle_is_asked_again(tmp_path: Path) -> None:
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        node = PeerNode(RealNetwork())
+        await node.start()
+        front.controller, controller = node.address, front.controller
+        client.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        await until(lambda: len(node.asked) == 1)
+        node.asked[0].connection.transport.write(b"\0\0\0\x20\0\0")
+        front.controller = controller
+        await node.stop()
+        response = await client.receive(ApiKey.CREATE_TOPICS, 7)
+        assert response.topics[0].error_code == 0
+
+    with_controller(tmp_path, work)
+
+
+def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
+    async def work(front: Front, client: RawClient) -> None:
+        node = PeerNode(RealNetwork())
+        await node.start()
+        front.controller = node.address
+        async with await RawClient.connect(front.bench.listener.port) as leaving:
+            leaving.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+            await until(lambda: len(node.asked) == 1)
+        await until(lambda: front.bench.metrics.connections_open == 1)
+        inner = create_topics.CreateTopicsResponse()
+        frame = codec.encode_response(inner, ApiKey.CREATE_TOPICS, 7, 1)
+        node.asked[0].answer(envelope.EnvelopeResponse(response_data=frame))
+        await until(lambda: not front.tasks)
+        await node.stop()
+
+    with_front(work)
+
+
+def test_a_node_that_becomes_the_controller_carries_it_out_itself(tmp_path: Path) -> None:
+    async def work(front: Front, client: RawClient) -> None:
+        refused = asyncio.Event()
+
+        class Controller:
+            async def create_topics(self, asked: Any, validate_only: bool) -> list[Any]:
+                refused.set()
+                return []
+
+        front.services.controller = Controller()
+        client.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        await until(lambda: len(front.tasks) == 1)
+        front.has_become_controller = True
+        response = await client.receive(ApiKey.CREATE_TOPICS, 7)
+        assert refused.is_set()
+        assert response == create_topics.CreateTopicsResponse()
+
+    with_front(work)
+
+
+def _enveloped(message: Message, key: ApiKey, version: int) -> envelope.EnvelopeRequest:
+    frame = codec.encode_request(message, key, version, 1, "c")
+    return envelope.EnvelopeRequest(request_data=frame)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (envelope.EnvelopeRequest(request_data=b""), ErrorCode.INVALID_REQUEST),
+        (envelope.EnvelopeRequest(request_data=b"\0\x13\0\x07"), ErrorCode.INVALID_REQUEST),
+        (envelope.EnvelopeRequest(request_data=b"\xff" * 50), ErrorCode.INVALID_REQUEST),
+        (
+            _enveloped(metadata.MetadataRequest(), ApiKey.METADATA, 9),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            _enveloped(envelope.EnvelopeRequest(request_data=b"x"), ApiKey.ENVELOPE, 0),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            envelope.EnvelopeRequest(request_data=b"\0\x13\0\x63\0\0\0\x01\xff\xff\0"),
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
+    ],
+)
+def test_an_envelope_with_something_else_in_it_is_refused(
+    tmp_path: Path, request_: envelope.EnvelopeRequest, code: ErrorCode
+) -> None:
+    """Anybody who reaches the port can send one."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        response = await direct.call(ApiKey.ENVELOPE, 0, request_)
+        assert response.error_code == code
+        assert response.response_data is None
+        created = await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        assert created.topics[0].error_code == 0
+
+    with_controller(tmp_path, work)
