@@ -7,6 +7,7 @@ v3: the client's software name and version. v4: features whose minimum is 0 may 
 
 import re
 
+from barnabas_broker.controller import features
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import ADVERTISED
 from barnabas_broker.network.session import Exchange
@@ -15,6 +16,8 @@ from barnabas_protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -29,11 +32,22 @@ def handle(
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         exchange.session.client_software = (name, version)
+    image = services.image
     return ApiVersionsResponse(
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=able.minimum, max_version=able.maximum)
+            for name, able in features.SUPPORTED.items()
+            if able.minimum > 0 or exchange.api_version >= 4
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in features.finalized(image).items()
+        ],
         api_keys=[
             ApiVersion(api_key=key, min_version=minimum, max_version=maximum)
             for key, (minimum, maximum) in ADVERTISED.items()
-        ]
+        ],
     )
 
 
