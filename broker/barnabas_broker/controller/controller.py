@@ -21,18 +21,14 @@ from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.broker_commands import BrokerCommands
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.broker_watch import BrokerWatch, NobodyRefuses, RefusedNodes
+from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.controller.elections import topic_configs
-from barnabas_broker.controller.event_queue import (
-    Command,
-    ControllerLog,
-    ControllerMetrics,
-    EventQueue,
-    Reply,
-)
+from barnabas_broker.controller.event_queue import Command, ControllerLog, EventQueue, Reply
 from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
 from barnabas_broker.controller.own_election import LeadershipError
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLog
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -96,6 +92,11 @@ class Controller(Administration, BrokerCommands):
     def is_active(self) -> bool:
         """Whether this node is the controller and takes commands."""
         return self._queue is not None and self._queue.is_open
+
+    @property
+    def active_image(self) -> MetadataImage:
+        """What this node decides on as the active controller; empty if it is not."""
+        return self._log.pending_image if self.is_active else MetadataImage.empty()
 
     @property
     def dynamic_config(self) -> DynamicConfig:

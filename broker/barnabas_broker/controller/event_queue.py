@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
+from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.leadership import NotLeadingError
@@ -44,18 +45,6 @@ class ControllerLog(Protocol):
     async def commit(self) -> int:
         """Return once everything staged is committed. Raises: NotLeadingError, OSError."""
         ...
-
-
-class ControllerMetrics:
-    """Plain numbers, read when metrics are scraped."""
-
-    __slots__ = ("events_count", "failed_count", "processing_time_ns", "queue_time_ns")
-
-    def __init__(self) -> None:
-        self.events_count = 0
-        self.failed_count = 0
-        self.queue_time_ns = 0
-        self.processing_time_ns = 0
 
 
 class _Event(Generic[Reply]):
@@ -204,8 +193,10 @@ class EventQueue:
         metrics.events_count += 1
         metrics.queue_time_ns += started_ns - event.queued_ns
         try:
-            records, event.result = event.command(self._log.pending_image)
+            image = self._log.pending_image
+            records, event.result = event.command(image)
             self._log.stage(records)
+            metrics.count_elections(image, records)
         except KafkaError as error:
             event.refusal = error
         except NotLeadingError:

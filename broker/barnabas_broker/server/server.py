@@ -15,7 +15,10 @@ from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.controller.controller import Controller
+from barnabas_broker.controller.controller_metrics import controller_samples
+from barnabas_broker.controller.local import LocalController
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -34,13 +37,14 @@ from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
 from barnabas_broker.server.broker_state import BrokerState, move
+from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
 from barnabas_broker.server.gate import Gate
 from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.log_metrics import log_samples
-from barnabas_broker.server.loop_metrics import controller_samples, turn_samples
+from barnabas_broker.server.loop_metrics import turn_samples
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_protocol.ids import ZERO_UUID
 
@@ -116,7 +120,7 @@ class Server:
         await self.logs.load(self._config_of_loaded, self._recovered_topic_id)
         self.state = move(self.state, BrokerState.RECOVERY)
         await self.listeners.start()
-        await self.control.start(self.listeners.advertised())
+        await self.control.start_alone(self.listeners.advertised())
         application = MetadataApplication(
             node_id=self.logs.node_id,
             dynamic=self.dynamic,
@@ -147,6 +151,7 @@ class Server:
             self.publisher,
             self.dynamic,
             self._fail,
+            arbiter=self._arbiter,
         )
         self.data = DataPlane(
             config=config,
@@ -165,6 +170,15 @@ class Server:
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
 
     def _services(self, controller: Controller) -> Services:
+        local = LocalController(controller)
+        link = ClusterLink(self.config, self._network, self._clock, self.logs.node_id)
+        channel = ControllerChannel(
+            link.peers,
+            self._clock,
+            controller_id=lambda: self.publisher.image.controller_id,
+            local=lambda: local if controller.is_active else None,
+            wait_for_change=asyncio.Event().wait,
+        )
         return Services(
             config=self.config,
             dynamic=self.dynamic,
@@ -175,10 +189,21 @@ class Server:
             fetch_sessions=self.data.fetch_sessions,
             controller=controller,
             groups=self.groups,
-            topic_creation=TopicCreation(controller, self.config, self._spawn),
-            producer_ids=ProducerIdBlock(controller),
+            topic_creation=TopicCreation(channel, self.config, self._spawn),
+            producer_ids=ProducerIdBlock(
+                channel,
+                node_id=self.logs.node_id,
+                broker_epoch=self._broker_epoch,
+                timeout_ms=self.config.request_timeout_ms,
+            ),
             spawn=self._spawn,
+            channel=channel,
+            peers=link.peers,
         )
+
+    def _broker_epoch(self) -> int:
+        broker = self.publisher.image.brokers.get(self.logs.node_id)
+        return -1 if broker is None else broker.epoch
 
     def _register_metrics(self) -> None:
         register = self.collector.register
