@@ -58,7 +58,7 @@ class ControllerChannel:
         *,
         controller_id: Callable[[], int | None],
         local: Callable[[], LocalController | None],
-        wait_for_change: Callable[[], Awaitable[None]],
+        wait_for_change: Callable[[], Awaitable[object]],
     ) -> None:
         """Make one for a broker.
 

@@ -9,9 +9,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller.controller import Controller
-from barnabas_broker.controller.topics import NewTopic
+from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +28,11 @@ class TopicCreation:
 
     def __init__(
         self,
-        controller: Controller,
+        channel: ControllerChannel,
         config: BrokerConfig,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        self._controller = controller
+        self._channel = channel
         self._config = config
         self._spawn = spawn
         self._in_flight: set[str] = set()
@@ -37,7 +42,7 @@ class TopicCreation:
         if name == OFFSETS_TOPIC:
             self.ensure_offsets_topic()
         else:
-            self._start(NewTopic(name=name, partition_count=-1, replication_factor=-1))
+            self._start(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
 
     def ensure_offsets_topic(self) -> None:
         """Start to create the topic of the group coordinators."""
@@ -47,24 +52,32 @@ class TopicCreation:
             "segment.bytes": str(self._config.offsets_topic_segment_bytes),
         }
         self._start(
-            NewTopic(
+            CreatableTopic(
                 name=OFFSETS_TOPIC,
-                partition_count=self._config.offsets_topic_num_partitions,
+                num_partitions=self._config.offsets_topic_num_partitions,
                 replication_factor=self._config.offsets_topic_replication_factor,
-                configs=config,
+                configs=[
+                    CreatableTopicConfig(name=name, value=value) for name, value in config.items()
+                ],
             )
         )
 
-    def _start(self, topic: NewTopic) -> None:
+    def _start(self, topic: CreatableTopic) -> None:
         if topic.name not in self._in_flight:
             self._in_flight.add(topic.name)
             self._spawn(self._create(topic))
 
-    async def _create(self, topic: NewTopic) -> None:
+    async def _create(self, topic: CreatableTopic) -> None:
+        timeout_ms = self._config.request_timeout_ms
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
         try:
-            (result,) = await self._controller.create_topics([topic], validate_only=False)
-            if result.error is not None and result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                logger.warning("topic %s could not be created: %s", topic.name, result.error)
+            response: CreateTopicsResponse = await self._channel.send(
+                request, timeout_ms=timeout_ms
+            )
+            for result in response.topics:
+                if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    error = KafkaError(ErrorCode(result.error_code), result.error_message)
+                    logger.warning("topic %s could not be created: %s", topic.name, error)
         except KafkaError as error:
             logger.warning("topic %s could not be created: %s", topic.name, error)
         finally:
