@@ -123,6 +123,10 @@ class Controller(Administration, BrokerCommands):
         self._upkeep.start()
         self._watch.start()
 
+    def expect_no_heartbeats(self) -> None:
+        """Fence nobody in this epoch: for a broker without others, which sends none."""
+        self._watch.stop()
+
     def resign(self) -> None:
         """Stop being the controller before anything else happens (CTL-4); safe at any time.
 
@@ -160,7 +164,7 @@ class Controller(Administration, BrokerCommands):
         await log.lead(record.controller_epoch, leader.node_id, cluster_id, members)
         self.record = record
         self.activate(record.controller_epoch)
-        self._watch.stop()  # the only broker there is sends no heartbeats
+        self.expect_no_heartbeats()
         self._arbiter_task = asyncio.create_task(
             own_election.watch(arbiter, record, self._lost), name="arbiter watch"
         )
