@@ -36,7 +36,10 @@ _CLOSE_SECONDS_MAX: Final = 2
 class ControllerLog(Protocol):
     """The metadata log as its leader sees it."""
 
-    pending_image: MetadataImage
+    @property
+    def pending_image(self) -> MetadataImage:
+        """The image with everything that was staged, committed or not."""
+        ...
 
     def stage(self, records: Sequence[MetadataRecord]) -> int:
         """Take records that commit or vanish together; returns the offset of the last."""

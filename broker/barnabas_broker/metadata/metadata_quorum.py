@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterRecord, Leader, Stored
+from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Stored
 from barnabas_broker.arbiter.election import ForeignClusterError
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer, Disk
@@ -290,6 +290,20 @@ class MetadataQuorum:
         """Return when the leader, or whether it is active, has changed."""
         await self._changed.wait()
 
+    async def until_active(self, seconds_max: float | None = None) -> None:
+        """Return when this node leads and has committed a record of its own epoch.
+
+        Raises: what stopped the quorum; ArbiterError if that takes longer than the given time.
+        """
+        try:
+            async with asyncio.timeout(seconds_max):
+                while not self._is_active:
+                    if self._failure is not None:
+                        raise self._failure
+                    await self.wait_for_change()
+        except TimeoutError:
+            raise ArbiterError(f"this node does not lead after {seconds_max} s") from None
+
     # ---- for the controller ------------------------------------------------------------------
 
     @property
@@ -410,6 +424,7 @@ class MetadataQuorum:
             self._task.cancel()
         self._stepped_down()
         self._publishing.refuse("the metadata log has failed")
+        self._changed.set()
         self._incoming.close()
         self.callbacks.on_failure(error)
 

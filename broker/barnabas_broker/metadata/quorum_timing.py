@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_messages import ArbiterView
 from barnabas_broker.metadata.quorum_node import Role
@@ -54,6 +55,20 @@ class QuorumSettings:
     members_min: int = 2
     member_lost_ms: int = 60_000
     snapshot_interval_bytes: int = 20 << 20
+
+    @staticmethod
+    def of(config: BrokerConfig) -> QuorumSettings:
+        """What a broker's settings say."""
+        return QuorumSettings(
+            poll_interval_ms=config.arbiter_poll_interval_ms,
+            time_to_live_ms=config.arbiter_time_to_live_ms,
+            fence_on_refused_ms=config.broker_fence_on_refused_ms,
+            quorum_lost_ms=config.controller_quorum_lost_ms,
+            members_max=config.metadata_members,
+            members_min=config.metadata_min_members,
+            member_lost_ms=config.metadata_member_lost_ms,
+            snapshot_interval_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

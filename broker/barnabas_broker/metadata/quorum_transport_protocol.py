@@ -60,6 +60,10 @@ class Refusals(Protocol):
         """Since when, on the monotonic clock; None where it does not refuse."""
         ...
 
+    def forget(self, node_id: int) -> None:
+        """Stop to ask: the node was heard of, or is no more."""
+        ...
+
 
 class NoRefusals:
     """Nobody is ever known to refuse: for a node without others."""
@@ -73,3 +77,26 @@ class NoRefusals:
     def refused_since_ms(self, node_id: int) -> int | None:
         """Nobody refuses."""
         return None
+
+    def forget(self, node_id: int) -> None:
+        """Nothing was remembered."""
+
+
+class NobodyElse:
+    """The transport of a node without others."""
+
+    async def ask_promise(
+        self, node_id: int, asked: PromiseAsked, timeout_ms: int
+    ) -> PromiseAnswered:
+        """Nobody is there."""
+        raise ConnectionError(f"there is no way to node {node_id}")
+
+    async def ask_fetch(
+        self, node_id: int, asked: FetchAsked, timeout_ms: int
+    ) -> tuple[FetchAnswered | FetchRefused, Buffer]:
+        """Nobody is there."""
+        raise ConnectionError(f"there is no way to node {node_id}")
+
+    async def fetch_snapshot(self, node_id: int, snapshot: LogEnd, timeout_ms: int) -> bytes:
+        """Nobody is there."""
+        raise ConnectionError(f"there is no way to node {node_id}")

@@ -1,16 +1,18 @@
-"""The control plane of one node: metadata log, arbiter and controller, built and started in order.
+"""The control plane of one node: metadata quorum, arbiter and controller, built and started.
 
-Source: CTL-6, BOOT-2. It decides nothing; it only connects.
+Source: CTL-6, BOOT-2. It decides nothing; it only connects. The quorum says when this node leads,
+and the controller is active from then on until the quorum says that it is over.
 """
 
 from collections.abc import Callable, Sequence
 
-from barnabas_broker.arbiter.arbiter import Arbiter, Leader, Member
+from barnabas_broker.arbiter.arbiter import Arbiter, Leader
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.controller import Controller
+from barnabas_broker.controller.local import LocalController
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.randomness import Random
@@ -20,13 +22,21 @@ from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
-    MetadataLog,
     metadata_log_config,
 )
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_timing import QuorumSettings
+from barnabas_broker.metadata.quorum_transport_protocol import (
+    NobodyElse,
+    NoRefusals,
+    QuorumTransport,
+    Refusals,
+)
 from barnabas_broker.metadata.records import ListenerAddress
 from barnabas_broker.server.arbiter_choice import make_arbiter
+from barnabas_broker.server.cluster_identity import adopt_cluster_id, lower_recovery_point
 
 
 class ControlPlane:
@@ -42,7 +52,12 @@ class ControlPlane:
         publisher: MetadataPublisher,
         dynamic: DynamicConfig,
         on_failure: Callable[[BaseException], None],
+        *,
+        arbiter: Arbiter | None = None,
+        transport: QuorumTransport | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
+        """The arbiter is the settings' one unless it is given; without transport: a lone node."""
         self._config = config
         self._logs = logs
         self._disk = disk
@@ -51,8 +66,12 @@ class ControlPlane:
         self._publisher = publisher
         self._dynamic = dynamic
         self._on_failure = on_failure
-        self._arbiter: Arbiter | None = None
+        self._arbiter = arbiter
+        self._transport = transport or NobodyElse()
+        self._refusals = refusals or NoRefusals()
+        self.quorum: MetadataQuorum
         self.controller: Controller
+        self._local: LocalController
         self.recovered_image = MetadataImage.empty()
 
     async def recover(self) -> None:
@@ -67,27 +86,40 @@ class ControlPlane:
             METADATA_TOPIC_ID,
             metadata_log_config(config.metadata_log_segment_bytes),
         )
-        directory = self._directory()
-        metadata_log = MetadataLog(
+        if self._arbiter is None:
+            self._arbiter = make_arbiter(config, self._disk, self._clock)
+        self.quorum = MetadataQuorum(
             log,
             disk=self._disk,
             clock=self._clock,
+            arbiter=self._arbiter,
+            transport=self._transport,
+            refusals=self._refusals,
             publisher=self._publisher,
-            seat=Seat(self._logs.node_id, directory.directory_id),
-            snapshot_interval_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+            seat=Seat(self._logs.node_id, self._directory().directory_id),
+            cluster_id=self._logs.cluster_id,
+            listener_name=config.inter_broker_listener_name,
+            settings=QuorumSettings.of(config),
+            callbacks=QuorumCallbacks(
+                on_failure=self._on_failure,
+                save_recovery_points=self._save_recovery_points,
+                adopt_cluster_id=self._adopt_cluster_id,
+            ),
         )
-        self._arbiter = make_arbiter(config, self._disk, self._clock)
         self.controller = Controller(
             node_id=self._logs.node_id,
             config=config,
             dynamic_config=self._dynamic,
-            metadata_log=metadata_log,
-            arbiter=self._arbiter,
+            metadata_log=self.quorum,
             clock=self._clock,
             random=self._random,
             on_failure=self._on_failure,
+            refused=self._refusals,
         )
-        self.recovered_image = await metadata_log.recover()
+        self._local = LocalController(self.controller)
+        self.quorum.callbacks.on_lead = self.controller.activate
+        self.quorum.callbacks.on_step_down = self.controller.resign
+        self.recovered_image = await self.quorum.recover()
 
     def _directory(self) -> LogDirectory:
         for directory in self._logs.online_directories():
@@ -95,12 +127,30 @@ class ControlPlane:
                 return directory
         raise OSError(f"metadata.log.dir {self._config.metadata_log_dir} is offline")
 
-    async def start(self, advertised: Sequence[Endpoint]) -> None:
-        """Take leadership and register this broker, unfenced.
+    async def _save_recovery_points(self) -> None:
+        await lower_recovery_point(self._logs, self._directory(), METADATA_PARTITION)
 
-        Raises: LeadershipError, ArbiterError, NotAMemberError, ForeignClusterError, OSError.
+    async def _adopt_cluster_id(self, cluster_id: str) -> bool:
+        return await adopt_cluster_id(self._logs, self._config, self.quorum, cluster_id)
+
+    @property
+    def local(self) -> LocalController | None:
+        """The controller in this process, while it is the active one."""
+        return self._local if self.controller.is_active else None
+
+    async def start(self, advertised: Sequence[Endpoint]) -> None:
+        """Take part in the metadata log, reached by others at one of the advertised endpoints."""
+        name = self._config.inter_broker_listener_name
+        endpoint = next((one for one in advertised if one.name == name), advertised[0])
+        await self.quorum.start(Leader(self._logs.node_id, endpoint.host, endpoint.port))
+
+    async def start_alone(self, advertised: Sequence[Endpoint]) -> None:
+        """Start, lead, and register this broker, unfenced: for a broker without others.
+
+        Raises: what stopped the quorum.
         """
-        await self.lead(advertised[0])
+        await self.lead(advertised)
+        self.controller._watch.stop()  # the only broker there is sends no heartbeats
         await self.controller.register_broker(
             Registration(
                 node_id=self._logs.node_id,
@@ -117,18 +167,18 @@ class ControlPlane:
             )
         )
 
-    async def lead(self, reached_at: Endpoint) -> None:
-        """Take leadership of the control plane, without a broker behind it.
+    async def lead(self, advertised: Sequence[Endpoint], seconds_max: float | None = None) -> None:
+        """Start, and return when this node leads the control plane.
 
-        Raises: LeadershipError, ArbiterError, NotAMemberError, ForeignClusterError, OSError.
+        Raises: what stopped the quorum; ArbiterError if it does not lead in time.
         """
-        me = Member(self._logs.node_id, self._directory().directory_id)
-        leader = Leader(self._logs.node_id, reached_at.host, reached_at.port)
-        await self.controller.start(self._logs.cluster_id, me, leader)
+        await self.start(advertised)
+        await self.quorum.until_active(seconds_max)
 
     async def stop(self) -> None:
-        """Answer what is queued at the controller, stop it and let go of the arbiter."""
+        """Answer what is queued at the controller, give leadership up, let go of the arbiter."""
         if hasattr(self, "controller"):
             await self.controller.close()
+            await self.quorum.stop()
         if self._arbiter is not None:
             await self._arbiter.close()

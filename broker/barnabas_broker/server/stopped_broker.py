@@ -18,6 +18,8 @@ from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.server.control_plane import ControlPlane
 
 NOWHERE = Endpoint("PLAINTEXT", "localhost", 0, "PLAINTEXT")
+# A broker of a cluster does not lead by itself: its members have to be there.
+LEAD_SECONDS_MAX = 30
 
 
 def _ignore(error: BaseException) -> None:
@@ -45,7 +47,7 @@ async def stopped_broker(config: BrokerConfig) -> AsyncIterator[tuple[ControlPla
     )
     try:
         await control.recover()
-        await control.lead(NOWHERE)
+        await control.lead([NOWHERE], LEAD_SECONDS_MAX)
         yield control, logs
     finally:
         await control.stop()
