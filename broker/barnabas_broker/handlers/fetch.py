@@ -1,28 +1,106 @@
 """Fetch (1), versions 4 to 17.
 
-Whole record batches from some partitions, at once or when there is enough.
+Whole record batches from some partitions, at once or when there is enough; for followers, also how
+far they are.
 
-v7: sessions. v9: the client's leader epoch. v12: flexible, last fetched epoch, cluster id. v13:
-topic ids. v15: replica state in a tag. Source: KIP-74, KIP-227, KIP-516.
+v7: sessions. v9: the reader's leader epoch. v11: the consumer's rack (KIP-392). v12: flexible, last
+fetched epoch, cluster id. v13: topic ids. v15: the follower and its broker epoch in a tag. v16: who
+leads instead (KIP-951). Source: KIP-74, KIP-227, KIP-516, KIP-903.
 """
 
-from barnabas_broker.handlers.fetch_response import IDS_SINCE, encode_fetch_response
+from functools import partial
+
+from barnabas_broker.handlers.fetch_response import HINTS_SINCE, IDS_SINCE, encode_fetch_response
+from barnabas_broker.handlers.leader_hints import LeaderHints
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.fetch_session import FetchContext, FetchPartition, SessionKey
-from barnabas_broker.replication.fetching import FetchParameters, PartitionData
+from barnabas_broker.replication.fetch_session import (
+    NO_SESSION,
+    FetchContext,
+    FetchPartition,
+    SessionKey,
+    consumer_session,
+)
+from barnabas_broker.replication.fetching import (
+    NO_REPLICA,
+    ChooseReplica,
+    Fetching,
+    FetchParameters,
+    PartitionData,
+)
+from barnabas_broker.replication.follower_session import FollowerSession
+from barnabas_broker.replication.replica_choice import replica_in_rack
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.fetch import FetchRequest, FetchResponse
 
 READ_COMMITTED = 1
+CONSUMER = -1
 SESSIONS_SINCE = 7
+FOLLOWERS_SERVE_SINCE = 11
+REPLICA_STATE_SINCE = 15
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class _Answer:
+    """The answer of one fetch: given when the results are there, if anybody still wants it."""
+
+    __slots__ = ("context", "exchange", "is_held", "services")
+
+    def __init__(self, services: Services, exchange: Exchange, context: FetchContext) -> None:
+        self.services = services
+        self.exchange = exchange
+        self.context = context
+        self.is_held = False
+
+    def __call__(self, results: list[PartitionData]) -> None:
+        exchange, context = self.exchange, self.context
+        if self.is_held:
+            exchange.session.release()
+        if exchange.session.is_closed:
+            return
+        if not isinstance(context.session, FollowerSession):
+            results = _to_tell(context, results)
+        version = exchange.api_version
+        hints = None
+        if version >= HINTS_SINCE:
+            moved = [data.request.topic_partition for data in results if data.error in _MOVED]
+            if moved:
+                hints = LeaderHints.find(self.services.image, exchange, moved)
+        exchange.reply(
+            encode_fetch_response(
+                version,
+                exchange.correlation_id,
+                ErrorCode.NONE,
+                context.session_id,
+                results,
+                hints,
+            )
+        )
+
+    def wait_for(self, fetching: Fetching) -> None:
+        """Have the connection wait while a thread reads, or the fetch end with the connection."""
+        exchange = self.exchange
+        if not fetching.is_completed:
+            exchange.on_closed(fetching.cancel)
+        elif not exchange.is_done:
+            # A thread reads for it. The next requests of the connection wait: each may ask for as
+            # many bytes again, and what is read is not seen as unsent before it is answered
+            # (REQ-12).
+            self.is_held = True
+            exchange.session.hold()
 
 
 def handle(services: Services, exchange: Exchange, request: FetchRequest) -> None:
     """Read the partitions of the request or of its session, and answer when there is enough."""
     version = exchange.api_version
+    node_id = request.replica_id
+    if version >= REPLICA_STATE_SINCE:
+        node_id = request.replica_state.replica_id
     asked, forgotten = _asked(services, request, version)
+    if node_id >= 0:
+        _handle_follower(services, exchange, request, node_id, asked, forgotten)
+        return
     if version >= SESSIONS_SINCE:
         context = services.fetch_sessions.resolve(
             request.session_id,
@@ -32,43 +110,80 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
             is_follower=False,
             uses_topic_ids=version >= IDS_SINCE,
             now_ms=services.clock.monotonic_ms(),
+            make_session=consumer_session,
         )
     else:
         context = FetchContext(asked, None, True)
     if context.session is not None and version >= IDS_SINCE:
         _name_again(services, context)
+    is_consumer = node_id == CONSUMER
     parameters = FetchParameters(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
         max_bytes=min(request.max_bytes, services.config.fetch_max_bytes),
         read_committed=request.isolation_level == READ_COMMITTED,
-        is_follower=False,
+        is_follower=not is_consumer,
+        leader_only=version < FOLLOWERS_SERVE_SINCE,
+        choose_replica=_choice(services, request.rack_id) if is_consumer else None,
     )
+    answer = _Answer(services, exchange, context)
+    answer.wait_for(services.replicas.fetch(context.partitions, parameters, answer))
 
-    is_held = False
 
-    def done(results: list[PartitionData]) -> None:
-        if is_held:
-            exchange.session.release()
-        if not exchange.session.is_closed:
-            exchange.reply(
-                encode_fetch_response(
-                    version,
-                    exchange.correlation_id,
-                    ErrorCode.NONE,
-                    context.session_id,
-                    _to_tell(context, results),
-                )
-            )
+def _handle_follower(
+    services: Services,
+    exchange: Exchange,
+    request: FetchRequest,
+    node_id: int,
+    asked: list[FetchPartition],
+    forgotten: list[SessionKey],
+) -> None:
+    """Note how far a follower is, and answer what is new to it (REP-3)."""
+    version = exchange.api_version
+    broker_epoch = request.replica_state.replica_epoch if version >= REPLICA_STATE_SINCE else -1
+    fetches = services.replicas.follower_fetches
+    make_session = fetches.session_maker(node_id, broker_epoch)
+    uses_topic_ids, now_ms = version >= IDS_SINCE, services.clock.monotonic_ms()
+    if version >= SESSIONS_SINCE:
+        known = services.fetch_sessions.get(request.session_id)
+        if isinstance(known, FollowerSession):
+            if known.node_id != node_id:
+                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            known.take_broker_epoch(broker_epoch)
+        context = services.fetch_sessions.resolve(
+            request.session_id,
+            request.session_epoch,
+            asked,
+            forgotten,
+            is_follower=True,
+            uses_topic_ids=uses_topic_ids,
+            now_ms=now_ms,
+            make_session=make_session,
+        )
+    else:
+        context = FetchContext(asked, None, True)
+    session = context.session
+    if session is None:  # for this one request
+        session = make_session(NO_SESSION, uses_topic_ids, now_ms)
+        session.update(asked, ())
+        context = FetchContext((), session, True)
+    assert isinstance(session, FollowerSession)
+    parameters = FetchParameters(
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        read_committed=False,
+        is_follower=True,
+    )
+    answer = _Answer(services, exchange, context)
+    answer.wait_for(fetches.fetch(session, parameters, answer))
 
-    fetching = services.replicas.fetch(context.partitions, parameters, done)
-    if not fetching.is_completed:
-        exchange.on_closed(fetching.cancel)
-    elif not exchange.is_done:
-        # A thread reads for it. The next requests of the connection wait: each may ask for as many
-        # bytes again, and what is read is not seen as unsent before it is answered (REQ-12).
-        is_held = True
-        exchange.session.hold()
+
+def _choice(services: Services, rack: str) -> ChooseReplica | None:
+    """How to find a replica near to a consumer, None for the leader only (KIP-392)."""
+    if not rack or not services.config.replica_selector_class:
+        return None
+    return partial(replica_in_rack, rack=rack, brokers=services.image.brokers)
 
 
 def _asked(
@@ -90,6 +205,7 @@ def _asked(
                     partition.partition_max_bytes,
                     partition.current_leader_epoch,
                     partition.last_fetched_epoch,
+                    partition.log_start_offset,
                 )
                 for partition in topic.partitions
             ]
@@ -132,6 +248,7 @@ def _to_tell(context: FetchContext, results: list[PartitionData]) -> list[Partit
             data.size_bytes > 0
             or data.error != ErrorCode.NONE
             or data.diverging is not None
+            or data.preferred_replica != NO_REPLICA
             or data.high_watermark != partition.sent_high_watermark
             or data.log_start_offset != partition.sent_log_start_offset
         )

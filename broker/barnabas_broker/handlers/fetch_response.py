@@ -3,13 +3,15 @@
 The generated writers would join the records into the response; here they stay the buffers that the
 log gave. Layout: Kafka's FetchResponse schema; a test compares it with the generated writer for
 every version. Fields by version: v4 last stable offset and aborted transactions, v5 log start
-offset, v7 error and session id, v11 preferred read replica, v12 flexible, v13 topic ids.
+offset, v7 error and session id, v11 preferred read replica, v12 flexible, v13 topic ids, v16 who
+leads instead (KIP-951).
 """
 
 from collections.abc import Sequence
 from struct import Struct
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.leader_hints import LeaderHints
 from barnabas_broker.handlers.wire_append import (
     append_count,
     append_string,
@@ -20,7 +22,8 @@ from barnabas_protocol.ids import TopicPartition
 
 FLEXIBLE_SINCE = 12
 IDS_SINCE = 13
-NO_REPLICA = -1
+HINTS_SINCE = 16
+_LEADER_TAG = 1
 
 _HEAD_V4 = Struct(">ii")  # correlation id, throttle
 _HEAD_V7 = Struct(">iihi")  # correlation id, throttle, error, session id
@@ -29,7 +32,7 @@ _OFFSETS_V4 = Struct(">ihqq")  # index, error, high watermark, last stable offse
 _OFFSETS_V5 = Struct(">ihqqq")  # and log start offset
 _INT = Struct(">i")
 _ABORTED = Struct(">qq")
-_DIVERGING = Struct(">BBBiqB")  # one tag: number 0, size, epoch, end offset, no tags in it
+_DIVERGING = Struct(">BBiqB")  # tag number 0, size, epoch, end offset, no tags in it
 _DIVERGING_BYTES = 13
 
 
@@ -39,8 +42,12 @@ def encode_fetch_response(
     error_code: int,
     session_id: int,
     results: Sequence[PartitionData],
+    hints: LeaderHints | None = None,
 ) -> list[Buffer]:
-    """The response without its size prefix, as parts: our bytes and the log's buffers in turn."""
+    """The response without its size prefix, as parts: our bytes and the log's buffers in turn.
+
+    `hints` are for versions from 16 on.
+    """
     parts: list[Buffer] = []
     flexible = version >= FLEXIBLE_SINCE
     if flexible:
@@ -59,17 +66,24 @@ def encode_fetch_response(
             append_string(out, first.topic_partition.topic, flexible)
         append_count(out, len(topic), flexible)
         for data in topic:
-            out = _partition(out, parts, data, version, flexible)
+            out = _partition(out, parts, data, version, flexible, hints)
         if flexible:
             out.append(0)
-    if flexible:
+    if hints is not None:
+        hints.append_endpoints(out)
+    elif flexible:
         out.append(0)
     parts.append(out)
     return parts
 
 
 def _partition(
-    out: bytearray, parts: list[Buffer], data: PartitionData, version: int, flexible: bool
+    out: bytearray,
+    parts: list[Buffer],
+    data: PartitionData,
+    version: int,
+    flexible: bool,
+    hints: LeaderHints | None,
 ) -> bytearray:
     index = data.request.topic_partition.partition
     if version >= 5:
@@ -84,7 +98,7 @@ def _partition(
         out += _OFFSETS_V4.pack(index, data.error, data.high_watermark, data.last_stable_offset)
     _aborted(out, data.aborted, flexible)
     if version >= 11:
-        out += _INT.pack(NO_REPLICA)
+        out += _INT.pack(data.preferred_replica)
     if flexible:
         append_unsigned_varint(out, data.size_bytes + 1)
     else:
@@ -94,10 +108,17 @@ def _partition(
         parts.extend(data.buffers)
         out = bytearray()
     if flexible:
-        if data.diverging is None:
-            out.append(0)
-        else:
-            out += _DIVERGING.pack(1, 0, _DIVERGING_BYTES, *data.diverging, 0)
+        position = len(out)
+        out.append(0)  # the number of tags
+        if data.diverging is not None:
+            out[position] += 1
+            out += _DIVERGING.pack(0, _DIVERGING_BYTES, *data.diverging, 0)
+        if (
+            hints is not None
+            and data.error
+            and hints.append_leader(out, _LEADER_TAG, data.request.topic_partition)
+        ):
+            out[position] += 1
     return out
 
 

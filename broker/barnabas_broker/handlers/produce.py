@@ -8,7 +8,12 @@ acks=0 has no response; an error closes the connection then (REQ-2).
 from collections.abc import Iterator, Sequence
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.handlers.produce_response import IDS_SINCE, encode_produce_response
+from barnabas_broker.handlers.leader_hints import LeaderHints
+from barnabas_broker.handlers.produce_response import (
+    HINTS_SINCE,
+    IDS_SINCE,
+    encode_produce_response,
+)
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.producing import ProduceResult, TopicRecords
@@ -42,7 +47,7 @@ def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> N
         if acks == 0:
             _finish_unanswered(exchange, results)
         else:
-            _answer(exchange, request, results)
+            _answer(services, exchange, request, results)
 
     version = exchange.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
@@ -95,11 +100,25 @@ def _finish_unanswered(exchange: Exchange, results: Sequence[ProduceResult]) -> 
             return
 
 
-def _answer(exchange: Exchange, request: ProduceRequest, results: Sequence[ProduceResult]) -> None:
+def _answer(
+    services: Services,
+    exchange: Exchange,
+    request: ProduceRequest,
+    results: Sequence[ProduceResult],
+) -> None:
+    version = exchange.api_version
+    hints = None
+    moved = [
+        result.topic_partition
+        for result in results
+        if result.error is not None and result.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ]
+    if moved and version >= HINTS_SINCE:
+        hints = LeaderHints.find(services.image, exchange, moved)
     exchange.reply(
         [
             encode_produce_response(
-                exchange.api_version, exchange.correlation_id, request.topic_data, results
+                version, exchange.correlation_id, request.topic_data, results, hints
             )
         ]
     )

@@ -1,17 +1,21 @@
 """Produce responses, versions 3 to 13, written by hand: one pack per partition, no message objects.
 
 Layout: Kafka's ProduceResponse schema; a test compares it with the generated writer for every
-version. v5 adds the log start offset, v8 record errors and a message, v9 is flexible, v13 has ids.
+version. v5 adds the log start offset, v8 record errors and a message, v9 is flexible, v10 tells who
+leads instead (KIP-951), v13 has ids.
 """
 
 from collections.abc import Sequence
 from struct import Struct
 
+from barnabas_broker.handlers.leader_hints import LeaderHints
 from barnabas_broker.handlers.wire_append import append_count, append_string
 from barnabas_broker.replication.producing import ProduceResult
 from barnabas_protocol.messages.produce import TopicProduceData
 
 FLEXIBLE_SINCE = 9
+HINTS_SINCE = 10
+_LEADER_TAG = 0
 IDS_SINCE = 13
 _NONE = -1
 
@@ -24,6 +28,7 @@ _NO_ERRORS_V8 = b"\x00\x00\x00\x00\xff\xff"  # no record errors, no message
 _NO_ERRORS_V9 = b"\x01\x00\x00"  # the same, and no tags
 _END_V3 = bytes(4)  # throttle
 _END_V9 = bytes(5)  # throttle, tags
+_THROTTLE = bytes(4)
 
 
 def encode_produce_response(
@@ -31,8 +36,12 @@ def encode_produce_response(
     correlation_id: int,
     topics: Sequence[TopicProduceData],
     results: Sequence[ProduceResult],
+    hints: LeaderHints | None = None,
 ) -> bytearray:
-    """The response without its size prefix; `results` are in the order of the request."""
+    """The response without its size prefix; `results` are in the order of the request.
+
+    `hints` are for versions from 10 on.
+    """
     is_flexible = version >= FLEXIBLE_SINCE
     out = bytearray(_FLEXIBLE_HEAD(correlation_id, 0) if is_flexible else _HEAD(correlation_id))
     append_count(out, len(topics), is_flexible)
@@ -45,15 +54,21 @@ def encode_produce_response(
         end = position + len(topic.partition_data)
         append_count(out, end - position, is_flexible)
         for result in results[position:end]:
-            _append_partition(out, result, version)
+            _append_partition(out, result, version, hints)
         position = end
         if is_flexible:
             out.append(0)
-    out += _END_V9 if is_flexible else _END_V3
+    if hints is not None:
+        out += _THROTTLE
+        hints.append_endpoints(out)
+    else:
+        out += _END_V9 if is_flexible else _END_V3
     return out
 
 
-def _append_partition(out: bytearray, result: ProduceResult, version: int) -> None:
+def _append_partition(
+    out: bytearray, result: ProduceResult, version: int, hints: LeaderHints | None
+) -> None:
     info, error = result.info, result.error
     index = result.topic_partition[1]
     if info is None or error is not None:
@@ -64,7 +79,7 @@ def _append_partition(out: bytearray, result: ProduceResult, version: int) -> No
             if version >= 5
             else _V3(index, code, _NONE, _NONE)
         )
-        _append_errors(out, result, version)
+        _append_errors(out, result, version, hints)
         return
     if version >= 5:
         out += _V5(index, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset)
@@ -76,7 +91,9 @@ def _append_partition(out: bytearray, result: ProduceResult, version: int) -> No
         out += _V3(index, 0, info.first_offset, info.log_append_time_ms)
 
 
-def _append_errors(out: bytearray, result: ProduceResult, version: int) -> None:
+def _append_errors(
+    out: bytearray, result: ProduceResult, version: int, hints: LeaderHints | None
+) -> None:
     if version < 8:
         return
     is_flexible = version >= FLEXIBLE_SINCE
@@ -89,4 +106,7 @@ def _append_errors(out: bytearray, result: ProduceResult, version: int) -> None:
             out.append(0)
     append_string(out, None if result.error is None else result.error.message, is_flexible)
     if is_flexible:
-        out.append(0)
+        position = len(out)
+        out.append(0)  # the number of tags
+        if hints is not None and hints.append_leader(out, _LEADER_TAG, result.topic_partition):
+            out[position] = 1

@@ -7,7 +7,7 @@ slots; a session's epoch counts up from 1 and wraps to 1; a partition is answere
 with records, an error, or changed offsets.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from barnabas_broker.env.randomness import Random
@@ -115,11 +115,23 @@ class FetchSession:
         for key in forgotten:
             self.partitions.pop(key, None)
 
+    def close(self) -> None:
+        """Let go of what the session holds elsewhere; it is used no more."""
+
     def move_to_end(self, partition: FetchPartition) -> None:
         """Read this partition last from now on, so that a byte limit starves nobody (REQ-8)."""
         key = session_key(partition)
         if self.partitions.pop(key, None) is not None:
             self.partitions[key] = partition
+
+
+# A session of a given id and time for whoever asks.
+MakeSession = Callable[[int, bool, int], FetchSession]
+
+
+def consumer_session(session_id: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
+    """A session of a consumer."""
+    return FetchSession(session_id, False, uses_topic_ids, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,10 @@ class FetchSessionCache:
         """Partitions cached over all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session of an id, None where it is gone."""
+        return self._sessions.get(session_id)
+
     def resolve(
         self,
         session_id: int,
@@ -163,20 +179,26 @@ class FetchSessionCache:
         is_follower: bool,
         uses_topic_ids: bool,
         now_ms: int,
+        make_session: MakeSession = consumer_session,
     ) -> FetchContext:
         """Tell which partitions a request reads.
 
+        A follower's session knows by itself what to read: its partitions are not listed.
         Raises: KafkaError 70 for an unknown session, 71 for a wrong epoch, 106 for names and ids
         mixed.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            self._remove(session_id)
             if epoch == FINAL_EPOCH:
                 return FetchContext(asked, None, True)
-            session = self._create(asked, is_follower, uses_topic_ids, now_ms)
+            if not self._has_room(len(asked), is_follower, now_ms):
+                return FetchContext(asked, None, True)
+            session = make_session(self._new_id(), uses_topic_ids, now_ms)
+            session.update(asked, ())
+            self._sessions[session.id] = session
             return FetchContext(asked, session, True)
         existing = self._sessions.get(session_id)
-        if existing is None:
+        if existing is None or existing.is_follower != is_follower:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if existing.epoch != epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -186,28 +208,31 @@ class FetchSessionCache:
         existing.last_used_ms = now_ms
         if asked or forgotten:
             existing.update(asked, forgotten)
-        return FetchContext(list(existing.partitions.values()), existing, False)
+        partitions = () if is_follower else list(existing.partitions.values())
+        return FetchContext(partitions, existing, False)
 
-    def _create(
-        self,
-        asked: Sequence[FetchPartition],
-        is_follower: bool,
-        uses_topic_ids: bool,
-        now_ms: int,
-    ) -> FetchSession | None:
-        if len(self._sessions) >= self._slots and not self._evict(len(asked), is_follower, now_ms):
-            return None
-        session = FetchSession(self._new_id(), is_follower, uses_topic_ids, now_ms)
-        session.update(asked, ())
-        self._sessions[session.id] = session
-        return session
+    def _has_room(self, partitions_count: int, is_follower: bool, now_ms: int) -> bool:
+        """Whether one more session has room, or now has."""
+        if is_follower:
+            # All that a follower asked for by a connection that is gone, it now asks for anew.
+            for session in list(self._sessions.values()):
+                if session.is_follower and not session.partitions:
+                    self._remove(session.id)
+        return len(self._sessions) < self._slots or self._evict(
+            partitions_count, is_follower, now_ms
+        )
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def _evict(self, partitions_count: int, is_follower: bool, now_ms: int) -> bool:
         """Make room by the rules of REQ-10; returns whether there is room."""
         victim = next(self._evictable(partitions_count, is_follower, now_ms), None)
         if victim is None:
             return False
-        del self._sessions[victim.id]
+        self._remove(victim.id)
         self.evictions_count += 1
         return True
 

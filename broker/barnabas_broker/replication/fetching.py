@@ -22,12 +22,26 @@ logger = logging.getLogger(__name__)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 FindPartition = Callable[[FetchPartition], Partition]
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
+# The broker that a consumer had better read a partition from; -1: this one.
+ChooseReplica = Callable[[Partition, FetchPartition], int]
+NO_REPLICA = -1
 
 
 class FetchParameters:
-    """What holds for the whole request. Times in ms, sizes in bytes."""
+    """What holds for the whole request. Times in ms, sizes in bytes.
 
-    __slots__ = ("is_follower", "max_bytes", "max_wait_ms", "min_bytes", "read_committed")
+    A follower reads up to the log end, others what is committed; from the leader only, or not.
+    """
+
+    __slots__ = (
+        "choose_replica",
+        "is_follower",
+        "leader_only",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "read_committed",
+    )
 
     def __init__(
         self,
@@ -37,7 +51,11 @@ class FetchParameters:
         max_bytes: int,
         read_committed: bool,
         is_follower: bool,
+        leader_only: bool = True,
+        choose_replica: ChooseReplica | None = None,
     ) -> None:
+        self.leader_only = leader_only
+        self.choose_replica = choose_replica
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
@@ -56,6 +74,7 @@ class PartitionData:
         "high_watermark",
         "last_stable_offset",
         "log_start_offset",
+        "preferred_replica",
         "request",
         "size_bytes",
     )
@@ -70,6 +89,7 @@ class PartitionData:
         self.buffers: list[Buffer] = []
         # Epoch and end offset of our log where the reader's last epoch ends otherwise (REP-16).
         self.diverging: tuple[int, int] | None = None
+        self.preferred_replica = NO_REPLICA
         self.size_bytes = 0
 
 
@@ -104,6 +124,7 @@ class Fetching(DelayedOperation):
         if parameters.max_wait_ms <= 0 or parameters.min_bytes <= 0 or not self._partitions:
             return True
         readable = 0
+        choose = parameters.choose_replica
         # As nearly all consumers ask: then nobody has to look up how much there is.
         is_any_enough = parameters.min_bytes == 1
         for request in self._partitions:
@@ -114,7 +135,9 @@ class Fetching(DelayedOperation):
                     is_follower=parameters.is_follower, read_committed=parameters.read_committed
                 )
                 offset = request.fetch_offset
-                if request.last_fetched_epoch >= 0 and _diverging(request, log) is not None:
+                if request.last_fetched_epoch >= 0 and diverging(request, log) is not None:
+                    return True
+                if choose is not None and choose(partition, request) != NO_REPLICA:
                     return True
                 if offset < limit:
                     if offset < log.log_start_offset:
@@ -173,11 +196,15 @@ class Fetching(DelayedOperation):
         )
         offset = request.fetch_offset
         if request.last_fetched_epoch >= 0:
-            data.diverging = _diverging(request, log)
+            data.diverging = diverging(request, log)
             if data.diverging is not None:
                 return data, partition, 0
         if offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if parameters.choose_replica is not None:
+            data.preferred_replica = parameters.choose_replica(partition, request)
+            if data.preferred_replica != NO_REPLICA:
+                return data, partition, 0
         return data, partition, limit
 
     def _read_nowait(
@@ -214,7 +241,10 @@ class Fetching(DelayedOperation):
     def _finish(self, data: PartitionData, partition: Partition, limit: int) -> PartitionData:
         if self._parameters.read_committed:
             data.aborted = partition.log.aborted_transactions(data.request.fetch_offset, limit)
-        partition.bytes_out += data.size_bytes
+        if self._parameters.is_follower:
+            partition.bytes_replicated += data.size_bytes
+        else:
+            partition.bytes_out += data.size_bytes
         return data
 
     @staticmethod
@@ -229,12 +259,14 @@ class Fetching(DelayedOperation):
         return PartitionData(request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _diverging(request: FetchPartition, log: PartitionLog) -> tuple[int, int] | None:
-    """Where the reader's last epoch ends in our log, if it does not lead up to its offset.
+def diverging(request: FetchPartition, log: PartitionLog) -> tuple[int, int] | None:
+    """Epoch and end offset where the reader's last epoch ends in our log, if before its offset.
 
-    Raises: KafkaError 1 if we do not know that epoch.
+    Raises: KafkaError 1 if we do not know that epoch (REP-16).
     """
     asked = request.last_fetched_epoch
+    if asked < 0:
+        return None
     epoch, end_offset = log.leader_epochs.end_offset_for(asked, log.log_end_offset)
     if epoch < 0 or end_offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -48,7 +48,7 @@ class Partition(PartitionState):
         elif self.is_leader:
             self._expand()
             self.advance()
-        if is_new_epoch:
+        if is_new_epoch or image.replicas != known.replicas:
             for view in list(self._views.values()):
                 view.leadership_changed()
         if is_new_epoch or image.isr != known.isr:
@@ -217,7 +217,7 @@ class Partition(PartitionState):
     def start_offset_moved(self) -> None:
         """Have followers told of a new log start."""
         for view in self._views.values():
-            view.offsets_moved()
+            view.offsets_moved(is_urgent=True)
         self._on_progress(self)
 
     # The ISR.

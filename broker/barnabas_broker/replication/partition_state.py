@@ -39,7 +39,7 @@ class FollowerView(Protocol):
         """The log end has moved."""
         ...
 
-    def offsets_moved(self) -> None:
+    def offsets_moved(self, *, is_urgent: bool = False) -> None:
         """The high watermark or the log start has moved."""
         ...
 

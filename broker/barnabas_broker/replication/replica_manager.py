@@ -16,6 +16,7 @@ from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
+from barnabas_broker.replication.follower_fetching import FollowerFetches
 from barnabas_broker.replication.partition import NO_EPOCH, Partition
 from barnabas_broker.replication.producing import ProduceResult, Production, TopicRecords
 from barnabas_broker.replication.replica_set import ReplicaSet, TopicConfig
@@ -64,6 +65,14 @@ class ReplicaManager(ReplicaSet):
         )
         self.produce_purgatory = produce_purgatory
         self.fetch_purgatory = fetch_purgatory
+        self.follower_fetches = FollowerFetches(
+            partitions=self.partitions,
+            find=self.find_leader,
+            purgatory=fetch_purgatory,
+            after=lambda callback: turn.after(callback),
+            spawn=self._spawn,
+        )
+        self.on_leadership.append(self.follower_fetches.leadership_changed)
 
     # Look-ups.
 
@@ -86,17 +95,30 @@ class ReplicaManager(ReplicaSet):
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def find_leader(self, request: FetchPartition) -> Partition:
-        """The partition that a fetch asks for.
+        """The partition that a fetch asks for, led here.
 
         Raises: KafkaError also for an unknown id (100), another id than ours (103) and leader
         epochs (74, 75).
         """
+        partition = self._find_named(request)
+        partition.check_leader(max(NO_EPOCH, request.current_leader_epoch))
+        return partition
+
+    def find_replica(self, request: FetchPartition) -> Partition:
+        """The partition that a consumer asks for, led here or not (KIP-392).
+
+        Raises: KafkaError as `find_leader`.
+        """
+        partition = self._find_named(request)
+        partition.check_replica(max(NO_EPOCH, request.current_leader_epoch))
+        return partition
+
+    def _find_named(self, request: FetchPartition) -> Partition:
         if not request.topic_partition.topic:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self.find(request.topic_partition)
         if request.topic_id != ZERO_UUID and partition.topic_id != request.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        partition.check_leader(max(NO_EPOCH, request.current_leader_epoch))
         return partition
 
     # Produce and fetch.
@@ -174,7 +196,8 @@ class ReplicaManager(ReplicaSet):
 
         `done` gets one result per partition, in order.
         """
-        fetching = Fetching(partitions, parameters, self.find_leader, self._spawn, done)
+        find = self.find_leader if parameters.leader_only else self.find_replica
+        fetching = Fetching(partitions, parameters, find, self._spawn, done)
         if not fetching.try_complete():
             self.fetch_purgatory.try_complete_else_watch(fetching, fetching.keys)
         return fetching

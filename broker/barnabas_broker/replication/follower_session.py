@@ -1,0 +1,274 @@
+"""A follower's fetch session: which of its partitions have something to tell, and which do not.
+
+A follower repeats only what changed, and so does the leader: partitions tell the session when they
+move, so that a fetch costs what changed, not what is followed. Not reading and not waiting
+(`follower_fetching.py`). Source: KIP-227; REP-3, REP-6, REQ-9 of the behaviour list.
+Invariants: a partition with records, an error or another history for the follower is in `ready`,
+one with nothing but newer offsets in `news`, one that our metadata does not know yet in `waiting`;
+in none of them, the follower has all there is. A fetch whose last epoch does not lead to its offset
+says nothing about what the follower has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.replication.fetch_session import (
+    FetchPartition,
+    FetchSession,
+    SessionKey,
+    session_key,
+)
+from barnabas_broker.replication.fetching import diverging
+from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas_broker.replication.follower_fetching import FollowerFetches
+
+# Our metadata may be behind the follower's: what it asks for is about to be here.
+_UNKNOWN_YET = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    )
+)
+
+
+class FollowedPartition(FetchPartition):
+    """What a follower asks of one partition; hears of the partition's moves."""
+
+    __slots__ = ("is_level", "partition", "refusal", "session")
+
+    def __init__(self, session: FollowerSession, asked: FetchPartition) -> None:
+        super().__init__(asked.topic_partition, asked.topic_id, asked.fetch_offset, asked.max_bytes)
+        self.session = session
+        # Its last fetch was valid and at the log end, which has not moved since.
+        self.is_level = False
+        self.partition: Partition | None = None
+        self.refusal: KafkaError | None = None  # why its last fetch did not count
+        self.ask_again(asked)
+
+    def appended(self) -> None:
+        """The log end has moved: there are records to send."""
+        session, partition = self.session, self.partition
+        if partition is None or self in session.waiting:
+            return
+        if self not in session.ready:
+            session.news.pop(self, None)
+            session.ready[self] = None
+        if self.is_level:
+            self.is_level = False
+            # Up to now each fetch of the session said, without naming it, that it had everything.
+            state = partition.followers.get(session.node_id)
+            if state is not None:
+                state.was_caught_up(session.last_used_ms)
+        session.wake()
+
+    def offsets_moved(self, *, is_urgent: bool = False) -> None:
+        """The high watermark or the log start has moved: told with the next answer."""
+        session = self.session
+        if self not in session.ready and self not in session.waiting:
+            session.news[self] = None
+        if is_urgent:
+            session.is_urgent = True
+            session.wake()
+
+    def leadership_changed(self) -> None:
+        """Whoever leads, and in which epoch: see anew what there is to tell."""
+        self.session.note(self)
+        self.session.wake()
+
+
+class FollowerSession(FetchSession):
+    """The partitions that one follower fetches over one connection. `last_used_ms` is monotonic."""
+
+    __slots__ = (
+        "_fetches",
+        "_is_waking",
+        "broker_epoch",
+        "followed",
+        "is_urgent",
+        "news",
+        "node_id",
+        "ready",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        fetches: FollowerFetches,
+        node_id: int,
+        broker_epoch: int,
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> None:
+        super().__init__(session_id, True, uses_topic_ids, now_ms)
+        self._fetches = fetches
+        self._is_waking = False
+        self.is_urgent = False  # newer offsets are waited for
+        self.node_id = node_id
+        self.broker_epoch = broker_epoch
+        self.followed: dict[SessionKey, FollowedPartition] = {}
+        self.partitions = cast("dict[SessionKey, FetchPartition]", self.followed)
+        # Dictionaries as ordered sets: who was answered longest ago comes first (REQ-8).
+        self.ready: dict[FollowedPartition, None] = {}
+        self.news: dict[FollowedPartition, None] = {}
+        self.waiting: dict[FollowedPartition, None] = {}
+
+    # The follower's side.
+
+    def update(self, asked: Iterable[FetchPartition], forgotten: Iterable[SessionKey]) -> None:
+        """Note how far the follower is where it says so, and drop the forgotten partitions."""
+        for partition in asked:
+            key = session_key(partition)
+            followed = self.followed.get(key)
+            if followed is None:
+                followed = self.followed[key] = FollowedPartition(self, partition)
+            else:
+                if partition.topic_partition.topic:
+                    followed.topic_partition = partition.topic_partition
+                followed.ask_again(partition)
+            self.note(followed)
+        for key in forgotten:
+            followed = self.followed.get(key)
+            if followed is not None:
+                self.drop(followed)
+
+    def take_broker_epoch(self, broker_epoch: int) -> None:
+        """The follower has registered again: all that it holds counts for its new incarnation."""
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            for followed in list(self.followed.values()):
+                self.note(followed)
+
+    def note(self, followed: FollowedPartition) -> None:
+        """Count a fetch for the partition where it is valid, and see what there is to tell."""
+        followed.refusal = None
+        try:
+            partition = self._fetches.find(followed)
+            self._attach(followed, partition)
+            log = partition.log
+            if (
+                log.log_start_offset <= followed.fetch_offset <= log.log_end_offset
+                and diverging(followed, log) is None
+            ):
+                partition.follower_fetched(
+                    self.node_id,
+                    self.broker_epoch,
+                    followed.fetch_offset,
+                    followed.log_start_offset,
+                    self.last_used_ms,
+                )
+        except KafkaError as error:
+            followed.refusal = error
+            self._attach(followed, self._fetches.partition_of(followed))
+        self.place(followed)
+
+    def _attach(self, followed: FollowedPartition, partition: Partition | None) -> None:
+        if followed.partition is partition:
+            return
+        if followed.partition is not None:
+            followed.partition.unwatch(self.node_id, followed)
+        followed.partition = partition
+        if partition is not None:
+            replaced = partition.watch(self.node_id, followed)
+            if isinstance(replaced, FollowedPartition):
+                replaced.session.drop(replaced)
+
+    def drop(self, followed: FollowedPartition) -> None:
+        """Tell nothing more about a partition."""
+        self.followed.pop(session_key(followed), None)
+        self._remove(followed)
+        self._attach(followed, None)
+
+    def close(self) -> None:
+        """Tell nothing more at all."""
+        for followed in list(self.followed.values()):
+            self.drop(followed)
+
+    # What there is to tell.
+
+    def place(self, followed: FollowedPartition) -> None:
+        """Put a partition where it belongs, last."""
+        self._remove(followed)
+        followed.is_level = False
+        partition, refusal = followed.partition, followed.refusal
+        if refusal is not None:
+            if self._is_unknown_yet(followed, refusal):
+                self.waiting[followed] = None
+                if partition is None:
+                    self._fetches.await_partition(followed)
+            else:
+                self.ready[followed] = None
+            return
+        assert partition is not None
+        log = partition.log
+        if followed.fetch_offset != log.log_end_offset or _is_diverging(followed, log):
+            self.ready[followed] = None
+            return
+        followed.is_level = True
+        if (
+            followed.sent_high_watermark != log.high_watermark
+            or followed.sent_log_start_offset != log.log_start_offset
+        ):
+            self.news[followed] = None
+
+    def _is_unknown_yet(self, followed: FollowedPartition, refusal: KafkaError) -> bool:
+        partition = followed.partition
+        if partition is None:
+            return refusal.code in _UNKNOWN_YET or refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition.leader_epoch < followed.current_leader_epoch:
+            return not partition.log.is_offline
+        return refusal.code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _remove(self, followed: FollowedPartition) -> None:
+        self.ready.pop(followed, None)
+        self.news.pop(followed, None)
+        if self.waiting.pop(followed, self) is None:
+            self._fetches.await_no_more(followed)
+
+    def stop_waiting(self) -> None:
+        """Tell the follower what is still unknown here: it has waited for long enough."""
+        for followed in list(self.waiting):
+            self._remove(followed)
+            self.ready[followed] = None
+
+    def told(self, followed: FollowedPartition, *, is_error: bool, has_records: bool) -> None:
+        """Note that a partition was answered.
+
+        With records it stays ready until the follower says that it has them. An error is told once:
+        the follower asks again when it means to go on.
+        """
+        if followed.session is not self or session_key(followed) not in self.followed:
+            return
+        if is_error:
+            self._remove(followed)
+            followed.is_level = False
+        elif has_records:
+            self.ready.pop(followed, None)
+            self.ready[followed] = None
+        else:
+            self.place(followed)
+
+    def wake(self) -> None:
+        """Have a parked fetch looked at when the turn's appends are all written."""
+        if (self.ready or self.is_urgent) and not self._is_waking:
+            self._is_waking = True
+            self._fetches.after(self._woken)
+
+    def _woken(self) -> None:
+        self._is_waking = False
+        self._fetches.purgatory.check_and_complete(self)
+
+
+def _is_diverging(followed: FollowedPartition, log: PartitionLog) -> bool:
+    try:
+        return diverging(followed, log) is not None
+    except KafkaError:
+        return True

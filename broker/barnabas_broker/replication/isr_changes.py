@@ -1,0 +1,257 @@
+"""Asks the controller for the ISRs that leaders wish: AlterPartition, many partitions a request.
+
+What to wish is the partitions' (`partition.py`); the answer in force is their next metadata image.
+Source: KIP-497, KIP-841 and KIP-903 (broker epochs); REP-6 and REP-8 of the behaviour list.
+Invariants: one request is under way at a time, and one wish a partition; a wish is only given up
+when the controller has certainly not followed it, or when newer metadata has come: until then the
+partition counts both ISRs.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol
+
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    BrokerState,
+)
+
+logger = logging.getLogger(__name__)
+
+RETRY_MS_MIN = 50
+RETRY_MS_MAX = 1_000
+# Wishes in one request; the rest comes with the next.
+PARTITIONS_MAX = 10_000
+
+# The controller has judged the wish and did not follow it, nor could it have done so before.
+_REFUSALS = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
+# The controller knows more than we do, perhaps just this wish from an answer that was lost: its
+# metadata is on the way to us.
+_OUTDATED = frozenset(
+    (
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class Channel(Protocol):
+    """The way to the controller."""
+
+    async def send(self, request: Any, *, timeout_ms: int) -> Any:
+        """The controller's response. Raises: KafkaError 7 after the time-out."""
+        ...
+
+
+class _Wish:
+    """An ISR that a partition has asked for, with the state that it was asked in."""
+
+    __slots__ = ("isr", "leader_epoch", "old_isr", "partition", "partition_epoch")
+
+    def __init__(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        self.partition = partition
+        self.isr = isr
+        self.old_isr = partition.image.isr
+        self.leader_epoch = partition.image.leader_epoch
+        self.partition_epoch = partition.image.partition_epoch
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the partition still waits for just this."""
+        partition = self.partition
+        return (
+            partition.proposed_isr is self.isr
+            and partition.image.partition_epoch == self.partition_epoch
+            and not partition.log.is_offline
+        )
+
+
+class IsrChanges:
+    """The wishes of all partitions led here."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        spawn: Spawn,
+        timeout_ms: int,
+    ) -> None:
+        self._channel = channel
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._spawn = spawn
+        self._timeout_ms = timeout_ms
+        self._wishes: dict[Partition, _Wish] = {}
+        self._is_running = False
+        self._has_news = asyncio.Event()
+        self.shrinks_count = 0
+        self.expands_count = 0
+        self.failures_count = 0
+
+    @property
+    def pending_count(self) -> int:
+        """Wishes without an answer."""
+        return len(self._wishes)
+
+    def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        """Ask for an ISR, together with whatever else is wished by the time of the request."""
+        self._wishes[partition] = _Wish(partition, isr)
+        self._has_news.set()
+        if not self._is_running:
+            self._is_running = True
+            self._spawn(self._run())
+
+    async def _run(self) -> None:
+        """Send wishes as long as there are any."""
+        retry_ms = RETRY_MS_MIN
+        try:
+            while batch := self._next_batch():
+                self._has_news.clear()
+                if await self._ask(batch):
+                    retry_ms = RETRY_MS_MIN
+                else:
+                    await self._pause(retry_ms)
+                    retry_ms = min(2 * retry_ms, RETRY_MS_MAX)
+        finally:
+            self._is_running = False
+
+    async def _pause(self, retry_ms: int) -> None:
+        """Leave the controller alone for a while, a shorter one if there is a new wish."""
+        await asyncio.sleep(RETRY_MS_MIN / 1000)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((retry_ms - RETRY_MS_MIN) / 1000):
+                await self._has_news.wait()
+
+    def _next_batch(self) -> list[_Wish]:
+        for partition, wish in list(self._wishes.items()):
+            if not wish.is_open:
+                del self._wishes[partition]
+        return list(self._wishes.values())[:PARTITIONS_MAX]
+
+    async def _ask(self, batch: list[_Wish]) -> bool:
+        """Send one request; returns whether all of it is settled."""
+        try:
+            response = await self._channel.send(self._request(batch), timeout_ms=self._timeout_ms)
+        except KafkaError as error:
+            self._failed("AlterPartition", error.code)
+            return False
+        if response.error_code != ErrorCode.NONE:
+            # A broker epoch that is no longer ours, say: the next request has the one we have then.
+            self._failed("AlterPartition", response.error_code)
+            return False
+        return self._settle(batch, response)
+
+    def _request(self, batch: list[_Wish]) -> AlterPartitionRequest:
+        broker_epoch = self._broker_epoch()
+        topics: dict[bytes, AlterPartitionRequestTopicData] = {}
+        for wish in batch:
+            partition = wish.partition
+            topic_id = partition.topic_id
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = AlterPartitionRequestTopicData(
+                    topic_id=topic_id, partitions=[]
+                )
+            topic.partitions.append(
+                AlterPartitionRequestPartitionData(
+                    partition_index=partition.topic_partition.partition,
+                    leader_epoch=wish.leader_epoch,
+                    new_isr=list(wish.isr),
+                    new_isr_with_epochs=[
+                        BrokerState(
+                            broker_id=node_id,
+                            broker_epoch=(
+                                broker_epoch
+                                if node_id == self._node_id
+                                else partition.followers.broker_epoch(node_id)
+                            ),
+                        )
+                        for node_id in wish.isr
+                    ],
+                    leader_recovery_state=0,
+                    partition_epoch=wish.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._node_id, broker_epoch=broker_epoch, topics=list(topics.values())
+        )
+
+    def _settle(self, batch: list[_Wish], response: AlterPartitionResponse) -> bool:
+        answers = {
+            (topic.topic_id, partition.partition_index): partition
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+        is_through = True
+        for wish in batch:
+            partition = wish.partition
+            key = (partition.topic_id, partition.topic_partition.partition)
+            answer = answers.get(key)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error_code
+            if answer is not None and code == ErrorCode.NONE:
+                self._granted(wish, answer)
+                continue
+            self._failed("{}-{}".format(*partition.topic_partition), code)
+            # Asked again if newer metadata does not come meanwhile, as after a controller's fall.
+            is_through = False
+            if code in _REFUSALS:
+                self._forget(wish)
+                if wish.is_open:
+                    partition.isr_refused()
+        return is_through
+
+    def _granted(self, wish: _Wish, answer: AlterPartitionResponsePartitionData) -> None:
+        """Wait for the metadata that says so; until then both ISRs count."""
+        self._forget(wish)
+        if answer.partition_epoch == wish.partition_epoch:
+            if wish.is_open:  # nothing was changed, so no metadata will come
+                wish.partition.isr_refused()
+            return
+        is_shrink = len(wish.isr) < len(wish.old_isr)
+        logger.info(
+            "%s-%d: the ISR %s from %s to %s",
+            *wish.partition.topic_partition,
+            "shrinks" if is_shrink else "grows",
+            list(wish.old_isr),
+            list(wish.isr),
+        )
+        if is_shrink:
+            self.shrinks_count += 1
+        else:
+            self.expands_count += 1
+
+    def _forget(self, wish: _Wish) -> None:
+        if self._wishes.get(wish.partition) is wish:
+            del self._wishes[wish.partition]
+
+    def _failed(self, what: str, code: int) -> None:
+        self.failures_count += 1
+        level = logging.DEBUG if code in _OUTDATED else logging.INFO
+        logger.log(level, "%s: the ISR is not changed, error %d", what, code)
+
+
+async def keep_shrinking(
+    partitions: Callable[[], Iterable[Partition]], clock: Clock, lag_ms_max: int
+) -> None:
+    """Look for followers that lag behind twice in the longest lag that is borne (REP-6)."""
+    while True:
+        await asyncio.sleep(lag_ms_max / 2000)
+        now_ms = clock.monotonic_ms()
+        for partition in list(partitions()):
+            partition.check_isr_shrink(now_ms)
