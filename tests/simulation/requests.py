@@ -144,10 +144,13 @@ class Read(NamedTuple):
     log_start_offset: int
     high_watermark: int
     records: list[Record]
+    leader_epoch: int  # of the last batch, -1 without one
 
 
-async def read_from(client: RawClient, topic: str, partition: int, offset: int) -> Read:
-    """One fetch that does not wait."""
+async def read_from(
+    client: RawClient, topic: str, partition: int, offset: int, leader_epoch: int = -1
+) -> Read:
+    """One fetch that does not wait; with a leader epoch, only a leader of that one answers."""
     request = fetch.FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
@@ -157,7 +160,10 @@ async def read_from(client: RawClient, topic: str, partition: int, offset: int) 
                 topic=topic,
                 partitions=[
                     fetch.FetchPartition(
-                        partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                        partition=partition,
+                        fetch_offset=offset,
+                        partition_max_bytes=1 << 20,
+                        current_leader_epoch=leader_epoch,
                     )
                 ],
             )
@@ -167,14 +173,15 @@ async def read_from(client: RawClient, topic: str, partition: int, offset: int) 
     (answer,) = response.responses[0].partitions
     data = bytes(answer.records or b"")
     records: list[Record] = []
-    position = 0
-    while position + 12 <= len(data):
+    position, epoch = 0, -1
+    while position + 16 <= len(data):
         size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
         if position + size > len(data):
             break
         records += [r for r in decode_records(data, position) if r.offset >= offset]
+        epoch = int.from_bytes(data[position + 12 : position + 16], "big")
         position += size
-    return Read(answer.error_code, answer.log_start_offset, answer.high_watermark, records)
+    return Read(answer.error_code, answer.log_start_offset, answer.high_watermark, records, epoch)
 
 
 async def earliest_offset(client: RawClient, topic: str, partition: int) -> int:

@@ -81,6 +81,9 @@ class ClusterClient:
         self._network = network
         self._addresses = addresses
         self._connections: dict[Address, RawClient] = {}
+        # What is older than this is not believed any more: nobody may be sent to a leader that was
+        # cut off, and has been replaced, once the next one has answered.
+        self._leader_epochs: dict[tuple[str, int], int] = {}
         self._backoff_ms = BACKOFF_MS_MIN
 
     async def connect(self, address: Address) -> RawClient:
@@ -132,17 +135,25 @@ class ClusterClient:
         )
         return response
 
-    async def leader_of(self, topic: str, partition: int) -> Address:
-        """Where some broker believes the leader to be. Raises: LOST."""
+    async def leader_of(self, topic: str, partition: int) -> tuple[Address, int]:
+        """Where some broker believes the leader to be, and its leader epoch. Raises: LOST."""
         response = await self.metadata(topic)
         (found,) = response.topics
         checked(found.error_code)
         for candidate in found.partitions:
             if candidate.partition_index == partition:
+                self.saw_epoch(topic, partition, candidate.leader_epoch)
                 for broker in response.brokers:
                     if broker.node_id == candidate.leader_id:
-                        return broker.host, broker.port
+                        return (broker.host, broker.port), candidate.leader_epoch
         raise RetryError("no leader")
+
+    def saw_epoch(self, topic: str, partition: int, leader_epoch: int) -> None:
+        """Remember the newest leader epoch. Raises: RetryError for an older one."""
+        known = self._leader_epochs.get((topic, partition), -1)
+        if leader_epoch < known:
+            raise RetryError(f"leader epoch {leader_epoch} after {known}")
+        self._leader_epochs[topic, partition] = leader_epoch
 
     async def coordinator_of(self, group: str) -> Address:
         """Where some broker believes a group's coordinator to be. Raises: LOST."""
