@@ -80,7 +80,6 @@ class PeerConnection(asyncio.BufferedProtocol):
         """Begin to connect; `on_end` is called once, when it is over, unless `close` ended it."""
         self.address = address
         self.is_ended = False
-        self._network = network
         self._client_id = client_id
         self._receiver = FrameReceiver(shared_buffer, response_bytes_max)
         self._on_end = on_end
@@ -89,7 +88,9 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._correlation_id = 0
         self._loop = asyncio.get_running_loop()
         self._is_gone = asyncio.Event()  # nothing of it is left in the loop
-        self._connecting: asyncio.Task[None] | None = self._loop.create_task(self._connect())
+        attempt = self._loop.create_task(network.connect(lambda: self, *address))
+        attempt.add_done_callback(self._connected)
+        self._connecting: asyncio.Task[Any] | None = attempt
 
     @property
     def is_gone(self) -> bool:
@@ -131,19 +132,15 @@ class PeerConnection(asyncio.BufferedProtocol):
         done = "no connection" if self._transport is None else "no answer"
         self._end(PeerLostError(f"{done} to {call.key.name} within {timeout_ms} ms"))
 
-    async def _connect(self) -> None:
-        refusal: OSError | None = None
-        try:
-            await self._network.connect(lambda: self, *self.address)
-        except OSError as error:
-            refusal = error
-        finally:
-            self._connecting = None
-            if self._transport is None:
-                self._is_gone.set()
-        if refusal is not None:
-            was_refused = isinstance(refusal, ConnectionRefusedError)
-            self._end(PeerLostError(f"no connection: {refusal}", was_refused=was_refused))
+    def _connected(self, attempt: asyncio.Task[Any]) -> None:
+        # A callback, since a task that is cancelled before its first step runs none of its code.
+        self._connecting = None
+        if self._transport is None:
+            self._is_gone.set()
+        error = None if attempt.cancelled() else attempt.exception()
+        if error is not None:
+            was_refused = isinstance(error, ConnectionRefusedError)
+            self._end(PeerLostError(f"no connection: {error}", was_refused=was_refused))
 
     # The transport's callbacks.
 

@@ -260,6 +260,20 @@ def test_disconnect_ends_the_connections_of_one_node() -> None:
     on_every_network(work)
 
 
+def test_a_connection_that_is_closed_before_its_first_step_leaves_nothing_behind() -> None:
+    """Found by walks: closing waited for ever for an attempt that had never begun."""
+
+    async def work(bench: Bench) -> None:
+        waiting = asyncio.create_task(bench.ask())
+        await asyncio.sleep(0)
+        bench.peers.disconnect(1)
+        with pytest.raises(PeerUnreachableError):
+            await waiting
+        await bench.peers.close()
+
+    on_every_network(work)
+
+
 def test_after_close_nothing_is_asked_any_more() -> None:
     async def work(bench: Bench) -> None:
         waiting = asyncio.create_task(bench.ask())
