@@ -84,6 +84,15 @@ class FollowerFetching(Fetching):
         if self._session.id == NO_SESSION:
             self._session.close()
 
+    def give_way(self) -> None:
+        """Answer with nothing: a later fetch of the session, whose answer waits for it, tells all.
+
+        A follower sends one when there are partitions that must not wait for a parked fetch.
+        """
+        if not self.is_completed:
+            self.cancel()
+            self._done([])
+
     def on_expire(self) -> None:
         """Tell also what our metadata still does not know."""
         self._session.stop_waiting()
@@ -195,7 +204,9 @@ class FollowerFetches:
 
         `done` gets what is new to it: partitions with records, errors or newer offsets.
         """
-        fetching = FollowerFetching(session, parameters, self, done)
+        if session.parked is not None:
+            session.parked.give_way()
+        fetching = session.parked = FollowerFetching(session, parameters, self, done)
         if not fetching.try_complete():
             self.purgatory.try_complete_else_watch(fetching, (session,))
         return fetching

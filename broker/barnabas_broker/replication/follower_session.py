@@ -26,7 +26,7 @@ from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas_broker.replication.follower_fetching import FollowerFetches
+    from barnabas_broker.replication.follower_fetching import FollowerFetches, FollowerFetching
 
 # Our metadata may be behind the follower's: what it asks for is about to be here.
 _UNKNOWN_YET = frozenset(
@@ -94,6 +94,7 @@ class FollowerSession(FetchSession):
         "is_urgent",
         "news",
         "node_id",
+        "parked",
         "ready",
         "waiting",
     )
@@ -112,6 +113,7 @@ class FollowerSession(FetchSession):
         self._fetches = fetches
         self._is_waking = False
         self.is_urgent = False  # newer offsets are waited for
+        self.parked: FollowerFetching | None = None  # the newest fetch, which may have ended
         self.node_id = node_id
         self.broker_epoch = broker_epoch
         self.followed: dict[SessionKey, FollowedPartition] = {}

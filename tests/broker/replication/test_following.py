@@ -1,0 +1,330 @@
+"""Followers of real leaders, in one loop on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages import fetch
+from tests.support.replica_nodes import (
+    TOPIC_ID,
+    TP,
+    Links,
+    ReplicaNode,
+    broker_record,
+    led_by,
+    topic_records,
+    until,
+)
+from tests.support.virtual_loop import run_virtual
+
+
+async def pair(count: int = 2) -> tuple[Links, list[ReplicaNode]]:
+    """Nodes that know the topic; node 0 leads its only partition."""
+    links = Links()
+    nodes = [await ReplicaNode(node_id, links).start() for node_id in range(count)]
+    replicas = tuple(range(count))
+    for node in nodes:
+        await node.learn([*topic_records(), led_by(0, 0, replicas=replicas)])
+    return links, nodes
+
+
+async def stop(nodes: list[ReplicaNode]) -> None:
+    for node in nodes:
+        if node.node_id in node.links.nodes:
+            await node.stop()
+
+
+def test_a_follower_becomes_a_copy_of_its_leader() -> None:
+    """REP-9, LOG-9: offsets, leader epochs and bytes are the leader's."""
+
+    async def test() -> None:
+        _, nodes = await pair(3)
+        leader = nodes[0]
+        for number in range(20):
+            leader.produce(b"v%d" % number, b"w")
+        for follower in nodes[1:]:
+            await until(lambda node=follower: node.log.log_end_offset == 40)  # type: ignore[misc]
+            assert await follower.values() == await leader.values()
+            assert follower.log.leader_epochs.entries == leader.log.leader_epochs.entries
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_the_high_watermark_follows_one_round_behind() -> None:
+    """REP-4, REP-5: told with the answer after the one that brought the records."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        nodes[0].produce(b"a", b"b")
+        await until(lambda: nodes[1].log.log_end_offset == 2)
+        nodes[0].produce(b"c")
+        await until(lambda: nodes[1].log.high_watermark >= 2)
+        assert nodes[1].log.high_watermark <= nodes[1].log.log_end_offset
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_the_leader_hears_how_far_its_follower_is() -> None:
+    """REP-1, REP-3: what a member of the ISR has fetched is committed."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        for node in nodes:
+            await node.learn([led_by(0, 0, isr=(0, 1), partition_epoch=1)])
+        nodes[0].produce(b"a", acks=-1)
+        assert nodes[0].log.high_watermark == 0
+        await until(lambda: nodes[0].log.high_watermark == 1)
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_the_log_start_follows_the_leaders() -> None:
+    """REP-4: records that were deleted at the leader go at its followers."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        nodes[0].produce(b"a", b"b", b"c")
+        await until(lambda: nodes[1].log.log_end_offset == 3)
+        await nodes[0].log.delete_records(2)
+        nodes[0].partition().start_offset_moved()
+        nodes[0].produce(b"d")
+        await until(lambda: nodes[1].log.log_start_offset == 2)
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_new_leader_is_followed_and_what_it_lacks_is_cut() -> None:
+    """REP-13, REP-16: by leader epoch, not by the high watermark."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        a, b = nodes
+        a.produce(b"both")
+        await until(lambda: b.log.log_end_offset == 1)
+        links.cut_off(1)
+        a.produce(b"only a")
+        await b.learn([led_by(1, 1)])
+        b.produce(b"of b", b"of b too")
+        links.cut.clear()
+        await a.learn([led_by(1, 1)])
+        await until(lambda: a.log.log_end_offset == 3)
+        assert await a.values() == await b.values()
+        assert a.log.leader_epochs.entries == b.log.leader_epochs.entries
+        assert a.fetchers.truncation_count == 1
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_leader_deposed_before_its_first_append_follows_at_once() -> None:
+    """KIP-279: it noted an epoch without records, which its new leader does not know."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        a, b = nodes
+        a.produce(b"both")
+        await until(lambda: b.log.log_end_offset == 1)
+        for epoch, leader in ((1, 1), (2, 0), (3, 1)):
+            for node in nodes:
+                await node.learn([led_by(leader, epoch)])
+        b.produce(b"of epoch 3")
+        await until(lambda: a.log.log_end_offset == 2)
+        assert await a.values() == await b.values()
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_partition_that_joins_does_not_wait_for_a_parked_fetch() -> None:
+    """REP-9: after a failover each fetcher takes over partitions while its long poll is parked."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        await asyncio.sleep(5.1)  # the fetch of partition 0 is parked
+        for node in nodes:
+            await node.learn([led_by(0, 0, isr=(0, 1), index=1)])
+        nodes[0].produce(b"new", index=1, acks=-1)
+        started = asyncio.get_running_loop().time()
+        await until(lambda: nodes[0].partition(1).log.high_watermark == 1)
+        assert asyncio.get_running_loop().time() - started < 0.05
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_an_unreachable_leader_is_asked_again_without_hurry() -> None:
+    """REP-10: a pause that grows to the backoff; at once when the broker is back."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        await asyncio.sleep(1)
+        links.cut_off(0)
+        await asyncio.sleep(2)
+        count = len(links.requests)
+        await asyncio.sleep(60)
+        assert 50 <= len(links.requests) - count <= 70
+        await asyncio.sleep(0.3)
+        links.cut.clear()
+        nodes[0].produce(b"a")
+        await nodes[1].learn([broker_record(0, broker_epoch=9)])
+        started = asyncio.get_running_loop().time()
+        await until(lambda: nodes[1].log.log_end_offset == 1)
+        assert asyncio.get_running_loop().time() - started < 0.1
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_an_idle_follower_asks_twice_a_second_and_names_nothing() -> None:
+    """REQ-9, REP-10: idle partitions cost nothing."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        for node in nodes:
+            await node.learn([led_by(0, 0, index=index) for index in range(1, 300)])
+        await asyncio.sleep(3)
+        links.requests.clear()
+        await asyncio.sleep(10)
+        assert 15 <= len(links.requests) <= 25
+        for _, _, request in links.requests:
+            assert isinstance(request, fetch.FetchRequest)
+            assert not request.topics
+            assert request.session_id
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_leader_that_does_not_know_yet_is_asked_until_it_does() -> None:
+    """REP-17: the follower's metadata may be ahead; a second's backoff would hurt a failover."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        a, b = nodes
+        await a.learn([led_by(1, 1)])
+        await asyncio.sleep(0.2)
+        await b.learn([led_by(1, 1)])
+        b.produce(b"x")
+        started = asyncio.get_running_loop().time()
+        await until(lambda: a.log.log_end_offset == 1)
+        assert asyncio.get_running_loop().time() - started < 0.6
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_replica_that_was_reassigned_is_deleted() -> None:
+    """LEAD-10: its log goes, its fetching ends, and a new one is made where it is assigned."""
+
+    async def test() -> None:
+        _, nodes = await pair(3)
+        nodes[0].produce(b"a", b"b")
+        await until(lambda: nodes[1].log.log_end_offset == 2)
+        for node in nodes:
+            await node.learn([led_by(0, 1, replicas=(0, 2), partition_epoch=5)])
+        assert TP not in nodes[1].replicas.partitions
+        assert nodes[1].logs.get(TP) is None
+        assert nodes[1].fetchers.followed_count == 0
+        assert any(name.endswith("-delete") for name in nodes[1].disk.list_directory("/data"))
+        await until(lambda: nodes[2].log.log_end_offset == 2)
+        for node in nodes:
+            await node.learn([led_by(0, 2, replicas=(0, 1, 2), partition_epoch=6)])
+        await until(lambda: nodes[1].log.log_end_offset == 2)
+        assert await nodes[1].values() == await nodes[0].values()
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_failed_directory_stops_what_is_followed_there_and_is_reported() -> None:
+    """LOG-11: the broker lives on; whoever sends heartbeats hears of it."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        failed = []
+        nodes[1].replicas.on_directory_offline.append(lambda item: failed.append(item.path))
+        await asyncio.sleep(0.1)
+        nodes[1].disk.fail("append", "t-0")
+        nodes[0].produce(b"a")
+        await until(lambda: bool(failed))
+        await asyncio.sleep(1)
+        assert failed == ["/data"]
+        assert nodes[1].fetchers.followed_count == 0
+        links.requests.clear()
+        await asyncio.sleep(5)
+        assert not links.requests
+        await stop(nodes)
+
+    run_virtual(test())
+
+
+def test_a_restarted_follower_goes_on_where_it_ended() -> None:
+    """REP-18: after a clean stop nothing is fetched twice."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        a, b = nodes
+        a.produce(b"a")
+        await until(lambda: b.log.log_end_offset == 1)
+        image = b.image
+        await b.stop()
+        a.produce(b"b")
+        again = ReplicaNode(1, links, disk=b.disk)
+        await again.start(image)
+        assert again.log.log_end_offset == 1
+        await until(lambda: again.log.log_end_offset == 2)
+        assert await again.values() == await a.values()
+        await stop([a, again])
+
+    run_virtual(test())
+
+
+def test_a_log_that_is_not_assigned_any_more_when_the_broker_joins_is_let_go() -> None:
+    """TOP-15: the first image applied may be newer than the one by which logs were loaded."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        nodes[0].produce(b"a")
+        await until(lambda: nodes[1].log.log_end_offset == 1)
+        await nodes[1].stop()
+        await nodes[0].learn([led_by(0, 1, replicas=(0, 2))])
+        again = ReplicaNode(1, links, disk=nodes[1].disk)
+        await again.start(nodes[0].image)
+        assert not again.replicas.partitions
+        assert TopicPartition("t", 0) not in again.logs.logs
+        await stop([nodes[0], again])
+
+    run_virtual(test())
+
+
+def test_a_replica_on_a_replaced_disk_is_made_anew_only_out_of_the_isr() -> None:
+    """REG-8, NODE-8: nobody may count on records that an empty log does not have."""
+
+    async def test() -> None:
+        links, nodes = await pair()
+        await nodes[1].learn([led_by(0, 0, isr=(0, 1), partition_epoch=1)])
+        image = nodes[1].image
+        await nodes[1].stop()
+        again = ReplicaNode(1, links)
+        lost = replace(
+            led_by(0, 0, isr=(0, 1), partition_epoch=2),
+            directories=(bytes(15) + b"1", bytes(15) + b"2"),
+        )
+        await again.start(image)
+        del again.replicas.partitions[TP]
+        await again.logs.delete(TP)
+        await again.logs.note_deletions()
+        await again.learn([lost])
+        assert TP not in again.replicas.partitions
+        await again.learn([replace(lost, isr=(0,), partition_epoch=3)])
+        assert TP in again.replicas.partitions
+        assert again.image.topics.by_id[TOPIC_ID].partitions[0].isr == (0,)
+        await stop([nodes[0], again])
+
+    run_virtual(test())
