@@ -1,9 +1,10 @@
 """Changes of the in-sync replicas, as the leaders of partitions propose them: a pure command.
 
 Source: KIP-497 (the controller decides, by the partition epoch), KIP-841 (no fenced or stopping
-broker joins), KIP-903 (nor one that has restarted since its leader saw it), REP-8. A change that
-completes a reassignment closes it in the same record (LEAD-10). Takes and gives the messages of
-AlterPartition (56): a broker may have thousands of partitions in one.
+broker joins), KIP-903 (nor one that has restarted since its leader saw it), REP-8; nor one whose
+log directory has failed, as far as is known. A leader that is shutting down stays in the ISR until
+it moves. A change that completes a reassignment closes it in the same record (LEAD-10). Takes and
+gives the messages of AlterPartition (56): a broker may have thousands of partitions in one.
 
 Invariant: what is answered without an error is what the image says after the records.
 """
@@ -90,7 +91,7 @@ def _alter(
     partition = changes.partition(topic.topic_id, proposal.partition_index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-    error = _check(image, broker_id, proposal, partition)
+    error = _check(image, broker_id, proposal, partition, candidates)
     if error is not ErrorCode.NONE:
         return error, None
     isr = tuple([node for node, _ in _members(proposal)])
@@ -116,7 +117,11 @@ def _members(proposal: _Proposal) -> list[tuple[int, int]]:
 
 
 def _check(
-    image: MetadataImage, broker_id: int, proposal: _Proposal, partition: PartitionImage
+    image: MetadataImage,
+    broker_id: int,
+    proposal: _Proposal,
+    partition: PartitionImage,
+    candidates: Candidates,
 ) -> ErrorCode:
     """What speaks against a proposal, in the order in which leaders have to hear it."""
     members = _members(proposal)
@@ -141,18 +146,9 @@ def _check(
     ):
         error = ErrorCode.INVALID_REQUEST
     elif not all(
-        _is_eligible(image, node, epoch, is_leader=node == broker_id) for node, epoch in members
+        (node == broker_id or candidates.may_lead(node, partition))
+        and epoch in (UNKNOWN_EPOCH, image.brokers[node].epoch)
+        for node, epoch in members
     ):
         error = ErrorCode.INELIGIBLE_REPLICA
     return error
-
-
-def _is_eligible(image: MetadataImage, node_id: int, broker_epoch: int, *, is_leader: bool) -> bool:
-    """Whether a broker may be in an ISR; a leader that is shutting down is in it until it moves."""
-    broker = image.brokers.get(node_id)
-    return (
-        broker is not None
-        and not broker.fenced
-        and (is_leader or not broker.is_shutting_down)
-        and broker_epoch in (UNKNOWN_EPOCH, broker.epoch)
-    )

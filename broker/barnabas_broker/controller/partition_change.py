@@ -112,14 +112,13 @@ def change_partition(
     if directories is None:
         directories = partition.directories
     if adding or removing:
-        done = completed(Assignment(replicas, adding, removing), isr)
-        if done is not None:
-            if directories:
-                place = dict(zip(replicas, directories, strict=True))
-                directories = tuple(place[node] for node in done.replicas)
-            replicas, isr = done.replicas, done.isr
-            adding = removing = _NO_NODES
+        replicas, adding, removing, isr = _advanced(Assignment(replicas, adding, removing), isr)
     leader, isr = _elect(partition, candidates, replicas, adding, isr, election)
+    if adding or removing:  # an unclean election makes another ISR
+        replicas, adding, removing, isr = _advanced(Assignment(replicas, adding, removing), isr)
+    if directories and len(directories) != len(replicas):
+        place = dict(zip((assignment or partition).replicas, directories, strict=True))
+        directories = tuple([place[node] for node in replicas])
     has_lost_replica = replicas is not partition.replicas and not set(replicas).issuperset(
         partition.replicas
     )
@@ -200,6 +199,16 @@ def completed(assignment: Assignment, isr: Collection[int]) -> Completed | None:
     if not remaining_isr or any(node not in remaining_isr for node in wanted):
         return None
     return Completed(remaining, remaining_isr)
+
+
+def _advanced(
+    running: Assignment, isr: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Replicas, adding, removing and ISR once the reassignment is done, or as they are."""
+    done = completed(running, isr)
+    if done is None:
+        return *running, isr
+    return done.replicas, _NO_NODES, _NO_NODES, done.isr
 
 
 def _without(nodes: Iterable[int], removed: Collection[int]) -> tuple[int, ...]:
