@@ -156,21 +156,24 @@ class FollowerStates:
         self,
         leader_end_offset: int,
         in_sync: frozenset[int],
+        high_watermark: int,
         now_ms: int,
         lag_ms_max: int,
     ) -> int:
         """The end of what all have that count for the high watermark (REP-1).
 
         Those are the maximal ISR, the leader's end included, and whoever is about to join it: it
-        is caught up and may (REP-2). Otherwise a busy partition's watermark could run ahead of a
-        follower for ever, and keep it out.
+        has what is committed, is caught up and may (REP-2). Otherwise a busy partition's watermark
+        could run ahead of a follower for ever, and keep it out.
         """
         end_offset = leader_end_offset
         for state in self._states.values():
             if state.log_end_offset >= end_offset:
                 continue
             if state.node_id in in_sync or (
-                now_ms - state.last_caught_up_ms <= lag_ms_max and self.is_eligible(state)
+                state.log_end_offset >= high_watermark
+                and now_ms - state.last_caught_up_ms <= lag_ms_max
+                and self.is_eligible(state)
             ):
                 end_offset = state.log_end_offset
         return end_offset

@@ -156,10 +156,15 @@ class Partition(PartitionState):
             return
         end_offset = self.durable_end_offset
         if self.followers:
-            if end_offset <= self.log.high_watermark or self.is_under_min_isr:
+            high_watermark, context = self.log.high_watermark, self._context
+            if end_offset <= high_watermark or self.is_under_min_isr:
                 return  # REP-2
             end_offset = self.followers.lowest_end_offset(
-                end_offset, self.maximal_isr, self._context.now_ms(), self._context.lag_ms_max()
+                end_offset,
+                self.maximal_isr,
+                high_watermark,
+                context.now_ms(),
+                context.lag_ms_max(),
             )
         if self.log.advance_high_watermark(end_offset):
             for view in self._views.values():
