@@ -8,8 +8,10 @@ Invariant: a directory that is remembered changes only when its broker has the l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from barnabas_broker.controller.brokers import check_broker_epoch
+from barnabas_broker.controller.partition_change import Candidates, change_partition
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_protocol.errors import ErrorCode
@@ -30,6 +32,7 @@ def assign_directories(
     image: MetadataImage, node_id: int, directories: Mapping[TopicPartition, bytes]
 ) -> tuple[list[MetadataRecord], None]:
     """The records of where a broker has put its replicas; what is gone meanwhile is left out."""
+    candidates = Candidates(image.brokers)
     records: list[MetadataRecord] = []
     for (name, index), directory_id in directories.items():
         topic = image.topics.by_name.get(name)
@@ -37,7 +40,7 @@ def assign_directories(
             continue
         partition = topic.partitions[index]
         if node_id in partition.replicas:
-            records += _moved(topic.topic_id, index, partition, node_id, directory_id)
+            records += _moved(candidates, topic.topic_id, index, partition, node_id, directory_id)
     return records, None
 
 
@@ -52,6 +55,7 @@ def assign_replicas(
     Raises: KafkaError 77, 102.
     """
     check_broker_epoch(image, node_id, broker_epoch)
+    candidates = Candidates(image.brokers)
     records: list[MetadataRecord] = []
     codes: dict[tuple[bytes, int], ErrorCode] = {}
     for (topic_id, index), directory_id in assigned.items():
@@ -64,31 +68,48 @@ def assign_replicas(
         elif node_id not in topic.partitions[index].replicas:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
-            records += _moved(topic_id, index, topic.partitions[index], node_id, directory_id)
+            partition = topic.partitions[index]
+            records += _moved(candidates, topic_id, index, partition, node_id, directory_id)
         codes[topic_id, index] = code
     return records, codes
 
 
 def _moved(
-    topic_id: bytes, index: int, partition: PartitionImage, node_id: int, directory_id: bytes
+    candidates: Candidates,
+    topic_id: bytes,
+    index: int,
+    partition: PartitionImage,
+    node_id: int,
+    directory_id: bytes,
 ) -> list[PartitionRecord]:
-    """The record of one replica's directory; none if it is known."""
+    """The record of one replica's directory; none if it is known.
+
+    Which directory it is may decide who can lead: nobody in one that has failed meanwhile; and a
+    partition that nobody led for want of the directory of its replica has a leader again.
+    """
     place = partition.replicas.index(node_id)
     known = list(partition.directories or [ZERO_UUID] * len(partition.replicas))
     if known[place] == directory_id:
         return []
     known[place] = directory_id
+    placed = replace(partition, directories=tuple(known))
+    isr = placed.isr
+    if not candidates.has_replica(node_id, placed):
+        isr = tuple(node for node in isr if node != node_id)
+    record = change_partition(topic_id, index, placed, candidates, isr=isr)
+    if record is not None:
+        return [record]
     return [
         PartitionRecord(
             topic_id,
             index,
-            partition.replicas,
-            partition.isr,
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch + 1,
-            tuple(known),
-            partition.adding_replicas,
-            partition.removing_replicas,
+            placed.replicas,
+            placed.isr,
+            placed.leader,
+            placed.leader_epoch,
+            placed.partition_epoch + 1,
+            placed.directories,
+            placed.adding_replicas,
+            placed.removing_replicas,
         )
     ]
