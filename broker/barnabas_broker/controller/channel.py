@@ -151,7 +151,8 @@ class ControllerChannel:
         except PeerUnreachableError:
             return None
         finally:
-            asking.cancel()
+            if not asking.cancel() and not asking.cancelled():
+                asking.exception()  # seen, also where the caller has been cancelled meanwhile
 
     def _is_still(self, controller_id: int) -> bool:
         """Whether an answer of this node is worth waiting for."""
