@@ -1,10 +1,11 @@
-"""`barnabas cluster`: describe, status, brokers, features.
+"""`barnabas cluster`: describe, status, brokers, features, recover.
 
-Not here: how health is told (`cluster_facts.py`).
+Not here: how health is told (`cluster_facts.py`), what recovering does (`cluster_recover.py`).
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,7 +50,7 @@ _FEATURE_COLUMNS = (
 
 @click.group("cluster", cls=NearestGroup)
 def command() -> None:
-    """Look at the cluster: brokers, health, features."""
+    """Look at the cluster: brokers, health, features; recover its control plane."""
 
 
 @command.command("status")
@@ -143,3 +144,28 @@ def features(connection: Connection, output: Output) -> None:
         return rows
 
     output.rows(connection.run_admin(work), _FEATURE_COLUMNS, empty="No features are told.")
+
+
+@command.command("recover")
+@click.option(
+    "--config",
+    "config_path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The properties file of the broker to go on from, which must be stopped.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
+)
+@click.option("--yes", "-y", "is_confirmed", is_flag=True, help="Do not ask for the cluster's id.")
+def recover(config_path: Path, settings: tuple[str, ...], is_confirmed: bool) -> None:
+    """Last resort: go on from one broker's copy of the metadata.
+
+    Only for a cluster that lost the disks of a majority of the metadata log's members for good.
+    What only those members had is lost. Choose, of the brokers that are left, the one that shows
+    the highest epoch here, and of these the one with the highest offset.
+    """
+    from barnabas_cli.cluster_recover import recover_cluster
+    from barnabas_cli.lookups import key_values
+
+    recover_cluster(config_path, key_values(settings, "--set"), is_confirmed=is_confirmed)

@@ -14,9 +14,10 @@ from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.topics import NewTopic
 from barnabas_broker.server.arbiter_choice import make_arbiter
+from barnabas_broker.server.broker_state import BrokerState
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.faulty_gateway import FaultyGateway
-from tests.support.in_process_broker import eventually, running_broker
+from tests.support.in_process_broker import broker_on, eventually, running_broker
 from tests.support.simulated_clock import SimulatedClock
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -79,17 +80,18 @@ def test_controller_goes_on_while_the_store_is_away(tmp_path: Path) -> None:
             lease["spec"]["holderIdentity"] = "somebody"
             api.put(LEASE, lease)
 
-            async def has_resigned() -> bool:
-                return not controller.is_active
+            async def leads_anew() -> bool:
+                return controller.is_active and server.image.epoch == 2
 
-            await eventually(has_resigned)  # CTL-10: another holder was written by hand
-            assert server.fatal_error is not None
+            # CTL-10: another holder was written by hand; CTL-5: in a new epoch.
+            await eventually(leads_anew)
+            assert server.fatal_error is None
 
     asyncio.run(run())
 
 
-def test_broker_does_not_start_without_the_store(tmp_path: Path) -> None:
-    """CTL-7: nobody leads by its own word."""
+def test_broker_waits_for_the_store_before_it_serves(tmp_path: Path) -> None:
+    """CTL-7: nobody leads by its own word; and no broker gives up while none can lead."""
 
     async def run() -> None:
         async with (
@@ -97,9 +99,20 @@ def test_broker_does_not_start_without_the_store(tmp_path: Path) -> None:
             FaultyGateway(api.address, lambda *_: False, (409, {})) as gateway,
         ):
             gateway.is_away = True
-            with pytest.raises(Exception, match="Kubernetes"):
-                async with running_broker(tmp_path, **properties_for(gateway.address)):
-                    raise AssertionError("it has started")
+            server = broker_on(tmp_path, **properties_for(gateway.address))
+            starting = asyncio.ensure_future(server.start())
+            asked = len(gateway.requests)
+
+            async def has_asked_often() -> bool:
+                return len(gateway.requests) > asked + 10
+
+            await eventually(has_asked_often)
+            assert not starting.done()
+            assert server.state is BrokerState.STARTING
+            gateway.is_away = False
+            await starting
+            assert server.image.epoch == 1
+            await server.stop()
 
     asyncio.run(run())
 

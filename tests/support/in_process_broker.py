@@ -13,7 +13,17 @@ DEADLINE_SECONDS = 20
 @asynccontextmanager
 async def running_broker(directory: Path, **properties: str) -> AsyncIterator[Server]:
     """Start a broker on the directory and stop it cleanly; `a_b` stands for the property `a.b`."""
-    server = Server(
+    server = broker_on(directory, **properties)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def broker_on(directory: Path, **properties: str) -> Server:
+    """A broker that is not started yet."""
+    return Server(
         {
             "node.id": "0",
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -25,11 +35,6 @@ async def running_broker(directory: Path, **properties: str) -> AsyncIterator[Se
             **{key.replace("_", "."): value for key, value in properties.items()},
         }
     )
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:

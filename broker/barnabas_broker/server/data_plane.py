@@ -6,10 +6,13 @@ ends when no log directory is left, or the one with its metadata is lost (NODE-8
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
+from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.coordinator.group.settings import GroupSettings
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
@@ -19,13 +22,18 @@ from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.network.peers import Peers
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.commit_wait import CommittedWriter
+from barnabas_broker.replication.fetch_plan import FetchSettings
 from barnabas_broker.replication.fetch_session import FetchSessionCache
+from barnabas_broker.replication.fetchers import Fetchers
+from barnabas_broker.replication.isr_changes import IsrChanges, keep_shrinking
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.replication.throttle import ReplicationThrottle
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.compression import Compression
 
@@ -49,6 +57,7 @@ class DataPlane:
         """Make the parts; partitions come with the first image that is applied."""
         self._config = config
         self._logs = logs
+        self._clock = clock
         self._image = image
         self._on_fatal = on_fatal
         self._timer = timer
@@ -83,6 +92,54 @@ class DataPlane:
                 compression=Compression(config.offsets_topic_compression_codec),
             ),
             partition_exists=self._partition_exists,
+        )
+
+    def connect(
+        self,
+        peers: Peers,
+        channel: ControllerChannel,
+        dynamic: DynamicConfig,
+        broker_epoch: Callable[[], int],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
+        config, replicas = self._config, self.replicas
+        self.throttle = ReplicationThrottle(self._clock)
+        self.isr_changes = replicas.isr_changes = IsrChanges(
+            channel,
+            node_id=self._logs.node_id,
+            broker_epoch=broker_epoch,
+            spawn=spawn,
+            timeout_ms=config.request_timeout_ms,
+        )
+        self.fetchers = replicas.fetchers = Fetchers(
+            peers,
+            self._clock,
+            FetchSettings(
+                wait_ms_max=config.replica_fetch_wait_max_ms,
+                min_bytes=config.replica_fetch_min_bytes,
+                response_bytes_max=config.replica_fetch_response_max_bytes,
+                partition_bytes_max=config.replica_fetch_max_bytes,
+                backoff_ms=config.replica_fetch_backoff_ms,
+                request_timeout_ms=config.replica_socket_timeout_ms,
+            ),
+            replicas.follower_hooks,
+            self.throttle,
+            node_id=self._logs.node_id,
+            broker_epoch=broker_epoch,
+            fetchers_per_leader=config.num_replica_fetchers,
+        )
+        dynamic.subscribe(lambda changed: self._take_over(dynamic))
+        spawn(
+            keep_shrinking(replicas.partitions.values, self._clock, config.replica_lag_time_max_ms)
+        )
+
+    def _take_over(self, dynamic: DynamicConfig) -> None:
+        """Use the dynamic settings of replication from now on."""
+        self.fetchers.resize(cast("int", dynamic.value("num.replica.fetchers")))
+        self.throttle.leader.rate = cast("int", dynamic.value("leader.replication.throttled.rate"))
+        self.throttle.follower.rate = cast(
+            "int", dynamic.value("follower.replication.throttled.rate")
         )
 
     async def answer_parked(self) -> None:

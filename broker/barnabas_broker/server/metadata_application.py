@@ -4,21 +4,16 @@ Configs first, so that logs are made with the settings they are to have; then pa
 who depend on partitions.
 """
 
-import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
-from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.replication.replica_manager import ReplicaManager
-from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.ids import TopicPartition
-
-logger = logging.getLogger(__name__)
 
 ALL_BROKERS = ""  # the name of the configs that hold for every broker
 
@@ -34,15 +29,21 @@ class MetadataApplication:
         logs: LogManager,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
-        controller: Controller,
+        report_directories: Callable[[Mapping[TopicPartition, bytes]], None],
+        applied: Callable[[MetadataDelta | None, MetadataImage], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
+        """`report_directories` has the metadata remember where logs are (LOG-11).
+
+        `applied` is called when everybody has acted on an image.
+        """
         self._node_id = node_id
         self._dynamic = dynamic
         self._logs = logs
         self._replicas = replicas
         self._groups = groups
-        self._controller = controller
+        self._report_directories = report_directories
+        self._applied = applied
         self._spawn = spawn
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
@@ -52,20 +53,12 @@ class MetadataApplication:
         else:
             self._apply_configs(delta, image)
         await self._replicas.apply(delta, image)
-        misplaced = self._replicas.misplaced(delta)
-        if misplaced:
-            # Not waited for: the answer comes as another image.
-            self._spawn(self._assign_directories(misplaced))
+        # Not waited for: the answer comes as another image.
+        self._report_directories(self._replicas.misplaced(delta))
         if delta is not None and delta.deleted:
             # Not waited for: it appends, and the next image must not wait for that.
             self._spawn(self._groups.on_topics_deleted(list(delta.deleted)))
-
-    async def _assign_directories(self, directories: Mapping[TopicPartition, bytes]) -> None:
-        """Have the metadata remember where the logs are (LOG-11)."""
-        try:
-            await self._controller.assign_directories(directories)
-        except KafkaError as error:
-            logger.warning("the directories of partitions are not noted: %s", error)
+        self._applied(delta, image)
 
     def apply_broker_configs(self, image: MetadataImage) -> None:
         """Take over the dynamic settings of all brokers and of this one."""

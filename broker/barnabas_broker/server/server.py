@@ -1,13 +1,15 @@
 """Builds a broker, starts its parts in order and stops them in the reverse one.
 
-The order of the start is BOOT-2's: metadata first, then logs with their settings and ids, then
-registration, then requests. The order of the stop is STOP-8's: sockets, coordinators, partitions,
-logs with their markers. Nothing is decided here.
+The order of the start is BOOT-2's: the metadata log is recovered, sockets are bound, the broker
+takes part in the metadata log and registers, fenced; then it loads its logs as the committed
+metadata says, follows, asks to be unfenced, and serves. The order of the stop is STOP-8's, after
+the drain: no more metadata, sockets, coordinators, partitions, logs with their markers. A broker
+without others is a cluster of one. Nothing is decided here.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.admin.admin_server import AdminServer
@@ -15,10 +17,7 @@ from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.controller.channel import ControllerChannel
-from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.controller_metrics import controller_samples
-from barnabas_broker.controller.local import LocalController
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -32,6 +31,7 @@ from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.metadata.quorum_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
@@ -45,6 +45,7 @@ from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.log_metrics import log_samples
 from barnabas_broker.server.loop_metrics import turn_samples
+from barnabas_broker.server.membership import Membership
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_protocol.ids import ZERO_UUID
 
@@ -115,25 +116,29 @@ class Server:
         self.logs.open_directories()
         self._build()
         await self.control.recover()
-        self.dispatcher = Dispatcher(self._services(self.control.controller))
+        self._connect()
+        self.dispatcher = Dispatcher(self._services())
         self._register_metrics()
-        await self.logs.load(self._config_of_loaded, self._recovered_topic_id)
-        self.state = move(self.state, BrokerState.RECOVERY)
         await self.listeners.start()
-        await self.control.start_alone(self.listeners.advertised())
+        self.gate.open_control(self.dispatcher)
+        await self.control.start(self.listeners.advertised())
+        await self.membership.join()
+        await self.logs.load(self._config_of_loaded, self._topic_id_of_loaded)
         application = MetadataApplication(
             node_id=self.logs.node_id,
             dynamic=self.dynamic,
             logs=self.logs,
             replicas=self.replicas,
             groups=self.groups,
-            controller=self.control.controller,
+            report_directories=self.membership.directory_reports.report,
+            applied=self.membership.applied,
             spawn=self._spawn,
         )
-        await application.apply(None, self.publisher.image)
-        self.publisher.subscribe(application.apply)
+        await self.publisher.join(application.apply)
+        self.state = move(self.state, BrokerState.RECOVERY)
         self.groups.start()
         self.logs.start_tasks()
+        await self.membership.lifecycle.until_unfenced()
         self.gate.open(self.dispatcher)
 
     def _build(self) -> None:
@@ -142,6 +147,7 @@ class Server:
         config, clock = self.config, self._clock
         self.turn = Turn(loop)
         self.timer = Timer(loop, clock)
+        self.link = ClusterLink(config, self._network, clock, self.logs.node_id)
         self.control = ControlPlane(
             config,
             self.logs,
@@ -152,6 +158,8 @@ class Server:
             self.dynamic,
             self._fail,
             arbiter=self._arbiter,
+            transport=PeerTransport(self.link.peers, cluster_id=lambda: self.logs.cluster_id),
+            refusals=self.link.reachability,
         )
         self.data = DataPlane(
             config=config,
@@ -169,16 +177,32 @@ class Server:
         self.gate = Gate()
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
 
-    def _services(self, controller: Controller) -> Services:
-        local = LocalController(controller)
-        link = ClusterLink(self.config, self._network, self._clock, self.logs.node_id)
-        channel = ControllerChannel(
-            link.peers,
-            self._clock,
-            controller_id=lambda: self.publisher.image.controller_id,
-            local=lambda: local if controller.is_active else None,
-            wait_for_change=asyncio.Event().wait,
+    def _connect(self) -> None:
+        """Join the parts that need the recovered metadata log."""
+        self.link.address_of = self.control.quorum.address_of
+        self.membership = Membership(
+            config=self.config,
+            logs=self.logs,
+            clock=self._clock,
+            random=self._random,
+            link=self.link,
+            control=self.control,
+            publisher=self.publisher,
+            advertised=self.listeners.advertised,
+            spawn=self._spawn,
+            on_fatal=self._fail,
+            on_drain=self._begin_drain,
         )
+        self.data.connect(
+            self.link.peers,
+            self.membership.channel,
+            self.dynamic,
+            lambda: self.membership.lifecycle.broker_epoch,
+            self._spawn,
+        )
+
+    def _services(self) -> Services:
+        membership = self.membership
         return Services(
             config=self.config,
             dynamic=self.dynamic,
@@ -187,23 +211,20 @@ class Server:
             logs=self.logs,
             replicas=self.replicas,
             fetch_sessions=self.data.fetch_sessions,
-            controller=controller,
+            controller=self.control.controller,
             groups=self.groups,
-            topic_creation=TopicCreation(channel, self.config, self._spawn),
+            topic_creation=TopicCreation(membership.channel, self.config, self._spawn),
             producer_ids=ProducerIdBlock(
-                channel,
+                membership.channel,
                 node_id=self.logs.node_id,
-                broker_epoch=self._broker_epoch,
+                broker_epoch=lambda: membership.lifecycle.broker_epoch,
                 timeout_ms=self.config.request_timeout_ms,
             ),
             spawn=self._spawn,
-            channel=channel,
-            peers=link.peers,
+            quorum=self.control.quorum,
+            channel=membership.channel,
+            peers=self.link.peers,
         )
-
-    def _broker_epoch(self) -> int:
-        broker = self.publisher.image.brokers.get(self.logs.node_id)
-        return -1 if broker is None else broker.epoch
 
     def _register_metrics(self) -> None:
         register = self.collector.register
@@ -227,9 +248,10 @@ class Server:
             self.config.admin_http_host,
             self.config.admin_http_port,
             lambda: self.fatal_error is None,
-            lambda: self.state is BrokerState.RUNNING,
+            lambda: self.is_ready,
             self.status,
             self.collector,
+            self.drain,
         )
         try:
             await admin.start()
@@ -245,14 +267,14 @@ class Server:
 
     def _config_of_loaded(self, topic: str, topic_id: bytes) -> LogConfig | None:
         """The settings of a log found on disk; None for one that is not ours (TOP-15)."""
-        image = self.control.recovered_image
+        image = self.publisher.image
         known = image.topics.by_name.get(topic)
         if known is None or known.topic_id != topic_id:
             return None
         return self.dynamic.log_config(image.config_overrides(RESOURCE_TOPIC, topic))
 
-    def _recovered_topic_id(self, topic: str) -> bytes:
-        known = self.control.recovered_image.topics.by_name.get(topic)
+    def _topic_id_of_loaded(self, topic: str) -> bytes:
+        known = self.publisher.image.topics.by_name.get(topic)
         return ZERO_UUID if known is None else known.topic_id
 
     def _fail(self, error: BaseException) -> None:
@@ -273,18 +295,45 @@ class Server:
 
     # Stop.
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients should come here: not before it serves, nor once it is leaving."""
+        return self.state is BrokerState.RUNNING and self.membership.lifecycle.is_unfenced
+
+    async def drain(self, timeout_ms: int | None = None) -> dict[str, Any]:
+        """Begin to give leaderships away and say how far that is: what `/drain` does.
+
+        Returns when nothing is led any more or half the budget, or the time given, is over: who
+        asks wants to have time left for the rest of the stop. The broker goes on serving.
+        """
+        if self.state not in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN):
+            return {"phase": self.state.name.lower(), "leaders": 0}
+        drainer = self.membership.drainer
+        drainer.start("a drain was asked for", timeout_ms)
+        half_ms = self.config.barnabas_drain_budget_ms // 2
+        await drainer.until_drained(half_ms if timeout_ms is None else min(timeout_ms, half_ms))
+        return {"phase": drainer.state.phase.value, "leaders": drainer.leaders_count}
+
+    def _begin_drain(self) -> None:
+        self.state = move(self.state, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+
+    async def hurry(self) -> None:
+        """Do not wait for leaderships to move any longer; for who asks a second time to stop."""
+        if self._is_built:
+            self.membership.drainer.cut_short()
+
     async def stop(self) -> None:
-        """Stop in order; safe at any time, after half a start too, and twice (BOOT-7).
+        """Drain, then stop in order; safe at any time, after half a start too, and twice (BOOT-7).
 
         A step that fails is logged and does not keep the next from running (STOP-8).
         """
         if self.state in (BrokerState.SHUTTING_DOWN, BrokerState.NOT_RUNNING):
             return
+        if self._may_drain():
+            self.membership.drainer.start("the broker stops")
+            await self.membership.drainer.until_drained()
         self.state = move(self.state, BrokerState.SHUTTING_DOWN)
-        steps = [self._stop_logs, self._stop_admin]
-        if self._is_built:
-            steps = [self._stop_requests, self._stop_partitions, self.control.stop, *steps]
-        for step in steps:
+        for step in self._stop_steps():
             try:
                 await step()
             except Exception as error:
@@ -292,6 +341,25 @@ class Server:
                 self.fatal_error = self.fatal_error or error
         self._disk.close()
         self.state = move(self.state, BrokerState.NOT_RUNNING)
+
+    def _may_drain(self) -> bool:
+        """Whether leaderships are to be given away first: not by a broker in trouble (STOP-7)."""
+        if self.state is BrokerState.RUNNING:
+            return self.config.controlled_shutdown_enable and self.fatal_error is None
+        return self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+
+    def _stop_steps(self) -> list[Callable[[], Awaitable[None]]]:
+        steps: list[Callable[[], Awaitable[None]]] = [self._stop_logs, self._stop_admin]
+        if not self._is_built:
+            return steps
+        steps = [self._stop_partitions, self.link.close, *steps]
+        if not hasattr(self, "membership"):
+            return [self._stop_requests, self.control.stop, *steps]
+        membership = self.membership
+        if membership.has_peers:
+            # Another is to lead the control plane while this one still answers its peers.
+            return [membership.leave, self.control.stop, self._stop_requests, *steps]
+        return [self._stop_requests, membership.close, self.control.stop, *steps]
 
     async def _stop_requests(self) -> None:
         """Take nothing new, answer what is parked (STOP-9), then close the connections."""
@@ -301,6 +369,8 @@ class Server:
         await self.listeners.close()
 
     async def _stop_partitions(self) -> None:
+        if hasattr(self, "membership"):
+            await self.membership.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,0 +1,132 @@
+"""The last resort after the disks of a majority of the metadata log's members are lost for good.
+
+One broker that is stopped becomes the only member, by its own copy of the log. What only the lost
+members had is gone: topics, configurations, leaders as they were decided last. So nothing here
+runs by itself; `barnabas cluster recover` asks first. Source: rules 1 and 2 of the control plane
+(`docs/formats/arbiter.md`), of which this breaks the second on purpose.
+
+Invariant: the new epoch is above every one that the store, this node's log or its promise knows,
+so that no member that comes back can go on in an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Member, Stored
+from barnabas_broker.arbiter.decided_swap import swap_until_decided
+from barnabas_broker.arbiter.election import ForeignClusterError, Verdict
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import Clock, SystemClock
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.env.randomness import SystemRandom
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.metadata_log import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    MetadataLogError,
+    metadata_log_config,
+)
+from barnabas_broker.metadata.promise_file import PromiseFile
+from barnabas_broker.server.arbiter_choice import make_arbiter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is known before anything is changed."""
+
+    cluster_id: str
+    me: Member
+    last_epoch: int  # of the last record in this node's copy of the log
+    end_offset: int
+    promised_epoch: int
+    stored: Stored
+
+    @property
+    def other_members(self) -> list[int]:
+        """The nodes that lose their seats."""
+        record = self.stored.record
+        members = () if record is None else record.members
+        return sorted(member.node_id for member in members if member != self.me)
+
+
+def alone(standing: Standing, now_ms: int) -> ArbiterRecord:
+    """The record by which this node is the only member, without a leader yet.
+
+    Raises: ForeignClusterError; MetadataLogError where this node has no log to go on from.
+    """
+    record = standing.stored.record
+    if record is not None and record.cluster_id != standing.cluster_id:
+        raise ForeignClusterError(
+            f"the arbiter's record is of cluster {record.cluster_id}, not of {standing.cluster_id}"
+        )
+    if standing.end_offset == 0:
+        raise MetadataLogError(
+            "this broker has no copy of the metadata log: recover by a broker that has one"
+        )
+    epochs = (
+        standing.last_epoch,
+        standing.promised_epoch,
+        0 if record is None else record.controller_epoch,
+    )
+    return ArbiterRecord(standing.cluster_id, max(epochs) + 1, None, (standing.me,), now_ms)
+
+
+class LastResort:
+    """One stopped broker, its locks held."""
+
+    def __init__(self, standing: Standing, arbiter: Arbiter, clock: Clock) -> None:
+        self.standing = standing
+        self._arbiter = arbiter
+        self._clock = clock
+
+    async def carry_out(self) -> ArbiterRecord:
+        """Make this node the only member; returns the record that is stored now.
+
+        Raises: as `alone`; ArbiterError where the record has changed since it was shown.
+        """
+        tried = alone(self.standing, self._clock.wall_ms())
+        decided = await swap_until_decided(self._arbiter, self.standing.stored.token, tried)
+        if decided.verdict is not Verdict.WON:
+            raise ArbiterError("the arbiter's record has changed meanwhile: look again")
+        return tried
+
+
+@asynccontextmanager
+async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
+    """Look at what a stopped broker and the arbiter have; nothing is changed by that.
+
+    Raises: LogDirectoryLockedError where the broker is running, ArbiterError, IdentityError,
+    MetadataLogError, OSError.
+    """
+    disk, clock, random = RealDisk(), SystemClock(), SystemRandom()
+    logs = LogManager(config, disk, clock, random, TailCache(0))
+    arbiter = make_arbiter(config, disk, clock)
+    try:
+        logs.open_directories()
+        directory = next(
+            (one for one in logs.online_directories() if one.path == config.metadata_log_dir), None
+        )
+        if directory is None:
+            raise OSError(f"metadata.log.dir {config.metadata_log_dir} is offline")
+        log = await logs.load_partition(
+            METADATA_PARTITION,
+            METADATA_TOPIC_ID,
+            metadata_log_config(config.metadata_log_segment_bytes),
+        )
+        standing = Standing(
+            cluster_id=logs.cluster_id,
+            me=Member(logs.node_id, directory.directory_id),
+            last_epoch=log.leader_epochs.latest,
+            end_offset=log.log_end_offset,
+            promised_epoch=PromiseFile(disk, log.directory).read(),
+            stored=await arbiter.read(),
+        )
+        yield LastResort(standing, arbiter, clock)
+    finally:
+        await arbiter.close()
+        await logs.close()
+        disk.close()

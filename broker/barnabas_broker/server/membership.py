@@ -1,0 +1,161 @@
+"""This broker as a member of its cluster: the way to the controller, its place there, its drain.
+
+Puts together what `broker_lifecycle`, `drainer`, `directory_reports` and the controller's channel
+do; decides nothing. Source: BOOT-2, REG-1, REG-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from barnabas_broker.config.listeners import Endpoint
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller import features
+from barnabas_broker.controller.channel import ControllerChannel
+from barnabas_broker.controller.local import LocalController
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.randomness import Random
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.server.broker_lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas_broker.server.cluster_link import ClusterLink
+from barnabas_broker.server.control_plane import ControlPlane
+from barnabas_broker.server.directory_reports import DirectoryReports
+from barnabas_broker.server.drainer import Drainer
+from barnabas_broker.server.image_watch import ImageWatch
+from barnabas_protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+
+# A controller that does not answer is not waited for by a broker that stops.
+LEAVE_MS_MAX: Final = 1000
+
+_SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class Membership:
+    """One broker's place in its cluster."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        logs: LogManager,
+        clock: Clock,
+        random: Random,
+        link: ClusterLink,
+        control: ControlPlane,
+        publisher: MetadataPublisher,
+        advertised: Callable[[], Sequence[Endpoint]],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        on_fatal: Callable[[BaseException], None],
+        on_drain: Callable[[], None],
+    ) -> None:
+        """Make one that has not registered; the metadata log must have been recovered."""
+        self._config = config
+        self._logs = logs
+        self._control = control
+        self._advertised = advertised
+        self._incarnation_id = random.uuid()
+        self.published = ImageWatch()  # what is committed, as far as this node knows
+        publisher.subscribe(self.published)
+        self.applied = ImageWatch()  # what this broker's parts have acted on
+        quorum, local = control.quorum, LocalController(control.controller)
+        self.channel = ControllerChannel(
+            link.peers,
+            clock,
+            controller_id=lambda: quorum.leader_id,
+            local=lambda: local if control.controller.is_active else None,
+            wait_for_change=quorum.wait_for_change,
+        )
+        self.lifecycle = BrokerLifecycle(
+            node_id=logs.node_id,
+            settings=LifecycleSettings.of(config),
+            channel=self.channel,
+            clock=clock,
+            describe=self.registration,
+            image=lambda: self.applied.image,
+            offline_directories=lambda: [
+                one.directory_id for one in logs.directories if one.is_offline
+            ],
+            on_fatal=on_fatal,
+        )
+        self.applied.on_change.append(self.lifecycle.image_applied)
+        self.drainer = Drainer(
+            node_id=logs.node_id,
+            clock=clock,
+            lifecycle=self.lifecycle,
+            image=lambda: self.applied.image,
+            budget_ms=config.barnabas_drain_budget_ms,
+            on_start=on_drain,
+        )
+        self.directory_reports = DirectoryReports(
+            node_id=logs.node_id,
+            channel=self.channel,
+            timeout_ms=config.request_timeout_ms,
+            image=lambda: self.applied.image,
+            spawn=spawn,
+        )
+
+    def registration(self) -> BrokerRegistrationRequest:
+        """What this broker tells of itself (REG-1)."""
+        logs = self._logs
+        return BrokerRegistrationRequest(
+            broker_id=logs.node_id,
+            cluster_id=logs.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                Listener(
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=_SECURITY_PROTOCOLS[endpoint.security_protocol],
+                )
+                for endpoint in self._advertised()
+            ],
+            features=[
+                Feature(
+                    name=name,
+                    min_supported_version=levels.minimum,
+                    max_supported_version=levels.maximum,
+                )
+                for name, levels in features.SUPPORTED.items()
+            ],
+            rack=self._config.broker_rack,
+            log_dirs=[one.directory_id for one in logs.online_directories()],
+            previous_broker_epoch=min(one.clean_broker_epoch for one in logs.directories),
+        )
+
+    async def join(self) -> None:
+        """Register, fenced; return when this node has all metadata up to its registration.
+
+        Raises: RegistrationError.
+        """
+        await self.lifecycle.register(lambda: self._control.quorum.leader_id is not None)
+        self.lifecycle.start()
+        broker_epoch = self.lifecycle.broker_epoch
+        await self.published.until(lambda image: image.offset >= broker_epoch)
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether there are other brokers to tell, and to lead in this one's place."""
+        return any(
+            not broker.fenced and broker.node_id != self._logs.node_id
+            for broker in self.published.image.brokers.values()
+        )
+
+    async def leave(self) -> None:
+        """Be fenced now, unless that has happened or concerns nobody (REG-9). Never raises."""
+        broker = self.published.image.brokers.get(self._logs.node_id)
+        is_in = broker is not None and broker.epoch == self.lifecycle.broker_epoch
+        if self.has_peers and broker is not None and is_in and not broker.fenced:
+            await self.lifecycle.leave(LEAVE_MS_MAX)
+        await self.lifecycle.close()
+
+    async def close(self) -> None:
+        """End what runs; safe twice."""
+        await self.drainer.close()
+        await self.lifecycle.close()

@@ -1,0 +1,98 @@
+"""`barnabas cluster recover`: shows what would be lost, asks, and makes one broker the only member.
+
+What it changes is in `barnabas_broker.server.last_resort`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from barnabas_broker.arbiter.arbiter import ArbiterError
+from barnabas_broker.arbiter.election import ForeignClusterError
+from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.parse import BrokerConfig, parse_properties
+from barnabas_broker.log.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.log_identity import IdentityError
+from barnabas_broker.metadata.metadata_log import MetadataLogError
+from barnabas_broker.server.last_resort import LastResort, Standing, last_resort
+from barnabas_cli.failures import CommandError
+
+_REFUSALS = (
+    ArbiterError,
+    ConfigError,
+    ForeignClusterError,
+    IdentityError,
+    LogDirectoryLockedError,
+    MetadataLogError,
+    OSError,
+)
+
+
+def recover_cluster(config_path: Path, settings: Mapping[str, str], *, is_confirmed: bool) -> None:
+    """Make the stopped broker the only member of the metadata log, after asking.
+
+    Raises: CommandError where that cannot be, or is not confirmed.
+    """
+    text = config_path.read_text(encoding="utf-8")
+    try:
+        config = BrokerConfig.parse({**parse_properties(text), **settings})
+        asyncio.run(_recover(config, is_confirmed=is_confirmed))
+    except _REFUSALS as error:
+        raise CommandError(str(error)) from error
+
+
+async def _recover(config: BrokerConfig, *, is_confirmed: bool) -> None:
+    async with last_resort(config) as resort:
+        standing = resort.standing
+        _show(standing)
+        if not standing.other_members and standing.stored.record is not None:
+            click.echo(f"Broker {standing.me.node_id} is the only member already: start it.")
+            return
+        if not is_confirmed:
+            _ask(standing)
+        await _carry_out(resort)
+
+
+def _show(standing: Standing) -> None:
+    record = standing.stored.record
+    click.echo(f"cluster {standing.cluster_id}")
+    if record is None:
+        click.echo("the arbiter has no record")
+    else:
+        leader = "nobody" if record.leader is None else f"broker {record.leader.node_id}"
+        members = ", ".join(str(member.node_id) for member in record.members)
+        click.echo(
+            f"the arbiter says: epoch {record.controller_epoch}, led by {leader},"
+            f" members on brokers {members}"
+        )
+    click.echo(
+        f"broker {standing.me.node_id} has: last epoch {standing.last_epoch}, records up to offset"
+        f" {standing.end_offset}, promised epoch {standing.promised_epoch}"
+    )
+
+
+def _ask(standing: Standing) -> None:
+    lost = ", ".join(map(str, standing.other_members)) or "none"
+    click.secho(
+        f"This drops the members on brokers {lost}. Metadata that only they have is LOST: topics,"
+        " settings and leaders as they were decided last. Where one of them can still be started"
+        " with its disk, start it instead, until there is a majority.",
+        fg="red",
+        err=True,
+    )
+    typed = click.prompt("Type the cluster's id to go on", err=True)
+    if typed.strip() != standing.cluster_id:
+        raise CommandError("that is not the cluster's id: nothing was changed")
+
+
+async def _carry_out(resort: LastResort) -> None:
+    stored = await resort.carry_out()
+    node_id = resort.standing.me.node_id
+    click.echo(
+        f"Broker {node_id} is now the only member, in epoch {stored.controller_epoch}. Start it"
+        " first, then the others: those that come back follow it, and become members again."
+    )
