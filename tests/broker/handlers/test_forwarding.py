@@ -1,6 +1,8 @@
 """Clients' requests for the controller through another broker, there and back (CTL-15)."""
 
 import asyncio
+import random
+import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from tests.protocol.random_messages import RandomMessages
 from tests.support.in_process_broker import running_broker
 from tests.support.peer_nodes import PeerNode, until
 from tests.support.raw_client import RawClient
+from tests.support.request_frames import RequestFrames
 from tests.support.session_bench import Bench
 
 
@@ -300,5 +303,34 @@ def test_an_envelope_with_something_else_in_it_is_refused(
         assert response.response_data is None
         created = await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
         assert created.topics[0].error_code == 0
+
+    with_controller(tmp_path, work)
+
+
+def test_damaged_requests_in_envelopes_are_answered_and_harm_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each gets an answer, and none of them fails by a fault of ours."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        frames = RequestFrames(seed=11)
+        valid = [
+            frame
+            for frame in frames.valid_frames(2)
+            if struct.unpack_from(">h", frame)[0] in FORWARDED - {ApiKey.UNREGISTER_BROKER}
+        ]
+        pick = random.Random(11)
+        for _ in range(500):
+            inner = frames.damaged(pick.choice(valid))[4:]
+            if inner[:2] == struct.pack(">h", ApiKey.UNREGISTER_BROKER):
+                continue
+            response = await direct.call(
+                ApiKey.ENVELOPE, 0, envelope.EnvelopeRequest(request_data=inner)
+            )
+            assert (response.error_code == 0) == (response.response_data is not None)
+            assert response.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
+        created = await client.call(ApiKey.CREATE_TOPICS, 7, new_topic("after"))
+        assert created.topics[0].error_code == 0
+        assert not [record for record in caplog.records if record.exc_info]
 
     with_controller(tmp_path, work)
