@@ -1,12 +1,12 @@
 """DeleteRecords (21), versions 0 to 2: raise the log start offset. Source: SEG-13.
 
-With one replica the low watermark is the leader's own log start offset, so there is nothing to wait
-for.
+Answered when all live replicas have followed, with the low watermark, or after the time-out.
 """
 
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
+from barnabas_broker.replication.record_deletion import Deletion, replicated
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.delete_records import (
@@ -23,23 +23,28 @@ HIGH_WATERMARK = -1
 async def handle(
     services: Services, exchange: Exchange, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Raise each partition on its own."""
+    """Raise each partition on its own, then wait for the replicas of all."""
+    topics = [
+        (topic.name, [await _delete(services, topic.name, asked) for asked in topic.partitions])
+        for topic in request.topics
+    ]
+    deletions = [
+        result for _, results in topics for result in results if isinstance(result, Deletion)
+    ]
+    if deletions:
+        await replicated(deletions, request.timeout_ms, services.replicas.produce_purgatory)
     return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    await _delete(services, topic.name, partition) for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
+            DeleteRecordsTopicResult(name=name, partitions=[_result(result) for result in results])
+            for name, results in topics
         ]
     )
 
 
 async def _delete(
     services: Services, topic: str, asked: DeleteRecordsPartition
-) -> DeleteRecordsPartitionResult:
+) -> Deletion | DeleteRecordsPartitionResult:
+    """Raise the leader's log start; an error's result where that is refused."""
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -52,10 +57,19 @@ async def _delete(
         if not 0 <= offset <= log.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         await log.delete_records(offset)
+        partition.start_offset_moved()
     except KafkaError as error:
         return _failed(asked.partition_index, error.code)
+    return Deletion(partition, offset)
+
+
+def _result(result: Deletion | DeleteRecordsPartitionResult) -> DeleteRecordsPartitionResult:
+    if isinstance(result, DeleteRecordsPartitionResult):
+        return result
     return DeleteRecordsPartitionResult(
-        partition_index=asked.partition_index, low_watermark=log.log_start_offset
+        partition_index=result.partition.topic_partition.partition,
+        low_watermark=result.low_watermark,
+        error_code=result.error_code,
     )
 
 

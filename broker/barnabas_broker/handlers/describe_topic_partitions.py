@@ -4,10 +4,13 @@ Topics come in the order of their names, partitions by their number; the cursor 
 partition of the next page.
 """
 
+from collections.abc import Mapping
+
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.image import PartitionImage, TopicImage
+from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -52,7 +55,7 @@ def handle(
             )
             continue
         end = min(len(topic.partitions), first_partition + left)
-        response.topics.append(_topic(topic, first_partition, end))
+        response.topics.append(_topic(topic, services.image.brokers, first_partition, end))
         left -= end - first_partition
         if end < len(topic.partitions):
             response.next_cursor = _cursor(name, end)
@@ -73,17 +76,23 @@ def _cursor(topic: str, partition: int) -> Cursor:
     return Cursor(topic_name=topic, partition_index=partition)
 
 
-def _topic(topic: TopicImage, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+def _topic(
+    topic: TopicImage, brokers: Mapping[int, BrokerImage], start: int, end: int
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(index, topic.partitions[index]) for index in range(start, end)],
+        partitions=[
+            _partition(index, topic.partitions[index], brokers) for index in range(start, end)
+        ],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    index: int, partition: PartitionImage, brokers: Mapping[int, BrokerImage]
+) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
         partition_index=index,
@@ -93,7 +102,7 @@ def _partition(index: int, partition: PartitionImage) -> DescribeTopicPartitions
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[],
+        offline_replicas=offline_replicas(partition, brokers),
     )
 
 

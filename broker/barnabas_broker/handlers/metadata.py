@@ -5,12 +5,15 @@ may be created. v7: leader epochs. v8 to v10: authorized operations. v10: topic 
 id. v13: an error of the whole response. Source: KIP-516, TOP-6.
 """
 
+from collections.abc import Mapping
+
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
 )
+from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
 from barnabas_broker.network.session import Exchange
@@ -40,7 +43,7 @@ def handle(services: Services, exchange: Exchange, request: MetadataRequest) -> 
     asked = request.topics
     if asked is None or (version < NULL_SINCE and not asked):
         topics = [
-            describe_topic(topic, request.include_topic_authorized_operations)
+            describe_topic(topic, image.brokers, request.include_topic_authorized_operations)
             for topic in image.topics.by_name.values()
         ]
     else:
@@ -74,7 +77,7 @@ def _topic(
     request: MetadataRequest,
     asked: MetadataRequestTopic,
 ) -> MetadataResponseTopic:
-    topics = services.image.topics
+    topics, brokers = services.image.topics, services.image.brokers
     if asked.topic_id != ZERO_UUID:
         if exchange.api_version < IDS_LOOKED_UP_SINCE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are found by id from version 12 on")
@@ -83,13 +86,13 @@ def _topic(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
-        return describe_topic(topic, request.include_topic_authorized_operations)
+        return describe_topic(topic, brokers, request.include_topic_authorized_operations)
     name = asked.name
     if name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id")
     topic = topics.by_name.get(name)
     if topic is not None:
-        return describe_topic(topic, request.include_topic_authorized_operations)
+        return describe_topic(topic, brokers, request.include_topic_authorized_operations)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         validate_topic_name(name)
@@ -107,20 +110,25 @@ def _topic(
     )
 
 
-def describe_topic(topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
+def describe_topic(
+    topic: TopicImage, brokers: Mapping[int, BrokerImage], with_operations: bool
+) -> MetadataResponseTopic:
     """A topic that exists."""
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _partition(index, partition) for index, partition in enumerate(topic.partitions)
+            _partition(index, partition, brokers)
+            for index, partition in enumerate(topic.partitions)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS if with_operations else NOT_ASKED,
     )
 
 
-def _partition(index: int, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(
+    index: int, partition: PartitionImage, brokers: Mapping[int, BrokerImage]
+) -> MetadataResponsePartition:
     return MetadataResponsePartition(
         error_code=(ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE),
         partition_index=index,
@@ -128,7 +136,7 @@ def _partition(index: int, partition: PartitionImage) -> MetadataResponsePartiti
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=[],
+        offline_replicas=offline_replicas(partition, brokers),
     )
 
 
