@@ -141,7 +141,7 @@ class StubExchange:
         self.correlation_id = 1
         self.client_id = "test"
         self.session: Any = SimpleNamespace(
-            is_closed=False, hold=lambda: None, release=lambda: None
+            is_closed=False, hold=lambda: None, release=lambda: None, listener_name="A"
         )
         self.is_done = False
         self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

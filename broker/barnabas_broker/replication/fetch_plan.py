@@ -302,6 +302,8 @@ class FetchPlan:
             return []  # of a session that was given up meanwhile
         if response.error_code != ErrorCode.NONE:
             self.lost()
+            if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._session_id = _NO_SESSION  # it may be somebody else's by now
             return None
         if number == self._session_since:
             self._session_id = response.session_id

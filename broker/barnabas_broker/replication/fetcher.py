@@ -95,6 +95,7 @@ class Fetcher:
         self._news = asyncio.Event()
         self._under_way: deque[tuple[int, asyncio.Task[Any]]] = deque()
         self._lost_count = 0
+        self._refused_count = 0  # requests that were refused as a whole, one after the other
         self._is_following_up = False
         self._task: asyncio.Task[None] | None = None
         self.request_count = 0
@@ -202,9 +203,11 @@ class Fetcher:
             logger.info(
                 "broker %d answers a fetch with error %d", self.leader_id, response.error_code
             )
-            if response.error_code not in _SESSION_ERRORS:
+            self._refused_count += 1
+            if response.error_code not in _SESSION_ERRORS or self._refused_count > 1:
                 await self._pause(self._settings.backoff_ms)
             return
+        self._refused_count = 0
         looked_up: list[Followed] = []
         for answered in answers:
             followed = answered.followed
