@@ -91,10 +91,11 @@ def _alter(
     partition = changes.partition(topic.topic_id, proposal.partition_index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-    error = _check(image, broker_id, proposal, partition, candidates)
+    members = _members(proposal)
+    error = _check(image, broker_id, proposal, members, partition, candidates)
     if error is not ErrorCode.NONE:
         return error, None
-    isr = tuple([node for node, _ in _members(proposal)])
+    isr = tuple([node for node, _ in members])
     if len(isr) > 1 and broker_id not in candidates.live:
         # The leader is shutting down and was the last one in sync: now another one can take over.
         isr = tuple([node for node in isr if node != broker_id])
@@ -120,11 +121,11 @@ def _check(
     image: MetadataImage,
     broker_id: int,
     proposal: _Proposal,
+    members: list[tuple[int, int]],
     partition: PartitionImage,
     candidates: Candidates,
 ) -> ErrorCode:
     """What speaks against a proposal, in the order in which leaders have to hear it."""
-    members = _members(proposal)
     isr = {node for node, _ in members}
     error = ErrorCode.NONE
     if (
