@@ -254,4 +254,7 @@ async def keep_shrinking(
         await asyncio.sleep(lag_ms_max / 2000)
         now_ms = clock.monotonic_ms()
         for partition in list(partitions()):
-            partition.check_isr_shrink(now_ms)
+            try:
+                partition.check_isr_shrink(now_ms)
+            except Exception:
+                logger.exception("the ISR of %s-%d is not looked at", *partition.topic_partition)

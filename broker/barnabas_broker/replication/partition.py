@@ -229,7 +229,14 @@ class Partition(PartitionState):
 
     def check_isr_shrink(self, now_ms: int) -> None:
         """Ask for an ISR without those that lag behind (REP-6), or with those that do no more."""
-        if not self.is_leader or not self.followers or self.proposed_isr is not None:
+        if not self.is_leader or not self.followers:
+            return
+        if self.log.log_start_offset != self.told_start_offset:
+            # Retention has moved it: followers hear of it with their next fetch.
+            self.told_start_offset = self.log.log_start_offset
+            for view in self._views.values():
+                view.offsets_moved()
+        if self.proposed_isr is not None:
             return
         isr = self.image.isr
         lagging = self.followers.lagging(

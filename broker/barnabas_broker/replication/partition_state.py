@@ -93,6 +93,7 @@ class PartitionState:
         "maximal_isr",
         "proposed_isr",
         "records_in",
+        "told_start_offset",
         "topic_id",
         "topic_partition",
     )
@@ -129,6 +130,7 @@ class PartitionState:
         self.proposed_isr: tuple[int, ...] | None = None
         # The log end when the present leader epoch began.
         self.leading_since_offset = 0
+        self.told_start_offset = log.log_start_offset
         self.bytes_in = 0
         self.bytes_out = 0
         self.bytes_rejected = 0

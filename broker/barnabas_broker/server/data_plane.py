@@ -104,7 +104,7 @@ class DataPlane:
     ) -> None:
         """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
         config, replicas = self._config, self.replicas
-        self.throttle = ReplicationThrottle(self._clock)
+        self.throttle = replicas.follower_fetches.throttle = ReplicationThrottle(self._clock)
         self.isr_changes = replicas.isr_changes = IsrChanges(
             channel,
             node_id=self._logs.node_id,
