@@ -4,6 +4,7 @@ The interface is that of `KafkaCluster`, so that a test runs against either; and
 Every topic, the coordinators' too, has as many replicas as there are brokers, three at most.
 """
 
+import json
 import signal
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -49,9 +50,10 @@ class BarnabasCluster:
         ids = range(count) if node_ids is None else node_ids
         directory.mkdir(parents=True, exist_ok=True)
         replicas = str(min(3, count))
+        self._arbiter_file = directory / "arbiter.json"
         shared = {
             **_PROPERTIES,
-            "arbiter.file.path": str(directory / "arbiter.json"),
+            "arbiter.file.path": str(self._arbiter_file),
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "min.insync.replicas": "2" if count > 1 else "1",
@@ -103,7 +105,10 @@ class BarnabasCluster:
         )
 
     async def until_formed(self, admin: Admin, count: int | None = None) -> None:
-        """Wait until clients see this many brokers, by default all, and a controller."""
+        """Wait until clients see this many brokers, by default all, and a controller.
+
+        And until the metadata log has all the members that it can have, so that one may fail.
+        """
         expected = len(self.brokers) if count is None else count
 
         async def is_formed() -> bool:
@@ -111,7 +116,20 @@ class BarnabasCluster:
             ready = [broker for broker in described.brokers if not broker.is_fenced]
             return len(ready) == expected and described.controller_id is not None
 
+        async def is_safe() -> bool:
+            return len(self.members) == min(3, len(self.brokers))
+
         await until(is_formed)
+        await until(is_safe)
+
+    @property
+    def members(self) -> set[int]:
+        """Who the arbiter says are the members of the metadata log; empty before there are any."""
+        try:
+            record = json.loads(self._arbiter_file.read_text())
+        except FileNotFoundError:
+            return set()
+        return {member["node_id"] for member in record["members"]}
 
     async def until_in_sync(self, admin: Admin, topics: Collection[str]) -> None:
         """Wait until every replica of the topics, and of the coordinators' topics, is in sync."""

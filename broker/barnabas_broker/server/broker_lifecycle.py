@@ -119,6 +119,7 @@ class BrokerLifecycle:
         self._heard = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._drain_interval_ms = DRAIN_INTERVAL_MS_MIN
+        self._is_unheard = False  # said that nobody answers
 
     # ---- registration ----------------------------------------------------------------------------
 
@@ -227,7 +228,7 @@ class BrokerLifecycle:
                 if not await self._accepted(answer):
                     delay_ms = FAILED_HEARTBEAT_BACKOFF_MS
             except KafkaError as error:
-                logger.warning("a heartbeat was not answered: %s", error)
+                self._note_silence(error)
                 delay_ms = FAILED_HEARTBEAT_BACKOFF_MS
             except RegistrationError as error:
                 self._on_fatal(error)
@@ -237,6 +238,12 @@ class BrokerLifecycle:
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+    def _note_silence(self, error: KafkaError) -> None:
+        """Say once that nobody answers; `_accepted` says when somebody does again."""
+        if not self._is_unheard:
+            self._is_unheard = True
+            logger.warning("heartbeats are not answered: %s", error)
 
     def _delay_ms(self) -> int:
         """How long to wait after this heartbeat; a drain asks sooner, and less and less often."""
@@ -267,6 +274,9 @@ class BrokerLifecycle:
         """
         match answer.error_code:
             case ErrorCode.NONE:
+                if self._is_unheard:
+                    self._is_unheard = False
+                    logger.info("heartbeats are answered again")
                 self.may_stop = self.may_stop or (
                     self.wishes.is_shut_down and answer.should_shut_down
                 )
