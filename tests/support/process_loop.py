@@ -19,6 +19,11 @@ from tests.support.virtual_loop import DeadlockError, VirtualLoop
 CLOSE_ATTEMPTS_MAX = 20
 CANCELLED_TIMERS_MAX = 200
 TASKS_KEPT_MIN = 64
+TURNS_MAX = 20_000
+
+
+class LivelockError(RuntimeError):
+    """Something goes round and round without waiting: time does not go on."""
 
 
 class Life(Enum):
@@ -63,6 +68,7 @@ class ProcessLoop(VirtualLoop):
         super().__init__()
         self.set_task_factory(_make_task)
         self._now_seconds = 0.0
+        self._turns = 0  # since time went on
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -109,7 +115,11 @@ class ProcessLoop(VirtualLoop):
         if not ready:
             if not scheduled:
                 raise DeadlockError("the virtual loop would wait for ever")
+            self._turns = 0
             self._now_seconds = max(self._now_seconds, scheduled[0]._when)
+        elif self._turns > TURNS_MAX:
+            raise LivelockError(f"no end of {[_work_of(handle) for handle in ready]}")
+        self._turns += 1
         end = self._now_seconds + 1e-9
         while scheduled and scheduled[0]._when < end:
             handle = heapq.heappop(scheduled)
@@ -136,6 +146,20 @@ class ProcessLoop(VirtualLoop):
         heapq.heapify(kept)
         self._scheduled[:] = kept
         self._timer_cancelled_count = 0
+
+
+def _work_of(handle: asyncio.Handle) -> str:
+    """What a handle is about, for a message."""
+    callback: Any = handle._callback  # type: ignore[attr-defined]
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        work: Any = owner.get_coro()
+        where = []
+        while getattr(work, "cr_frame", None) is not None:
+            where.append(f"{work.__qualname__}:{work.cr_frame.f_lineno}")
+            work = work.cr_await
+        return " > ".join(where)
+    return repr(callback)
 
 
 def _make_task(

@@ -46,6 +46,7 @@ class Story:
             {
                 "log.dirs": ("/data", "/data", "/data/a,/data/b")[draws.integer(3)],
                 "barnabas.flush.policy": policy,
+                **({"cluster.id": "cluster-of-the-story"} if draws.integer(4) else {}),
                 "log.roll.ms": str(200 + draws.integer(20_000)),
                 "log.retention.ms": "-1",
                 "replica.high.watermark.checkpoint.interval.ms": "500",

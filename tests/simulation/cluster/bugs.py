@@ -1,0 +1,107 @@
+"""Known bugs, planted one at a time, to see that the stories find them.
+
+Each replaces one decision of the real code while it is planted; nothing of it is in the broker.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from barnabas_broker.controller import broker_commands, elections
+from barnabas_broker.log.producer_state import ProducerState
+from barnabas_broker.metadata.leadership import Leadership
+from barnabas_broker.metadata.promise_file import PromiseFile
+from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.replication.fetch_plan import Followed
+from barnabas_broker.replication.follower_append import FollowerAppend, Step
+from barnabas_broker.replication.follower_states import FollowerStates
+from barnabas_broker.replication.partition import Partition
+
+_start = FollowerAppend.start
+_propose = Partition._propose
+_append_as_follower = ProducerState.append
+
+
+class Bug(NamedTuple):
+    """What is wrong, and what is replaced: owner, name and the wrong thing."""
+
+    what: str
+    replacements: tuple[tuple[Any, str, Any], ...]
+
+
+def _start_at_the_high_watermark(self: FollowerAppend, followed: Followed) -> Step:
+    partition = self._replica(followed)
+    if partition is not None and partition.log.log_end_offset > partition.log.high_watermark:
+        partition.log.truncate_to(partition.log.high_watermark)
+    return _start(self, followed)
+
+
+def _new_only(self: Leadership) -> tuple[frozenset[Seat], ...]:
+    return (self.record.members if self._asked_members is None else self._asked_members,)
+
+
+def _own_end(self: FollowerStates, leader_end_offset: int, *_: object) -> int:
+    return leader_end_offset
+
+
+def _propose_and_believe(self: Partition, isr: tuple[int, ...]) -> None:
+    _propose(self, isr)
+    if self.proposed_isr is not None:
+        self.maximal_isr = frozenset(self.proposed_isr)
+
+
+async def _keep_no_promise(self: PromiseFile, controller_epoch: int) -> None:
+    """As if it had been written."""
+
+
+def _note_nothing(self: FollowerAppend, partition: Partition) -> None:
+    """As if the page cache were the disk."""
+
+
+def _ignore_uncleanness(*_: object, **__: object) -> list[Any]:
+    return []
+
+
+BUGS: dict[str, Bug] = {
+    "truncate_to_high_watermark": Bug(
+        "a follower cuts its log to its high watermark, which may be stale (KIP-101)",
+        ((FollowerAppend, "start", _start_at_the_high_watermark),),
+    ),
+    "new_members_only": Bug(
+        "only the new members count before the change of the members is stored",
+        ((Leadership, "configurations", property(_new_only)),),
+    ),
+    "leader_commits_alone": Bug(
+        "the high watermark does not wait for the followers in the ISR",
+        ((FollowerStates, "lowest_end_offset", _own_end),),
+    ),
+    "isr_before_it_is_committed": Bug(
+        "a leader counts the ISR that it has asked for, not the maximal one (KIP-497)",
+        ((Partition, "_propose", _propose_and_believe),),
+    ),
+    "acknowledge_before_fsync": Bug(
+        "a follower fetches on, and so acknowledges, before its disk has what it must have",
+        ((FollowerAppend, "_note_unsynced", _note_nothing),),
+    ),
+    "forget_the_promise": Bug(
+        "a promise to a new controller is not kept over a restart",
+        ((PromiseFile, "write", _keep_no_promise),),
+    ),
+    "unclean_is_clean": Bug(
+        "a broker that lost power stays in the ISR with the end of its logs missing (REG-8)",
+        ((elections, "unclean_restart", _ignore_uncleanness),),
+    ),
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The code with one rule broken."""
+    with ExitStack() as patches:
+        for owner, attribute, replacement in BUGS[name].replacements:
+            patches.enter_context(patch.object(owner, attribute, replacement))
+        yield
+
+
+__all__ = ["BUGS", "Bug", "broker_commands", "planted"]
