@@ -44,7 +44,9 @@ class Partition(PartitionState):
             self.proposed_isr = None  # answered by this, or overtaken
         self._take(image)
         if self.is_leader and is_new_epoch:
-            self.start_leading(is_new_leader=not was_leader)
+            # Epochs that never came to us were another's: its followers may have cut their logs.
+            goes_on = was_leader and image.leader_epoch == known.leader_epoch + 1
+            self.start_leading(is_new_leader=not goes_on)
         elif self.is_leader:
             self._expand()
             self.advance()

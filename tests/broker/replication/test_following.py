@@ -30,6 +30,12 @@ async def pair(count: int = 2) -> tuple[Links, list[ReplicaNode]]:
     return links, nodes
 
 
+def end_known_of(leader: ReplicaNode, follower_id: int) -> int:
+    """The log end that a follower was last known to have."""
+    state = leader.partition().followers.get(follower_id)
+    return -1 if state is None else state.log_end_offset
+
+
 async def stop(nodes: list[ReplicaNode]) -> None:
     for node in nodes:
         if node.node_id in node.links.nodes:
@@ -326,5 +332,36 @@ def test_a_replica_on_a_replaced_disk_is_made_anew_only_out_of_the_isr() -> None
         assert TP in again.replicas.partitions
         assert again.image.topics.by_id[TOPIC_ID].partitions[0].isr == (0,)
         await stop([nodes[0], again])
+
+    run_virtual(test())
+
+
+def test_a_leader_that_missed_another_s_epoch_counts_no_offsets_from_before() -> None:
+    """REP-19: in between its follower followed another leader and cut what it had reported."""
+
+    async def test() -> None:
+        links, nodes = await pair(3)
+        a, b, c = nodes
+        everybody = (0, 1, 2)
+        for node in nodes:
+            await node.learn([led_by(0, 1, replicas=everybody, isr=everybody)])
+        links.cut_off(1)
+        a.produce(b"of epoch 1")
+        await until(lambda: end_known_of(a, 2) == 1)
+        links.cut_off(0)
+        links.cut -= {(1, 2), (2, 1)}
+        for node in (b, c):
+            await node.learn([led_by(1, 2, replicas=everybody, isr=everybody)])
+        b.produce(b"of epoch 2")
+        await until(lambda: c.log.leader_epochs.latest == 2)
+        links.cut.clear()
+        links.cut_off(2)
+        # Node 0 hears of epochs 2 and 3 in one delta: it has led all the time, as far as it knows.
+        for node in (a, b):
+            records = [led_by(n, e, replicas=everybody, isr=everybody) for n, e in ((1, 2), (0, 3))]
+            await node.learn(records)
+        await until(lambda: end_known_of(a, 1) == 1)
+        assert a.log.high_watermark == 0
+        await stop(nodes)
 
     run_virtual(test())
