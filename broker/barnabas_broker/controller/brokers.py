@@ -21,6 +21,7 @@ from barnabas_broker.metadata.records import (
     ListenerAddress,
     MetadataRecord,
     RemoveBrokerRecord,
+    SupportedFeature,
 )
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -88,6 +89,10 @@ def register(
             rack=registration.rack,
             directories=registration.directories,
             is_fenced=is_fenced,
+            features=tuple(
+                SupportedFeature(name, able.minimum, able.maximum)
+                for name, able in sorted(registration.features.items())
+            ),
         )
     ]
     if known is not None and is_same and known.is_shutting_down:
@@ -207,6 +212,7 @@ def without_directories(
             rack=broker.rack,
             directories=tuple(item for item in broker.directories if item not in failed),
             is_fenced=broker.fenced,
+            features=broker.features,
         )
     ]
     if broker.is_shutting_down:

@@ -110,14 +110,9 @@ def _complaint(
         return "The controller does not support the given upgrade type."
     if change.level < 0:
         return "A feature version cannot be less than 0."
-    able = supported.get(change.name)
-    if able is None:
-        return f"Local controller {image.controller_id} does not support this feature."
-    if not able.minimum <= change.level <= able.maximum:
-        return (
-            f"Local controller {image.controller_id} only supports versions "
-            f"{able.minimum}-{able.maximum}"
-        )
+    unsupported = _unsupported(image, change, supported)
+    if unsupported is not None:
+        return unsupported
     if change.level < current and change.upgrade_type == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "
@@ -125,4 +120,24 @@ def _complaint(
         )
     if change.level > current and change.upgrade_type != UpgradeType.UPGRADE:
         return "Can't downgrade to a newer version."
+    return None
+
+
+def _unsupported(
+    image: MetadataImage, change: FeatureChange, supported: Mapping[str, FeatureRange]
+) -> str | None:
+    """Who cannot work with a level: this broker, as the others may be newer, or one of those."""
+    able: dict[str, FeatureRange | None] = {
+        f"Local controller {image.controller_id}": supported.get(change.name)
+    }
+    for broker in image.brokers.values():
+        ranges = {one.name: FeatureRange(one.minimum, one.maximum) for one in broker.features}
+        if not ranges:  # registered by a release that knew the first levels and told of none
+            ranges = {name: FeatureRange(level, level) for name, level in INITIAL_LEVELS.items()}
+        able[f"Broker {broker.node_id}"] = ranges.get(change.name)
+    for who, levels in able.items():
+        if levels is None:
+            return f"{who} does not support this feature."
+        if not levels.minimum <= change.level <= levels.maximum:
+            return f"{who} only supports versions {levels.minimum}-{levels.maximum}"
     return None

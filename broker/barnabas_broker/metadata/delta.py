@@ -243,6 +243,7 @@ class MetadataDelta:
             rack=record.rack,
             directories=record.directories,
             fenced=record.is_fenced,
+            features=record.features,
         )
         self.changed_brokers[record.node_id] = None
 

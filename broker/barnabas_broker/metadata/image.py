@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from barnabas_broker.metadata.records import ListenerAddress
+from barnabas_broker.metadata.records import ListenerAddress, SupportedFeature
 
 NO_LEADER: Final = -1
 
@@ -82,6 +82,7 @@ class BrokerImage:
     directories: tuple[bytes, ...]
     fenced: bool
     is_shutting_down: bool = False
+    features: tuple[SupportedFeature, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ def _broker(broker: BrokerImage) -> Iterator[MetadataRecord]:
         rack=broker.rack,
         directories=broker.directories,
         is_fenced=broker.fenced,
+        features=broker.features,
     )
     if broker.is_shutting_down:
         yield BrokerStateRecord(broker.node_id, broker.epoch, broker.fenced, True)

@@ -63,10 +63,20 @@ class ListenerAddress:
 
 
 @dataclass(frozen=True, slots=True)
+class SupportedFeature:
+    """The levels of a feature that a broker can work with, inclusive (KIP-584)."""
+
+    name: str
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerRecord(MetadataRecord):
     """A broker's registration (REG-1); its epoch is the offset of this record (REG-4)."""
 
     type_number: ClassVar[int] = 2
+    version: ClassVar[int] = 1
 
     node_id: int
     broker_epoch: int
@@ -75,6 +85,7 @@ class BrokerRecord(MetadataRecord):
     rack: str | None
     directories: tuple[bytes, ...]
     is_fenced: bool
+    features: tuple[SupportedFeature, ...] = ()  # since version 1
 
     def write(self, out: RecordWriter) -> None:
         """Append the fields."""
@@ -92,6 +103,11 @@ class BrokerRecord(MetadataRecord):
         for directory in self.directories:
             out.uuid(directory)
         out.boolean(self.is_fenced)
+        out.unsigned(len(self.features))
+        for feature in self.features:
+            out.string(feature.name)
+            out.unsigned(feature.minimum)
+            out.unsigned(feature.maximum)
 
     @staticmethod
     def read(reader: RecordReader) -> BrokerRecord:
@@ -109,7 +125,15 @@ class BrokerRecord(MetadataRecord):
             rack=reader.optional_string(),
             directories=tuple(reader.uuid() for _ in range(reader.count())),
             is_fenced=reader.boolean(),
+            features=() if reader.version < 1 else _features(reader),
         )
+
+
+def _features(reader: RecordReader) -> tuple[SupportedFeature, ...]:
+    return tuple(
+        SupportedFeature(reader.string(), reader.unsigned(), reader.unsigned())
+        for _ in range(reader.count())
+    )
 
 
 @dataclass(frozen=True, slots=True)

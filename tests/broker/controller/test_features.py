@@ -1,17 +1,21 @@
 """Features: who may join with which, and how levels change."""
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas_broker.controller import features
 from barnabas_broker.controller.features import FeatureChange, FeatureRange, UpgradeType
-from barnabas_broker.metadata.records import FeatureRecord
+from barnabas_broker.metadata.records import FeatureRecord, SupportedFeature
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.controller_world import ControllerWorld, run_world
-from tests.support.partition_images import applied, cluster
+from tests.support.partition_images import applied, cluster, registered
 
 SUPPORTED = {"x.version": FeatureRange(0, 3), "y.version": FeatureRange(1, 1)}
-IMAGE = applied(cluster([0]), [FeatureRecord("x.version", 2)])
+FEATURES = tuple(SupportedFeature(name, *able) for name, able in SUPPORTED.items())
+CLUSTER = applied(cluster([]), [replace(registered(0), features=FEATURES)])
+IMAGE = applied(CLUSTER, [FeatureRecord("x.version", 2)])
 
 
 def test_a_feature_that_nobody_has_set_is_at_its_first_level() -> None:
@@ -72,16 +76,25 @@ def test_a_trial_changes_nothing() -> None:
 def test_what_cannot_be_is_refused_in_kafkas_words(change: FeatureChange, reason: str) -> None:
     """KIP-584: INVALID_UPDATE_VERSION, for all features or for none."""
     fine = FeatureChange(name="y.version", level=1)
-    image = applied(cluster([0]), [FeatureRecord("x.version", 2)])
     with pytest.raises(KafkaError) as raised:
-        features.update(image, [fine, change], SUPPORTED)
+        features.update(IMAGE, [fine, change], SUPPORTED)
     assert raised.value.code == ErrorCode.INVALID_UPDATE_VERSION
     assert raised.value.message is not None
-    wanted = reason.replace("-1 ", f"{image.controller_id} ")
+    wanted = reason.replace("-1 ", f"{IMAGE.controller_id} ")
     assert raised.value.message == (
         "The update failed for all features since the following feature had an error: "
         f"Invalid update version {change.level} for feature {change.name}. {wanted}"
     )
+
+
+def test_a_level_must_be_within_what_every_broker_supports() -> None:
+    """KIP-584: a broker of an older release would not understand what the others say."""
+    older = replace(registered(1), features=(SupportedFeature("x.version", 0, 2),))
+    image = applied(IMAGE, [older])
+    with pytest.raises(KafkaError, match="Broker 1 only supports versions 0-2"):
+        features.update(image, [FeatureChange(name="x.version", level=3)], SUPPORTED)
+    with pytest.raises(KafkaError, match="Broker 1 does not support this feature"):
+        features.update(image, [FeatureChange(name="y.version", level=1)], SUPPORTED)
 
 
 def test_a_request_is_answered_for_the_whole_and_for_each_feature() -> None:
@@ -96,4 +109,5 @@ def test_a_request_is_answered_for_the_whole_and_for_each_feature() -> None:
         code = ErrorCode.INVALID_UPDATE_VERSION
         assert (answer.error_code, [one.error_code for one in answer.results]) == (code, [code] * 2)
 
-    run_world(cluster([0]), test)
+    able = SupportedFeature("barnabas.version", 1, 1)
+    run_world(applied(cluster([]), [replace(registered(0), features=(able,))]), test)

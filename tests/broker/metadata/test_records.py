@@ -19,6 +19,7 @@ from barnabas_broker.metadata.records import (
     RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
+    SupportedFeature,
     TopicRecord,
     decode,
     encode,
@@ -42,6 +43,9 @@ RECORDS = st.one_of(
         rack=st.none() | TEXTS,
         directories=st.lists(UUIDS, max_size=3).map(tuple),
         is_fenced=st.booleans(),
+        features=st.lists(st.builds(SupportedFeature, TEXTS, NUMBERS, NUMBERS), max_size=3).map(
+            tuple
+        ),
     ),
     st.builds(BrokerStateRecord, NUMBERS, NUMBERS, st.booleans(), st.booleans()),
     st.builds(TopicRecord, TEXTS, UUIDS),
