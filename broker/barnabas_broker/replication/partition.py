@@ -56,6 +56,17 @@ class Partition(PartitionState):
         if is_new_epoch or image.isr != known.isr:
             self._on_progress(self)
 
+    def stop_leading(self) -> None:
+        """Answer those who wait and acknowledge nothing more: the replica is not ours any longer.
+
+        Its partition is deleted or moved, so that no image comes for it (LEAD-10, LEAD-11).
+        """
+        self.is_leader = False
+        self.proposed_isr = None
+        for view in list(self._views.values()):
+            view.leadership_changed()
+        self._on_progress(self)
+
     def start_leading(self, *, is_new_leader: bool = True) -> None:
         """Record where the present leader epoch begins and see what is committed (LEAD-11)."""
         log, image, now_ms = self.log, self.image, self._context.now_ms()
@@ -157,7 +168,7 @@ class Partition(PartitionState):
         if not self.is_leader:
             return
         end_offset = self.durable_end_offset
-        if self.followers:
+        if self.is_replicated:
             high_watermark, context = self.log.high_watermark, self._context
             if end_offset <= high_watermark or self.is_under_min_isr:
                 return  # REP-2
@@ -169,8 +180,9 @@ class Partition(PartitionState):
                 context.lag_ms_max(),
             )
         if self.log.advance_high_watermark(end_offset):
-            for view in self._views.values():
-                view.offsets_moved()
+            if self._views:
+                for view in self._views.values():
+                    view.offsets_moved()
             self._on_progress(self)
 
     def take_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
@@ -231,7 +243,7 @@ class Partition(PartitionState):
 
     def check_isr_shrink(self, now_ms: int) -> None:
         """Ask for an ISR without those that lag behind (REP-6), or with those that do no more."""
-        if not self.is_leader or not self.followers:
+        if not self.is_leader or not self.is_replicated:
             return
         if self.log.log_start_offset != self.told_start_offset:
             # Retention has moved it: followers hear of it with their next fetch.
@@ -250,7 +262,7 @@ class Partition(PartitionState):
 
     def brokers_changed(self) -> None:
         """See who may join the ISR now that the metadata of brokers, or the time, is another."""
-        if self.is_leader and self.followers:
+        if self.is_leader and self.is_replicated:
             self._expand()
             self.advance()
 

@@ -88,6 +88,7 @@ class PartitionState:
         "image",
         "is_internal",
         "is_leader",
+        "is_replicated",
         "leading_since_offset",
         "log",
         "maximal_isr",
@@ -148,6 +149,7 @@ class PartitionState:
         self.image = image
         self.maximal_isr = frozenset((*image.isr, *(self.proposed_isr or ())))
         self.is_leader = image.leader == self._node_id
+        self.is_replicated = len(image.replicas) > 1
         self.followers.assign(followers_of(image, self._node_id) if self.is_leader else ())
 
     # Who may ask.
