@@ -4,7 +4,6 @@ The interface is that of `KafkaCluster`, so that a test runs against either; and
 Every topic, the coordinators' too, has as many replicas as there are brokers, three at most.
 """
 
-import json
 import signal
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -125,11 +124,13 @@ class BarnabasCluster:
     @property
     def members(self) -> set[int]:
         """Who the arbiter says are the members of the metadata log; empty before there are any."""
-        try:
-            record = json.loads(self._arbiter_file.read_text())
-        except FileNotFoundError:
-            return set()
-        return {member["node_id"] for member in record["members"]}
+        for broker in self.brokers.values():
+            if self._is_running(broker):
+                try:
+                    return set(broker.status()["metadata_members"])
+                except OSError:
+                    continue
+        return set()
 
     async def until_in_sync(self, admin: Admin, topics: Collection[str]) -> None:
         """Wait until every replica of the topics, and of the coordinators' topics, is in sync."""

@@ -3,10 +3,13 @@
 The interface is that of `ApacheKafka`, so that a test runs against either.
 """
 
+import json
 import sys
+import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from tests.support.processes import ManagedProcess, free_port
 
@@ -60,6 +63,13 @@ class BarnabasProcess:
         """User and system time of the running process so far."""
         assert self.process is not None
         return self.process.cpu_seconds()
+
+    def status(self) -> dict[str, Any]:
+        """What `/status` of the admin HTTP says. Raises: OSError."""
+        url = f"http://{self.host}:{self.admin_port}/status"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            document: dict[str, Any] = json.load(answer)
+            return document
 
     def start(self, timeout_seconds: float = 60) -> float:
         """Starts the broker; returns the seconds from exec until it accepts connections."""

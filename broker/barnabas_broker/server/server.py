@@ -408,6 +408,7 @@ class Server:
             "listeners": [str(endpoint) for endpoint in self.listeners.advertised()],
             "controller": {"node_id": self.image.controller_id, "epoch": self.image.epoch},
             "metadata_offset": self.image.offset,
+            "metadata_members": sorted(seat.node_id for seat in self.control.quorum.record.members),
             "topics": len(self.image.topics.by_name),
             "partitions": len(partitions),
             "leaders": sum(partition.is_leader for partition in partitions),
