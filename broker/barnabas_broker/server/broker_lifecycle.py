@@ -159,8 +159,13 @@ class BrokerLifecycle:
         response: BrokerRegistrationResponse = await self._channel.send(
             request, timeout_ms=timeout_ms
         )
-        if response.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(response.error_code))
+        code = ErrorCode(response.error_code)
+        if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            if self._describe().cluster_id != request.cluster_id:
+                # A blank node that has become one of this cluster since it asked.
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster id is another by now")
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code)
         self.broker_epoch = response.broker_epoch
         logger.info("registered under broker epoch %d", self.broker_epoch)
 
