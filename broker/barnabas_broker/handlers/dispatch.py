@@ -15,6 +15,7 @@ from typing import Any
 from barnabas_broker.handlers.forwarding import forward
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS
+from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
@@ -185,6 +186,9 @@ def answer_of_failure(api: Api, request: Any, error: Exception) -> Any:
     Unmapped errors are ours: they are logged with their stack.
     """
     api.errors_count += 1
+    if isinstance(error, NotLeadingError):
+        # Also of a metadata log that has stopped: another node knows better, nothing is wrong.
+        error = KafkaError(ErrorCode.NOT_CONTROLLER, str(error))
     if not isinstance(error, KafkaError):
         logger.error("%s failed", api.key.name, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why")

@@ -160,10 +160,10 @@ class BrokerLifecycle:
             request, timeout_ms=timeout_ms
         )
         code = ErrorCode(response.error_code)
-        if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            if self._describe().cluster_id != request.cluster_id:
-                # A blank node that has become one of this cluster since it asked.
-                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster id is another by now")
+        cluster_id = self._describe().cluster_id
+        if code is ErrorCode.INCONSISTENT_CLUSTER_ID and cluster_id != request.cluster_id:
+            # A blank node, which has become one of this cluster since it asked.
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster id is another by now")
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
         self.broker_epoch = response.broker_epoch
