@@ -5,8 +5,8 @@ all that was written, or with the machine's power, where the disk forgets what w
 """
 
 import asyncio
+import contextlib
 import errno
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +21,6 @@ from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
 UNLIMITED_BYTES = 1 << 40
-TAKES_ARBITER = "arbiter" in inspect.signature(Server.__init__).parameters
 
 
 class NodeClock:
@@ -177,24 +176,20 @@ class Node:
     async def _run(
         self, process: Process, random: SimulatedRandom, stopping: asyncio.Event
     ) -> None:
-        arguments: dict[str, Any] = {"arbiter": self._arbiter(process)} if TAKES_ARBITER else {}
         server = self.server = Server(
             self.properties,
             clock=self.clock,
             disk=self.disk,
             network=self._host_network,
             random=random,
+            arbiter=self._arbiter(process),
             has_admin_http=False,
-            **arguments,
         )
         server.on_fatal = stopping.set
         for started in self.on_started:
             started(self)
         try:
-            await server.start()
-            self.trace.tell(self.host, "is ready")
-            self.is_ready = True
-            await stopping.wait()
+            await self._serve(server, stopping)
         except Exception as error:
             if self.process is not process:
                 return  # the last words of a dead process
@@ -206,6 +201,19 @@ class Node:
         self._end("has stopped")
         # What is left of it, as a process takes its tasks with it when it exits.
         self._loop.kill(process)
+
+    async def _serve(self, server: Server, stopping: asyncio.Event) -> None:
+        """Start, and return when it is to stop: as `barnabas_broker.__main__` does."""
+        starting = asyncio.ensure_future(server.start())
+        told = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+            self.trace.tell(self.host, "is ready")
+            self.is_ready = True
+        await told
 
     def stop(self) -> None:
         """SIGTERM."""
