@@ -205,8 +205,7 @@ class QuorumMachine:
         self.incarnation += 1
         self.down_since_ms = self._cluster.clock.monotonic_ms()
         self.disk.crash(keep_some=keep_some)
-        self.quorum._is_stopping = True  # no resignation
-        await self.quorum.stop()
+        await self.quorum.abandon()
 
 
 class QuorumCluster:

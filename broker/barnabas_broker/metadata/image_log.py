@@ -200,6 +200,8 @@ class ImageLog:
     def write(self) -> None:
         """Write what is staged. Raises: OSError, ..."""
         self._log.write_staged()
+        if self._log.log_end_offset <= self.pending_image.offset:
+            raise OSError("the metadata log takes nothing any more: it is out of service")
 
     def discard_staged(self) -> None:
         """Forget what is staged and not written, for this node does not lead any more."""

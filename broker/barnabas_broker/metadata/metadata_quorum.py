@@ -23,6 +23,7 @@ from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord
 from barnabas_broker.arbiter.election import ForeignClusterError
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer, Disk
+from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.metadata.arbiter_access import ArbiterAccess, record_of, view_of
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_log import ImageLog
@@ -41,6 +42,7 @@ from barnabas_broker.metadata.quorum_messages import (
     FetchRefused,
     PromiseAnswered,
     PromiseAsked,
+    Proposal,
     RecordsAnswered,
     SnapshotAnswered,
 )
@@ -62,6 +64,8 @@ logger = logging.getLogger(__name__)
 
 # A clean stop tells the store that nobody leads; a store that is away is not waited for longer.
 RESIGN_SECONDS_MAX: Final = 2
+RESIGN_AGAIN_SECONDS: Final = 0.02
+REFUSED_AGAIN_SECONDS: Final = 0.02
 
 
 async def _nothing_to_save() -> None:
@@ -130,6 +134,7 @@ class MetadataQuorum:
         self._activation: asyncio.Future[None] | None = None
         self._loading: asyncio.Future[None] | None = None
         self._look: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
         self._is_active = False
         self._is_stopping = False
         self._is_closed = False
@@ -138,6 +143,7 @@ class MetadataQuorum:
         self.node: QuorumNode
         self._performing: Performing
         self._timing: QuorumTiming
+        self._loop: asyncio.AbstractEventLoop
         self._address = Leader(seat.node_id, "", 0)
 
     # ---- life --------------------------------------------------------------------------------
@@ -155,6 +161,7 @@ class MetadataQuorum:
         """Take part, reached by others at an address. `recover` must have been awaited."""
         self._address = address
         node = self.node
+        self._loop = asyncio.get_running_loop()
         self._timing = QuorumTiming(self._settings, self._clock.monotonic_ms())
         self._performing = Performing(
             node,
@@ -190,9 +197,14 @@ class MetadataQuorum:
             self._is_stopping = True
             if self._failure is None and self.node.role is not Role.FOLLOWER:
                 await self._resign()
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        """Stop at once, as a process does that is killed: nobody is told. Safe twice."""
         self._is_stopping = self._is_closed = True
-        if self._look is not None:
-            self._look.cancel()
+        for timer in (self._look, self._again):
+            if timer is not None:
+                timer.cancel()
         if self._refused_changed in self._refusals.on_refused_change:
             self._refusals.on_refused_change.remove(self._refused_changed)
         futures = (self._task, self._activation, self._loading)
@@ -210,23 +222,32 @@ class MetadataQuorum:
         self._task = None
 
     async def _resign(self) -> None:
-        done = asyncio.Event()
-
-        def give_up() -> Effects:
-            return self.node.give_up()
-
-        def told() -> Effects:
-            done.set()
-            return ()
-
-        self._tell(Event(decide=give_up))
-        self._tell(Event(decide=told))
+        self._tell(Event(decide=self.node.give_up))
         try:
             async with asyncio.timeout(RESIGN_SECONDS_MAX):
-                await done.wait()
-                await self._access.settle()
+                await self._settled()
+                # Another swap of this node may have come first: the record is newer than it knew.
+                while self.node.record.leader_id == self.seat.node_id and self._failure is None:
+                    self._tell(Event(decide=self._withdraw))
+                    await self._settled()
+                    await asyncio.sleep(RESIGN_AGAIN_SECONDS)  # the store may be away
         except TimeoutError:
             logger.warning("the arbiter was not told that this node stops leading")
+
+    def _withdraw(self) -> Effects:
+        record = self.node.record
+        resigned = Proposal(
+            controller_epoch=record.controller_epoch, leader_id=None, members=record.members
+        )
+        return (Swap(expected_token=record.token, proposal=resigned),)
+
+    async def _settled(self) -> None:
+        """Return when the events until now, and what they asked of the arbiter, are done."""
+        for _ in range(2):
+            done = asyncio.Event()
+            self._tell(Event(decide=tuple, work=lambda done=done: _set(done)))
+            await done.wait()
+            await self._access.settle()
 
     # ---- what is known -----------------------------------------------------------------------
 
@@ -317,7 +338,11 @@ class MetadataQuorum:
         Raises: NotLeadingError; InconsistentRecordError, and then nothing is staged.
         """
         self._check_active()
-        return self.log.stage(records, self.node.promised_epoch)
+        try:
+            return self.log.stage(records, self.node.promised_epoch)
+        except (OSError, LogDirectoryError) as error:
+            self._fail(error)
+            raise NotLeadingError("the metadata log has failed") from error
 
     async def commit(self) -> int:
         """Return the offset of the last staged record once it is committed and published.
@@ -424,7 +449,9 @@ class MetadataQuorum:
             self._task.cancel()
         self._stepped_down()
         self._publishing.refuse("the metadata log has failed")
+        # A new event: who waits for the next change must not go round and round.
         self._changed.set()
+        self._changed = asyncio.Event()
         self._incoming.close()
         self.callbacks.on_failure(error)
 
@@ -489,6 +516,7 @@ class MetadataQuorum:
             return self.node.record_read(view_of(stored))
 
         self._tell(Event(decide=decide))
+        self._tell(Event(decide=self._look_now))
 
     # ---- time --------------------------------------------------------------------------------
 
@@ -504,7 +532,14 @@ class MetadataQuorum:
         for act in self._timing.due(situation):
             self._tell(Event(decide=self._decision(act)))
         delay_ms = self._timing.next_look_ms(situation)
-        self._look = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
+        self._look = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def _look_now(self) -> Effects:
+        """See at once what is due, for something has changed."""
+        if self._look is not None:
+            self._look.cancel()
+        self._tick()
+        return ()
 
     def _decision(self, act: Act) -> Callable[[], Effects]:
         node = self.node
@@ -559,9 +594,7 @@ class MetadataQuorum:
         return effects
 
     def _refused_changed(self, node_id: int) -> None:
-        if self._look is not None:
-            self._look.cancel()
-            self._tick()
+        self._look_now()
 
     # ---- questions to others -----------------------------------------------------------------
 
@@ -580,7 +613,7 @@ class MetadataQuorum:
         def told(reply: FetchReply) -> None:
             answer, records = reply
             if isinstance(answer, FetchRefused):
-                self._doubt(node_id)
+                self._refused(node_id, answer)
             elif isinstance(answer, RecordsAnswered):
                 if not are_records(records, answer):
                     logger.error("node %d has answered with damaged records", node_id)
@@ -618,9 +651,22 @@ class MetadataQuorum:
             case PromiseAsked():
                 pass
 
+    def _refused(self, node_id: int, answer: FetchRefused) -> None:
+        if answer.controller_epoch >= self.node.promised_epoch:
+            self._doubt(node_id)
+        elif self._again is None or self._again.when() <= self._loop.time():
+            # The winner has not read yet that it has won.
+            again = Event(decide=self.node.ask_again)
+            self._again = self._loop.call_later(REFUSED_AGAIN_SECONDS, self._tell, again)
+
     def _doubt(self, node_id: int) -> None:
-        if node_id == self.node.record.leader_id:
+        if node_id == self.node.record.leader_id and not self._observations.is_doubted:
             self._observations.is_doubted = True
+            self._look_now()
+
+
+async def _set(event: asyncio.Event) -> None:
+    event.set()
 
 
 def are_records(records: Buffer, answer: RecordsAnswered) -> bool:

@@ -100,10 +100,13 @@ class Observations:
         )
 
     def _majority_heard_ms(self, node: QuorumNode, now_ms: int) -> int:
-        heard = [
-            now_ms if seat == self._seat else self.heard_ms.get(seat, 0)
-            for seat in node.record.members
-        ]
+        """When a majority was heard of each member set that must agree (rule 4)."""
+        leadership = node.leadership
+        configurations = (node.record.members,) if leadership is None else leadership.configurations
+        return min(self._heard_by(members, now_ms) for members in configurations)
+
+    def _heard_by(self, members: frozenset[Seat], now_ms: int) -> int:
+        heard = [now_ms if seat == self._seat else self.heard_ms.get(seat, 0) for seat in members]
         return sorted(heard, reverse=True)[len(heard) // 2] if heard else now_ms
 
     def member_situation(self, node: QuorumNode, image: MetadataImage) -> MemberSituation:

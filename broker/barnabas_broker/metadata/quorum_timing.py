@@ -17,8 +17,11 @@ from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_messages import ArbiterView
 from barnabas_broker.metadata.quorum_node import Role
 
-# Nobody leads, as far as is known: the record is looked at as often as a swap takes.
-LEADERLESS_POLL_MS: Final = 75
+# Nobody leads, as far as is known: the record is looked at as often as a swap takes, and less often
+# the longer that lasts.
+LEADERLESS_POLL_MS_MIN: Final = 25
+LEADERLESS_POLL_MS_MAX: Final = 250
+_POLLS_AT_LEAST: Final = 8
 ASK_AGAIN_MS: Final = 200
 MEMBERS_MS: Final = 500
 # One candidate after the other: a swap and its reading take less than this.
@@ -94,6 +97,7 @@ class QuorumTiming:
 
     __slots__ = (
         "_asked_ms",
+        "_doubted_since_ms",
         "_free_from_ms",
         "_leaderless_since_ms",
         "_planned_ms",
@@ -106,6 +110,7 @@ class QuorumTiming:
         self._settings = settings
         self._read_ms = self._renewed_ms = self._asked_ms = self._planned_ms = now_ms
         self._leaderless_since_ms: int | None = None
+        self._doubted_since_ms: int | None = None
         self._free_from_ms = now_ms  # not a candidate before
 
     def due(self, now: Situation) -> list[Act]:
@@ -130,9 +135,14 @@ class QuorumTiming:
         return _TICK_MS if is_calm else _QUICK_TICK_MS
 
     def _poll_interval_ms(self, now: Situation) -> int:
-        if now.role is Role.FOLLOWER and (now.is_doubted or self._is_leaderless(now)):
-            return min(LEADERLESS_POLL_MS, self._settings.poll_interval_ms)
-        return self._settings.poll_interval_ms
+        if now.role is not Role.FOLLOWER or not (now.is_doubted or self._is_leaderless(now)):
+            self._doubted_since_ms = None
+            return self._settings.poll_interval_ms
+        if self._doubted_since_ms is None:
+            self._doubted_since_ms = now.now_ms
+        interval_ms = (now.now_ms - self._doubted_since_ms) // _POLLS_AT_LEAST
+        interval_ms = min(max(interval_ms, LEADERLESS_POLL_MS_MIN), LEADERLESS_POLL_MS_MAX)
+        return min(interval_ms, self._settings.poll_interval_ms)
 
     def _due_to_follower(self, now: Situation) -> list[Act]:
         if not self._is_leaderless(now):

@@ -23,7 +23,7 @@ def with_cluster(work: Callable[[QuorumCluster], Awaitable[None]], **settings: i
 async def _three_members(cluster: QuorumCluster) -> None:
     await cluster.start()
     await cluster.register_all()
-    await cluster.until(lambda: cluster.member_ids == {0, 1, 2})
+    await cluster.until(lambda: cluster.active and len(cluster.active.quorum.record.members) == 3)
 
 
 def test_three_blank_nodes_elect_a_leader_and_all_publish_what_it_commits() -> None:
