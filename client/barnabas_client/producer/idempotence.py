@@ -24,8 +24,10 @@ Pure: told what happened to batches, it says what may be sent and in which order
 Source: KIP-98; KIP-360 (raising the epoch in the client when that is safe). Unlike Java's client
 nothing that may have been written is ever numbered anew, so no bump makes a duplicate.
 
-Invariants: outstanding batches have consecutive numbers, at most five of them unless one was split;
-a partition's identity never changes while a batch is outstanding or on the wire.
+Invariants: outstanding batches have consecutive numbers, but for those acknowledged among them;
+from the first outstanding one on, at most five batches have numbers, acknowledged or not, unless one
+was split: an old leader may be silent while the next one acknowledges what follows and remembers no
+more; a partition's identity never changes while a batch is outstanding or on the wire.
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ class PartitionSequences:
     __slots__ = (
         "_cut_from",
         "_known_producer_id",
+        "_overtaking",
         "_unresolved",
         "identity",
         "next_sequence",
@@ -90,6 +93,8 @@ class PartitionSequences:
         self.next_sequence = 0
         self.outstanding: list[ProducerBatch] = []
         self.on_wire_count = 0
+        # The orders of those that were acknowledged before one that is still outstanding.
+        self._overtaking: list[tuple[int, ...]] = []
         # The one of the last batch in the log: the broker knows which number must follow.
         self._known_producer_id = -1
         # The order of the batch from which on nothing can be written with the present numbers.
@@ -111,7 +116,7 @@ class PartitionSequences:
         assert self.identity is not None
         is_known = self._known_producer_id == self.identity.producer_id
         room = OUTSTANDING_MAX if is_known else 1
-        return not self.is_blocked and len(self.outstanding) < room
+        return not self.is_blocked and len(self.outstanding) + len(self._overtaking) < room
 
     def _take_identity(self, identities: Identities) -> bool:
         if self.is_blocked and self.identity is not None:
@@ -144,7 +149,8 @@ class PartitionSequences:
     def succeeded(self, batch: ProducerBatch) -> None:
         """The batch is in the log, and so is all that was numbered before it."""
         if batch in self.outstanding:
-            self.outstanding.remove(batch)
+            self._overtaking.append(batch.order)
+            self._remove(batch)
         self._known_producer_id = batch.producer_id
         if self._unresolved is not None and batch.order >= self._unresolved:
             self._unresolved = None
@@ -164,14 +170,14 @@ class PartitionSequences:
         """The batch waits to go again, with its number unless that has become useless."""
         if self._cut_from is not None and batch.order >= self._cut_from:
             if batch in self.outstanding:
-                self.outstanding.remove(batch)
+                self._remove(batch)
             batch.sequence = -1
 
     def failed(self, batch: ProducerBatch, *, is_certain: bool) -> None:
         """The batch is given up; `is_certain` says that it is not in the log."""
         if batch not in self.outstanding:
             return
-        self.outstanding.remove(batch)
+        self._remove(batch)
         if not is_certain:
             self._unresolved = max(self._unresolved or batch.order, batch.order)
         elif self.next_sequence == _after(batch) and not self.is_blocked:
@@ -179,6 +185,15 @@ class PartitionSequences:
             self.next_sequence = batch.sequence
         else:
             self.cut_before(batch)
+
+    def _remove(self, batch: ProducerBatch) -> None:
+        """Take a batch out; what was acknowledged behind it alone need not be counted any more."""
+        self.outstanding.remove(batch)
+        if self._overtaking:
+            first = self.outstanding[0].order if self.outstanding else None
+            self._overtaking = [
+                order for order in self._overtaking if first is not None and order > first
+            ]
 
     def split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         """The parts of a batch that was refused as too large share out its numbers."""

@@ -66,6 +66,33 @@ def test_five_batches_may_be_outstanding() -> None:
     assert sequences.may_send(batch(9), known)
 
 
+def test_no_more_than_five_batches_are_numbered_while_the_first_is_not_acknowledged() -> None:
+    """TXL-1: an old leader is silent while the next one acknowledges what follows.
+
+    That one remembers its last five: the first must be among them when it goes again.
+    """
+    sequences, known = begun(), identities()
+    first, second, third, fourth, fifth = sent(sequences, known, *map(batch, range(1, 6)))
+    for acknowledged in (third, fifth):
+        sequences.answered(acknowledged)
+        sequences.succeeded(acknowledged)
+    assert not sequences.may_send(batch(9), known)
+    sequences.answered(first)
+    sequences.will_repeat(first)
+    assert sequences.may_send(first, known)
+    sequences.sent(first)
+    sequences.answered(first)
+    sequences.succeeded(first)
+    (sixth,) = sent(sequences, known, batch(6))
+    assert not sequences.may_send(batch(9), known)
+    for acknowledged in (second, fourth):
+        sequences.answered(acknowledged)
+        sequences.succeeded(acknowledged)
+    assert sequences.outstanding == [sixth]
+    sent(sequences, known, *map(batch, range(7, 11)))
+    assert not sequences.may_send(batch(11), known)
+
+
 def test_a_producer_s_first_batch_in_a_partition_goes_alone() -> None:
     """A broker without state of a producer id takes any number for the first.
 
