@@ -1,0 +1,319 @@
+"""Three real brokers on hosts of their own, two real producers, and every fault that we promise.
+
+A Java producer with its defaults and librdkafka, both idempotent with acks=all, number their
+records. Meanwhile brokers are killed, frozen, cut off from the network, run out of disk, and the
+arbiter's store (a real etcd) goes away. In the end every acknowledged record is there once, in
+order and where it was acknowledged, and the replicas of each partition are equal byte by byte.
+
+`BARNABAS_FAULTS` is the number of faults, drawn by `BARNABAS_SEED`, which is printed.
+"""
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.topics import NewTopic
+from tests.interop.clients.steps import read_items
+from tests.support.apache_kafka import kafka_jars
+from tests.support.barnabas_cluster import BarnabasCluster, pause, resume
+from tests.support.cache import python_environment
+from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY, all_clients
+from tests.support.etcd_process import EtcdProcess
+from tests.support.history import read_acknowledged, violations
+from tests.support.java_tools import compile_java, java_command
+from tests.support.kafka_tools import ToolCall, run_tools
+from tests.support.network_namespaces import NetworkNamespaces, are_possible, run
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1200)]
+
+FAULTS = int(os.environ.get("BARNABAS_FAULTS", "10"))
+PARTITIONS = 4
+TOPICS = ("from-java", "from-librdkafka")
+# The fault lasts until so many more records were acknowledged, where any can be, or this long.
+STEP = 400
+FAULT_SECONDS = 12.0
+SMALL_DISK_MEBIBYTES = 96
+
+
+class Load:
+    """One producer program at work."""
+
+    def __init__(self, command: list[str], topic: str, path: Path) -> None:
+        self.topic = topic
+        self.path = path
+        path.touch()
+        self.process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env={**os.environ, **CLIENT_ENVIRONMENT},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @property
+    def count(self) -> int:
+        """How many records were acknowledged."""
+        return self.path.read_bytes().count(b"\n")
+
+    def check(self) -> None:
+        """It must not have given up."""
+        assert self.process.poll() is None, f"{self.topic}: {self.process.communicate()[0]}"
+
+    def end(self) -> None:
+        """Let it deliver what it has, and end."""
+        output, _ = self.process.communicate(timeout=180)
+        assert self.process.returncode == 0, f"{self.topic}: {output}"
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+class Stage:
+    """The cluster with its hosts, store and loads, and the faults it can be given."""
+
+    def __init__(self, hosts: NetworkNamespaces, etcd: EtcdProcess, directory: Path) -> None:
+        self.hosts = hosts
+        self.etcd = etcd
+        self.directory = directory
+        self.loads: list[Load] = []
+        self.cluster = BarnabasCluster(
+            directory / "cluster",
+            properties={
+                "arbiter.backend": "etcd",
+                "arbiter.etcd.endpoints": f"http://{hosts.gateway}:{etcd.port}",
+                "arbiter.request.timeout.ms": "1000",
+                "log.segment.bytes": "4194304",
+            },
+            hosts=hosts,
+        )
+
+    def run(self, faults: int, randomness: random.Random) -> list[str]:
+        """The faults, one after the other, each mended before the next; returns their names."""
+        kinds: list[Callable[[int], None]] = [
+            self.kill_broker,
+            self.freeze_broker,
+            self.cut_off_broker,
+            self.kill_store,
+            self.fill_disk,
+        ]
+        done = []
+        for number in range(faults):
+            kind = kinds[number % len(kinds)]
+            victim = randomness.randrange(3)
+            done.append(f"{kind.__name__} {victim}")
+            print(done[-1], flush=True)
+            kind(victim)
+            self.until_mended()
+        return done
+
+    def kill_broker(self, victim: int) -> None:
+        """Kill -9, and start it again."""
+        broker = self.cluster.brokers[victim]
+        broker.kill()
+        self.go_on()
+        broker.start()
+
+    def freeze_broker(self, victim: int) -> None:
+        """SIGSTOP for longer than its session lasts: it wakes up as one that is fenced."""
+        broker = self.cluster.brokers[victim]
+        pause(broker)
+        try:
+            self.go_on()
+        finally:
+            resume(broker)
+
+    def cut_off_broker(self, victim: int) -> None:
+        """No packet comes or goes: clients and brokers, and the store, are out of its reach."""
+        self.hosts.cut_off(victim)
+        try:
+            self.go_on()
+        finally:
+            self.hosts.join(victim)
+
+    def kill_store(self, victim: int) -> None:
+        """CTL-13: without the store, everything but failover of the controller goes on."""
+        assert self.etcd.process is not None
+        self.etcd.process.kill()
+        self.go_on()
+        self.etcd.start()
+
+    def fill_disk(self, victim: int) -> None:
+        """LOG-11: a broker whose disk is full leaves, and comes back when there is room again."""
+        broker = self.cluster.brokers[victim]
+        data = broker.data_directory
+        filler = data / "filler"
+        free = os.statvfs(data)
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - (1 << 20))
+        assert broker.process is not None
+        process = broker.process
+        wait_until(
+            lambda: not process.is_running(), 120, lambda: f"the full broker:\n{self.state()}"
+        )
+        assert broker.stop() != 0, "it must say that something was wrong"
+        self.go_on()
+        filler.unlink()
+        broker.start()
+
+    def go_on(self) -> None:
+        """Every load has more records acknowledged although the fault lasts."""
+        wanted = {load.topic: load.count + STEP for load in self.loads}
+
+        def have_gone_on() -> bool:
+            for load in self.loads:
+                load.check()
+            return all(load.count >= wanted[load.topic] for load in self.loads)
+
+        began = time.monotonic()
+        wait_until(have_gone_on, 90, self.state)
+        # A fault shorter than the session is another fault, not this one.
+        time.sleep(max(0.0, FAULT_SECONDS - (time.monotonic() - began)) / 2)
+
+    def until_mended(self) -> None:
+        """Everything is in sync again and the loads go on."""
+
+        async def wait() -> None:
+            async with Admin(self.cluster.bootstrap) as admin:
+                await self.cluster.until_formed(admin)
+                await self.cluster.until_in_sync(admin, TOPICS)
+
+        asyncio.run(wait())
+        wanted = {load.topic: load.count + STEP for load in self.loads}
+        wait_until(
+            lambda: all(load.count >= wanted[load.topic] for load in self.loads), 90, self.state
+        )
+
+    def state(self) -> str:
+        counts = ", ".join(f"{load.topic}: {load.count}" for load in self.loads)
+        return f"{counts}\n{self.cluster.logs()}"
+
+
+@contextmanager
+def small_disks(directory: Path) -> Iterator[None]:
+    """Disks in memory under the data folders, so that one can be filled without harm."""
+    folders = [directory / "cluster" / str(node_id) / "data" for node_id in range(3)]
+    mounted = []
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True)
+            options = f"size={SMALL_DISK_MEBIBYTES}m"
+            run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)])
+            mounted.append(folder)
+        yield
+    finally:
+        for folder in mounted:
+            run(["umount", "-l", str(folder)])
+
+
+def java_load(bootstrap: str, topic: str, path: Path) -> Load:
+    jars = kafka_jars()
+    classes = compile_java("steady-load", [INTEROP / "java" / "SteadyLoad.java"], jars)
+    arguments = [bootstrap, topic, str(PARTITIONS), str(path)]
+    return Load(java_command([classes, jars], "SteadyLoad", arguments), topic, path)
+
+
+def librdkafka_load(bootstrap: str, topic: str, path: Path) -> Load:
+    python = python_environment("modern", INTEROP / "requirements" / "modern.txt")
+    module = ["-m", "tests.interop.clients.steady_load"]
+    return Load([str(python), *module, bootstrap, topic, str(PARTITIONS), str(path)], topic, path)
+
+
+@pytest.mark.skipif(not are_possible(), reason="needs root and network namespaces")
+def test_no_fault_takes_moves_or_doubles_what_was_acknowledged(tmp_path: Path) -> None:
+    """REP-18, REP-19, CTL-13, LOG-11: the promise of acks=all on three replicas."""
+    seed = int(os.environ.get("BARNABAS_SEED", str(time.time_ns() % 10**6)))
+    print(f"seed {seed}")
+    etcd = EtcdProcess(tmp_path / "etcd", listen_on="0.0.0.0")
+    with NetworkNamespaces(3) as hosts, small_disks(tmp_path):
+        stage = Stage(hosts, etcd, tmp_path)
+        etcd.start()
+        try:
+            with stage.cluster:
+                _create_topics(stage.cluster)
+                bootstrap = stage.cluster.bootstrap
+                stage.loads.append(java_load(bootstrap, TOPICS[0], tmp_path / "java.txt"))
+                stage.loads.append(librdkafka_load(bootstrap, TOPICS[1], tmp_path / "rd.txt"))
+                stage.until_mended()
+                stage.run(FAULTS, random.Random(seed))
+                for load in stage.loads:
+                    load.end()
+                stage.loads, loads = [], stage.loads
+                stage.until_mended()
+                for load in loads:
+                    _check_history(bootstrap, load, tmp_path)
+            _check_replicas(stage.cluster, tmp_path)
+        finally:
+            for load in stage.loads:
+                load.kill()
+            assert etcd.process is not None
+            etcd.process.kill()
+    total = sum(load.count for load in loads)
+    print(f"{FAULTS} faults, {total} records acknowledged, none lost, doubled or moved")
+
+
+def _create_topics(cluster: BarnabasCluster) -> None:
+    async def create() -> None:
+        async with Admin(cluster.bootstrap) as admin:
+            await cluster.until_formed(admin)
+            new = [
+                NewTopic(name=topic, partition_count=PARTITIONS, replication_factor=3)
+                for topic in TOPICS
+            ]
+            await cluster.create_topics(admin, *new)
+
+    asyncio.run(create())
+
+
+def _check_history(bootstrap: str, load: Load, directory: Path) -> None:
+    """What was acknowledged is what is there."""
+    client = all_clients()[0]
+    (ends,) = client.run(bootstrap, [["offsets", load.topic]], directory)
+    total = sum(int(entry.split(":")[2]) for entry in ends.split(","))
+    path = directory / f"{load.topic}-everything.txt"
+    client.run(bootstrap, [["read", load.topic, str(total), str(path)]], directory)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for item in read_items(str(path)):
+        assert item.key is not None
+        found.setdefault(item.partition, []).append((item.offset, int(item.key)))
+    problems = violations(read_acknowledged(load.path.read_text().splitlines()), found)
+    assert not problems, f"{load.topic}: {len(problems)} problems: {problems[:20]}"
+
+
+def _check_replicas(cluster: BarnabasCluster, directory: Path) -> None:
+    """All copies of a partition hold the same bytes, and Kafka's own tool reads them."""
+    calls = []
+    for topic in TOPICS:
+        for partition in range(PARTITIONS):
+            copies = {}
+            for node_id, broker in cluster.brokers.items():
+                files = sorted((broker.data_directory / f"{topic}-{partition}").glob("*.log"))
+                copies[node_id] = b"".join(file.read_bytes() for file in files)
+                names = ",".join(str(file) for file in files)
+                calls.append(ToolCall("dump-log", ("--files", names, "--deep-iteration")))
+            sizes = {node_id: len(data) for node_id, data in copies.items()}
+            assert len(set(copies.values())) == 1, f"{topic}-{partition} differs: {sizes}"
+    results = run_tools(calls, directory / "dumps", timeout_seconds=300)
+    dumps = [result.output.split("baseOffset", 1)[-1] for result in results]
+    assert all(result.exit_code == 0 for result in results)
+    for first in range(0, len(dumps), 3):
+        offsets = [_batches(dump) for dump in dumps[first : first + 3]]
+        assert offsets[0] and offsets[0] == offsets[1] == offsets[2]
+
+
+def _batches(dump: str) -> list[str]:
+    """The batches as the tool prints them, without their places in the files."""
+    lines = [line for line in dump.splitlines() if "lastOffset" in line]
+    return [" ".join(word for word in line.split("position")[0].split()) for line in lines]
