@@ -29,7 +29,6 @@ from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
-from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
@@ -37,6 +36,7 @@ from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
 from barnabas_broker.server.broker_state import BrokerState, move
+from barnabas_broker.server.broker_status import status_of
 from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
@@ -85,6 +85,7 @@ class Server:
         self._has_admin_http = has_admin_http
         self._admin: AdminServer | None = None
         self._is_built = False
+        self._starting: asyncio.Task[None] | None = None
         self.collector = MetricsCollector()
         self.publisher = MetadataPublisher()
         self.logs = LogManager(
@@ -100,13 +101,19 @@ class Server:
     async def start(self) -> None:
         """Return when requests are being processed.
 
-        Raises: what the failing part raised, after what was started has been stopped.
+        Raises: what the failing part raised, or failed with beside the start, after what was
+        started has been stopped.
         """
         self.state = move(self.state, BrokerState.STARTING)
+        self._starting = asyncio.create_task(self._start(), name="start")
         try:
-            await self._start()
-        except BaseException:
+            await self._starting
+        except BaseException as error:
             await self.stop()
+            task = asyncio.current_task()
+            is_ours = isinstance(error, asyncio.CancelledError) and not (task and task.cancelling())
+            if is_ours and self.fatal_error is not None:
+                raise self.fatal_error from None
             raise
         self.state = move(self.state, BrokerState.RUNNING)
         if self._has_admin_http and self.config.admin_http_port >= 0:
@@ -280,6 +287,8 @@ class Server:
     def _fail(self, error: BaseException) -> None:
         logger.critical("the broker stops: %s", error)
         self.fatal_error = error
+        if self._starting is not None:
+            self._starting.cancel()  # nothing once it is done
         if self.on_fatal is not None:
             self.on_fatal()
 
@@ -400,24 +409,13 @@ class Server:
 
     def status(self) -> dict[str, Any]:
         """What `/status` shows: the broker at a glance."""
-        partitions = self.replicas.partitions.values()
-        return {
-            "node_id": self.logs.node_id,
-            "cluster_id": self.image.cluster_id,
-            "state": self.state.name,
-            "listeners": [str(endpoint) for endpoint in self.listeners.advertised()],
-            "controller": {"node_id": self.image.controller_id, "epoch": self.image.epoch},
-            "metadata_offset": self.image.offset,
-            "metadata_members": sorted(seat.node_id for seat in self.control.quorum.record.members),
-            "topics": len(self.image.topics.by_name),
-            "partitions": len(partitions),
-            "leaders": sum(partition.is_leader for partition in partitions),
-            "size_bytes": sum(partition.log.size_bytes for partition in partitions),
-            "connections": self.listeners.connection_count,
-            "log_directories": [
-                {"path": directory.path, "online": not directory.is_offline}
-                for directory in self.logs.directories
-            ],
-            "groups": self.groups.count_by_state(),
-            "metadata_partition": "-".join(map(str, METADATA_PARTITION)),
-        }
+        return status_of(
+            state=self.state,
+            image=self.image,
+            quorum=self.control.quorum,
+            listeners=self.listeners,
+            logs=self.logs,
+            replicas=self.replicas,
+            groups=self.groups,
+            drain=self.membership.drainer.state,
+        )

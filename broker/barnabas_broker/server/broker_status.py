@@ -1,0 +1,53 @@
+"""What `/status` shows: the broker at a glance, as plain data for people and scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
+from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.server.broker_state import BrokerState
+from barnabas_broker.server.drain import Drain
+from barnabas_broker.server.listeners import Listeners
+
+
+def status_of(
+    *,
+    state: BrokerState,
+    image: MetadataImage,
+    quorum: MetadataQuorum,
+    listeners: Listeners,
+    logs: LogManager,
+    replicas: ReplicaManager,
+    groups: GroupCoordinator,
+    drain: Drain,
+) -> dict[str, Any]:
+    """The status of one broker; a contract: scripts and the operator read it."""
+    partitions = replicas.partitions.values()
+    me = image.brokers.get(logs.node_id)
+    return {
+        "node_id": logs.node_id,
+        "cluster_id": image.cluster_id,
+        "state": state.name,
+        "is_fenced": me is None or me.fenced,
+        "drain": drain.phase.value,
+        "listeners": [str(endpoint) for endpoint in listeners.advertised()],
+        "controller": {"node_id": image.controller_id, "epoch": image.epoch},
+        "metadata_offset": image.offset,
+        "metadata_members": sorted(seat.node_id for seat in quorum.record.members),
+        "metadata_partition": "-".join(map(str, METADATA_PARTITION)),
+        "topics": len(image.topics.by_name),
+        "partitions": len(partitions),
+        "leaders": sum(partition.is_leader for partition in partitions),
+        "size_bytes": sum(partition.log.size_bytes for partition in partitions),
+        "connections": listeners.connection_count,
+        "log_directories": [
+            {"path": directory.path, "online": not directory.is_offline}
+            for directory in logs.directories
+        ],
+        "groups": groups.count_by_state(),
+    }
