@@ -25,9 +25,9 @@ Source: KIP-98; KIP-360 (raising the epoch in the client when that is safe). Unl
 nothing that may have been written is ever numbered anew, so no bump makes a duplicate.
 
 Invariants: outstanding batches have consecutive numbers, but for those acknowledged among them;
-from the first outstanding one on, at most five batches have numbers, acknowledged or not, unless one
-was split: an old leader may be silent while the next one acknowledges what follows and remembers no
-more; a partition's identity never changes while a batch is outstanding or on the wire.
+from the first outstanding one on, at most five batches have numbers, acknowledged or not, unless
+one was split: an old leader may be silent while the next one acknowledges what follows and
+remembers no more; a partition's identity never changes while a batch is outstanding or on the wire.
 """
 
 from __future__ import annotations
