@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 
-from barnabas_broker.arbiter.arbiter import Leader, Member
+from barnabas_broker.arbiter.arbiter import Leader
 from barnabas_broker.arbiter.local_file import LocalFileArbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.controller import Controller
+from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
-from barnabas_broker.metadata.metadata_log import MetadataLog
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_timing import QuorumSettings
+from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, NoRefusals
 from barnabas_broker.metadata.records import ListenerAddress
 from tests.support.memory_log import MemoryLog
 from tests.support.simulated_clock import SimulatedClock
@@ -27,14 +30,20 @@ LISTENER = ListenerAddress("PLAINTEXT", "localhost", 9092, "PLAINTEXT")
 class ControlPlane:
     """What outlives a process (disk, log, arbiter's file), and the process of the moment."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None, seed: int = 1) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        seed: int = 1,
+        clock: Clock | None = None,
+    ) -> None:
         self.disk = SimulatedDisk()
         self.disk.make_directories("data/log")
-        self.clock = SimulatedClock()
+        self.clock = clock or SimulatedClock()
         self.random = SimulatedRandom(seed)
         self.log = MemoryLog("data/log")
         self.config = BrokerConfig.parse({"node.id": "0", **(properties or {})})
         self.snapshot_interval_bytes = 1 << 30
+        self.directory_id = DIRECTORY_ID
         self.failures: list[BaseException] = []
         self.published: list[tuple[MetadataDelta | None, MetadataImage]] = []
         self._make()
@@ -49,27 +58,34 @@ class ControlPlane:
             )
         )
         self.publisher.subscribe(lambda delta, image: self.published.append((delta, image)))
-        self.metadata_log = MetadataLog(
+        self.arbiter = LocalFileArbiter(
+            self.disk, self.clock, "data/arbiter.json", poll_interval_ms=1
+        )
+        self.quorum = MetadataQuorum(
             self.log,
             disk=self.disk,
             clock=self.clock,
+            arbiter=self.arbiter,
+            transport=NobodyElse(),
+            refusals=NoRefusals(),
             publisher=self.publisher,
-            seat=Seat(0, DIRECTORY_ID),
-            snapshot_interval_bytes=self.snapshot_interval_bytes,
-        )
-        self.arbiter = LocalFileArbiter(
-            self.disk, self.clock, "data/arbiter.json", poll_interval_ms=1
+            seat=Seat(0, self.directory_id),
+            cluster_id=CLUSTER_ID,
+            listener_name="PLAINTEXT",
+            settings=QuorumSettings(snapshot_interval_bytes=self.snapshot_interval_bytes),
+            callbacks=QuorumCallbacks(on_failure=self.failures.append),
         )
         self.controller = Controller(
             node_id=0,
             config=self.config,
             dynamic_config=self.dynamic_config,
-            metadata_log=self.metadata_log,
-            arbiter=self.arbiter,
+            metadata_log=self.quorum,
             clock=self.clock,
             random=self.random,
             on_failure=self.failures.append,
         )
+        self.quorum.callbacks.on_lead = self.controller.activate
+        self.quorum.callbacks.on_step_down = self.controller.resign
 
     @property
     def image(self) -> MetadataImage:
@@ -77,10 +93,10 @@ class ControlPlane:
 
     async def start(self, previous_broker_epoch: int = -1) -> int:
         """Recover, lead, register; returns the broker epoch."""
-        await self.metadata_log.recover()
-        await self.controller.start(
-            CLUSTER_ID, Member(0, DIRECTORY_ID), Leader(0, "localhost", 9092)
-        )
+        await self.quorum.recover()
+        await self.quorum.start(Leader(0, "localhost", 9092))
+        await self.quorum.until_active(20)
+        self.controller.expect_no_heartbeats()
         return await self.controller.register_broker(
             Registration(
                 node_id=0,
@@ -92,9 +108,19 @@ class ControlPlane:
             )
         )
 
+    async def close(self) -> None:
+        """Stop cleanly."""
+        await self.controller.close()
+        await self.quorum.stop()
+
     async def restart(self, previous_broker_epoch: int = -1) -> int:
         """Stop this process, as if killed, and start the next one on what is on disk."""
+        await self.kill()
+        return await self.start(previous_broker_epoch)
+
+    async def kill(self) -> None:
+        """End this process without a word; what is on disk is there for the next one."""
         await self.controller.close()
+        await self.quorum.abandon()
         self.log.crash()
         self._make()
-        return await self.start(previous_broker_epoch)

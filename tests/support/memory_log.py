@@ -38,8 +38,36 @@ class MemoryLog:
         assert internal
         batch = bytearray(records)
         stamp(batch, 0, self._staged_end_offset, leader_epoch)
+        self.leader_epochs.assign(leader_epoch, self._staged_end_offset)
         self._staged_end_offset = read_header(batch).last_offset + 1
         self._staged.append(bytes(batch))
+
+    def append_as_follower(self, records: memoryview) -> None:
+        for position, header in iterate_headers(records):
+            self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            self._staged.append(bytes(records[position : position + header.size_bytes]))
+            self._staged_end_offset = header.last_offset + 1
+
+    def discard_staged(self) -> None:
+        self._staged.clear()
+        self._staged_end_offset = self.log_end_offset
+
+    def truncate_to(self, offset: int) -> bool:
+        if offset >= self.log_end_offset:
+            return False
+        self._written = [b for b in self._written if read_header(b).last_offset < offset]
+        self._flushed_count = min(self._flushed_count, len(self._written))
+        self.leader_epochs.truncate_from_end(offset)
+        self.log_end_offset = self._staged_end_offset = offset
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self._written.clear()
+        self._staged.clear()
+        self._flushed_count = 0
+        self.leader_epochs.clear()
+        self.log_start_offset = self.log_end_offset = self._staged_end_offset = offset
+        self.high_watermark = offset
 
     def write_staged(self) -> None:
         if self.write_error is not None:

@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, assert_never
 
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Stored
@@ -245,7 +246,7 @@ class MetadataQuorum:
         """Return when the events until now, and what they asked of the arbiter, are done."""
         for _ in range(2):
             done = asyncio.Event()
-            self._tell(Event(decide=tuple, work=lambda done=done: _set(done)))
+            self._tell(Event(decide=tuple, work=partial(_set, done)))
             await done.wait()
             await self._access.settle()
 

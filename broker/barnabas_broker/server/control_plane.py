@@ -150,7 +150,7 @@ class ControlPlane:
         Raises: what stopped the quorum.
         """
         await self.lead(advertised)
-        self.controller._watch.stop()  # the only broker there is sends no heartbeats
+        self.controller.expect_no_heartbeats()
         await self.controller.register_broker(
             Registration(
                 node_id=self._logs.node_id,

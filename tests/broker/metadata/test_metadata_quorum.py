@@ -1,4 +1,4 @@
-"""Shells of the metadata log together: electing, committing, publishing, and faults of each kind."""
+"""Shells of the metadata log together: electing, committing, publishing, faults of each kind."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -6,20 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_broker.arbiter.arbiter import Leader
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.metadata_log import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
-    MetadataLog,
     metadata_log_config,
 )
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_timing import QuorumSettings
+from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, NoRefusals
 from barnabas_broker.metadata.records import ConfigRecord
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
+from tests.support.memory_arbiter import MemoryArbiter, MemoryStore
 from tests.support.memory_log import MemoryLog
 from tests.support.simulated_clock import SimulatedClock
 from tests.support.simulated_random import SimulatedRandom
@@ -75,25 +80,41 @@ def test_metadata_survives_restarts_and_trimming(
     async def run() -> None:
         place = home(tmp_path)
         overrides: dict[str, str] = {}
+        store = MemoryStore()
+        failures: list[BaseException] = []
         for epoch in (1, 2, 3):
             partition_log = await place.open()
-            log = MetadataLog(
+            quorum = MetadataQuorum(
                 partition_log,
                 disk=place.disk,
-                clock=SimulatedClock(),
+                clock=SystemClock(),
+                arbiter=MemoryArbiter(store),
+                transport=NobodyElse(),
+                refusals=NoRefusals(),
                 publisher=MetadataPublisher(),
                 seat=SEAT,
-                snapshot_interval_bytes=3000,
+                cluster_id="cluster",
+                listener_name="PLAINTEXT",
+                settings=QuorumSettings(snapshot_interval_bytes=3000),
+                callbacks=QuorumCallbacks(on_failure=failures.append),
             )
-            recovered = await log.recover()
+            recovered = await quorum.recover()
             assert recovered.config_overrides(2, "t") == overrides
-            await log.lead(epoch, 0, "cluster", [SEAT])
-            assert log.image.offset == recovered.offset + 1
-            for number in range(100):
-                overrides[f"key-{epoch}-{number}"] = "v" * 50
-                offset = await log.append([ConfigRecord(2, "t", f"key-{epoch}-{number}", "v" * 50)])
-                assert offset == log.image.offset == recovered.offset + 2 + number
-            assert partition_log.log_start_offset > recovered.offset
+            await quorum.start(Leader(0, "localhost", 1))
+            await quorum.until_active(20)
+            assert quorum.controller_epoch == epoch
+            number = 0
+            # Snapshots are written beside the commits; the log is trimmed behind the second.
+            while number < 100 or partition_log.log_start_offset <= recovered.offset:
+                assert number < 10_000
+                key = f"key-{epoch}-{number % 100}"
+                overrides[key] = "v" * 50
+                offset = quorum.stage([ConfigRecord(2, "t", key, "v" * 50)])
+                assert await quorum.commit() == offset == quorum.publisher.image.offset
+                assert offset == recovered.offset + 2 + number
+                number += 1
+            await quorum.abandon()
         await place.close()
+        assert failures == []
 
     asyncio.run(run())
