@@ -117,6 +117,7 @@ class BrokerLifecycle:
         self.on_answer: list[Callable[[BrokerHeartbeatResponse], None]] = []
         self._wake = asyncio.Event()
         self._heard = asyncio.Event()
+        self._stopping: frozenset[tuple[int, int]] = frozenset()  # others, with their broker epochs
         self._task: asyncio.Task[None] | None = None
         self._drain_interval_ms = DRAIN_INTERVAL_MS_MIN
         self._is_unheard = False  # said that nobody answers
@@ -199,8 +200,20 @@ class BrokerLifecycle:
         self._wake.set()
 
     def image_applied(self) -> None:
-        """The newest image changed; whoever waits for what it says looks again."""
+        """The newest image changed; whoever waits for what it says looks again.
+
+        When another broker begins to shut down, the next heartbeat goes out at once: that one waits
+        until the controller has heard that all others know (STOP-5).
+        """
         self._heard.set()
+        stopping = frozenset(
+            (broker.node_id, broker.epoch)
+            for broker in self._image().brokers.values()
+            if broker.is_shutting_down and not broker.fenced and broker.node_id != self._node_id
+        )
+        if not stopping <= self._stopping:
+            self.wake()
+        self._stopping = stopping
 
     @property
     def is_unfenced(self) -> bool:

@@ -221,6 +221,26 @@ def test_a_drain_is_asked_about_soon_and_then_less_often() -> None:
     in_world(work)
 
 
+def test_a_broker_tells_at_once_that_it_knows_of_anothers_shutdown() -> None:
+    """STOP-5: that one waits until all other live brokers have applied the change."""
+
+    async def work(world: World) -> None:
+        await world.lifecycle.register()
+        world.lifecycle.start()
+        await world.until_beats(1)
+        other = BrokerImage(7, 20, bytes(16), {}, None, (), False, is_shutting_down=True)
+        world.controller.image = replace(MetadataImage.empty(), brokers={7: other}, offset=42)
+        world.lifecycle.image_applied()
+        await world.until_beats(2)
+        at_ms, beat = world.controller.beats[1]
+        assert (at_ms < INTERVAL_MS, beat.current_metadata_offset) == (True, 42)
+        world.lifecycle.image_applied()  # nothing new
+        await world.until_beats(3)
+        assert world.controller.beats[2][0] - at_ms == INTERVAL_MS
+
+    in_world(work)
+
+
 def test_a_wish_to_stop_stays() -> None:
     async def work(world: World) -> None:
         world.lifecycle.want(is_shut_down=True)
