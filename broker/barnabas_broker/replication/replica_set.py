@@ -258,7 +258,7 @@ class ReplicaSet:
                 self.moves.dropped(topic_partition)
             for removed in self.on_removed:
                 removed(topic_partition)
-            self._progressed(partition)
+            partition.stop_leading()
         self._tell_fetchers()
         for partition in partitions:
             await self._logs.delete(partition.topic_partition)
