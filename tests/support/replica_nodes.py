@@ -367,3 +367,12 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    """Wait some turns of the loop, in which no time passes, until a condition holds."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came about")

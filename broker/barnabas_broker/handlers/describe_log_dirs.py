@@ -1,7 +1,7 @@
 """DescribeLogDirs (35), versions 0 to 5: the log directories, what is in them and how large it is.
 
-v3: an error of the whole response. v4: total and usable bytes of the volume. v5: cordoned
-directories.
+A copy that is to take a replica's place is told beside it (`is_future_key`) until it has. v3: an
+error of the whole response. v4: total and usable bytes of the volume. v5: cordoned directories.
 """
 
 from collections import defaultdict
@@ -46,7 +46,19 @@ def _describe(
         if log.directory.rpartition("/")[0] == directory.path:
             topics[topic_partition.topic].append(
                 DescribeLogDirsPartition(
-                    partition_index=topic_partition.partition, partition_size=log.size_bytes
+                    partition_index=topic_partition.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                )
+            )
+    for topic_partition, future in services.replicas.future_logs.moving.items():
+        if future.target is directory and (wanted is None or tuple(topic_partition) in wanted):
+            topics[topic_partition.topic].append(
+                DescribeLogDirsPartition(
+                    partition_index=topic_partition.partition,
+                    partition_size=future.size_bytes,
+                    offset_lag=future.lag,
+                    is_future_key=True,
                 )
             )
     disk = services.logs.disk

@@ -68,6 +68,23 @@ def stray_directory_name(topic_partition: TopicPartition, unique: str) -> str:
     return _marked_name(topic_partition, unique, STRAY_DIRECTORY_SUFFIX)
 
 
+def future_directory_name(topic_partition: TopicPartition, unique: str) -> str:
+    """Where a copy of a partition grows that is to take its place (KIP-113)."""
+    return _marked_name(topic_partition, unique, FUTURE_DIRECTORY_SUFFIX)
+
+
+def parse_marked_directory(name: str) -> TopicPartition | None:
+    """The partition of a marked directory, as far as the name was not cut; None for others."""
+    match = _MARKED.match(name)
+    return None if match is None else parse_partition_directory(match[1])
+
+
+def is_future_directory(name: str) -> bool:
+    """Whether a copy of a partition was growing there before the last stop."""
+    match = _MARKED.match(name)
+    return match is not None and match[2] == "future"
+
+
 def is_deleted_directory(name: str) -> bool:
     """Whether a directory was scheduled for removal before the last stop."""
     match = _MARKED.match(name)

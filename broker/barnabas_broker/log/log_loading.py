@@ -19,6 +19,7 @@ from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.directory_removal import rename_for_removal
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_moves import settle_leftovers
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.properties_files import (
     PARTITION_METADATA_FILE,
@@ -77,6 +78,7 @@ class LogLoader:
         """Load all directories side by side. Raises: DuplicatePartitionError."""
         manager = self._manager
         self._known_topic_id = known_topic_id
+        settle_leftovers(manager)
         plans = {
             directory.path: self._find(directory) for directory in manager.online_directories()
         }

@@ -379,7 +379,7 @@ class LogWriter(LogState):
 
 
 def _batches_of(view: memoryview) -> list[tuple[int, BatchHeader]]:
-    """Position and header of each batch. Raises: KafkaError CORRUPT_MESSAGE; also if none is whole."""
+    """Position and header of each batch. Raises: KafkaError 2, also if none is whole."""
     try:
         batches = list(iterate_headers(view))
     except ParseError as error:

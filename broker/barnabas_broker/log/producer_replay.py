@@ -29,17 +29,17 @@ _logger = logging.getLogger(__name__)
 class SnapshotFiles:
     """The snapshot files of one partition directory, by offset."""
 
-    __slots__ = ("_directory", "_disk", "offsets")
+    __slots__ = ("_disk", "directory", "offsets")
 
     def __init__(self, disk: Disk, directory: str, names: Iterable[str] = ()) -> None:
         self._disk = disk
-        self._directory = directory
+        self.directory = directory
         found = (parse_offset(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self.offsets = {offset for offset in found if offset is not None}
 
     def path(self, offset: int) -> str:
         """The path of the snapshot of everything below `offset`."""
-        return f"{self._directory}/{segment_file_name(offset, SNAPSHOT_SUFFIX)}"
+        return f"{self.directory}/{segment_file_name(offset, SNAPSHOT_SUFFIX)}"
 
     def write(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         """Write a snapshot's file, whose CRC shows if it is torn; `offsets` is left to the caller.

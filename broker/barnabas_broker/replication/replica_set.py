@@ -10,7 +10,7 @@ could be opened; one that is led here is not followed.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
@@ -22,6 +22,7 @@ from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionIm
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.replication.fetchers import Fetchers, FollowerHooks, Following
+from barnabas_broker.replication.future_log import FutureLogs
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.partition_state import IsrProposals, ReplicationContext
 from barnabas_protocol.errors import KafkaError
@@ -33,14 +34,6 @@ logger = logging.getLogger(__name__)
 PARTITIONS_PER_TURN = 20
 
 TopicConfig = Callable[[str], LogConfig]
-
-
-class DroppedReplicas(Protocol):
-    """Work on a replica that must end before its log goes."""
-
-    def dropped(self, topic_partition: TopicPartition) -> None:
-        """Let go of a replica that is no longer here."""
-        ...
 
 
 class ReplicaSet:
@@ -67,7 +60,7 @@ class ReplicaSet:
         self.isr_changes: IsrProposals | None = None
         # Set where there are other brokers to follow.
         self.fetchers: Fetchers | None = None
-        self.moves: DroppedReplicas | None = None
+        self.future_logs = FutureLogs(logs, self.find, self._spawn)
         self._to_follow: dict[TopicPartition, Following | None] = {}
         self._context = ReplicationContext(
             now_ms=clock.monotonic_ms,
@@ -183,6 +176,7 @@ class ReplicaSet:
                     topic_partition,
                     topic.topic_id,
                     config,
+                    self.future_logs.wishes.pop(topic_partition, None) if is_new else None,
                     is_new=is_new,
                     directory_id=self._directory_id(image),
                 )
@@ -254,8 +248,7 @@ class ReplicaSet:
             topic_partition = partition.topic_partition
             del self.partitions[topic_partition]
             self._to_follow[topic_partition] = None
-            if self.moves is not None:
-                self.moves.dropped(topic_partition)
+            self.future_logs.dropped(topic_partition)
             for removed in self.on_removed:
                 removed(topic_partition)
             partition.stop_leading()
@@ -339,6 +332,10 @@ class ReplicaSet:
             changed(partition)
         self._progressed(partition)
 
+    def find(self, topic_partition: TopicPartition) -> Partition:
+        """The partition of that name. Raises: KafkaError."""
+        raise NotImplementedError
+
     def _progressed(self, partition: Partition) -> None:
         """Wake what waits on a partition."""
         raise NotImplementedError
@@ -351,6 +348,7 @@ class ReplicaSet:
     async def close(self) -> None:
         """Make no more partitions, follow nobody, and wait for what is under way."""
         self.is_closing = True
+        self.future_logs.close()
         if self.fetchers is not None:
             await self.fetchers.close()
         while self._tasks:

@@ -1,0 +1,242 @@
+"""Moving replicas between the log directories of one broker while they are in use.
+
+A copy grows beside the log that is served; when it has all, it takes its place between two turns of
+the loop. One replica is copied at a time. Not here: files and their names (`log.log_moves`), who
+asks (`handlers.alter_replica_log_dirs`).
+
+Source: KIP-113, AlterReplicaLogDirs. Invariants: what is served is never the copy before it is
+complete; a copy of a log that was cut, or whose start passed what was copied, begins anew; nothing
+of a move outlives a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.log_moves import begin_copy, discard_copy, put_in_place
+from barnabas_broker.log.partition_log import LogRead, PartitionLog
+from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+COPY_BYTES = 1024 * 1024
+# A log that grows while its copy is flushed is caught up with at the end without waiting.
+LAST_READS_MAX = 8
+# Directories that were asked for before their replica was there.
+WISHES_MAX = 10_000
+
+
+class Spawn(Protocol):
+    """How a task of the broker is started."""
+
+    def __call__(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it."""
+        ...
+
+
+class _Restart(Exception):
+    """The log is not what it was when its copy was begun."""
+
+
+class FutureLog:
+    """A replica on its way to another directory."""
+
+    __slots__ = ("copy", "is_cancelled", "partition", "target")
+
+    def __init__(self, partition: Partition, target: LogDirectory) -> None:
+        self.partition = partition
+        self.target = target
+        self.copy: PartitionLog | None = None  # until its turn has come
+        self.is_cancelled = False
+
+    @property
+    def lag(self) -> int:
+        """Records that the copy lacks."""
+        log = self.partition.log
+        copied = log.log_start_offset if self.copy is None else self.copy.log_end_offset
+        return max(0, log.log_end_offset - copied)
+
+    @property
+    def size_bytes(self) -> int:
+        """How much is copied."""
+        return 0 if self.copy is None else self.copy.size_bytes
+
+
+class FutureLogs:
+    """All moves of one broker."""
+
+    def __init__(
+        self, logs: LogManager, find: Callable[[TopicPartition], Partition], spawn: Spawn
+    ) -> None:
+        """Make one. `find` raises KafkaError for a partition that is not served here."""
+        self._logs = logs
+        self._find = find
+        self._spawn = spawn
+        self.moving: dict[TopicPartition, FutureLog] = {}  # in the order in which they are done
+        self.wishes: dict[TopicPartition, str] = {}
+        self.on_moved: list[Callable[[Partition], None]] = []
+        self._is_working = False
+        self._is_closed = False
+
+    # Asking.
+
+    def move(self, topic_partition: TopicPartition, path: str) -> None:
+        """Begin to move a replica to a directory; to where it is: end its move.
+
+        Raises: KafkaError 57 for a directory that is not this broker's, 56 for one that is offline
+        (the replica's, too), 9 for a replica that is not here: it will be made there.
+        """
+        target = self._directory(path)
+        if target.is_offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is offline")
+        try:
+            partition = self._find(topic_partition)
+        except KafkaError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            self._wish(topic_partition, target)
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "no such replica here") from error
+        if partition.log.is_offline:
+            raise partition.log.storage_error()
+        known = self.moving.get(topic_partition)
+        if known is not None and known.target is target:
+            return
+        self.dropped(topic_partition)
+        if self._logs.directory_of(partition.log) is target or self._is_closed:
+            return
+        self.moving[topic_partition] = FutureLog(partition, target)
+        if not self._is_working:
+            self._is_working = True
+            self._spawn(self._work())
+
+    def _directory(self, path: str) -> LogDirectory:
+        for directory in self._logs.directories:
+            if directory.path == (path.rstrip("/") or "/"):
+                return directory
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is no log directory")
+
+    def _wish(self, topic_partition: TopicPartition, target: LogDirectory) -> None:
+        self.wishes.pop(topic_partition, None)
+        if len(self.wishes) >= WISHES_MAX:
+            del self.wishes[next(iter(self.wishes))]
+        self.wishes[topic_partition] = target.path
+
+    def dropped(self, topic_partition: TopicPartition) -> None:
+        """End a move: the replica is gone, or is to be elsewhere."""
+        future = self.moving.pop(topic_partition, None)
+        if future is not None:
+            future.is_cancelled = True
+
+    def close(self) -> None:
+        """End all moves; their files go with the next start."""
+        self._is_closed = True
+        for topic_partition in list(self.moving):
+            self.dropped(topic_partition)
+
+    # Copying.
+
+    async def _work(self) -> None:
+        try:
+            while self.moving:
+                future = next(iter(self.moving.values()))
+                await self._move(future)
+                if self.moving.get(future.partition.topic_partition) is future:
+                    del self.moving[future.partition.topic_partition]
+        finally:
+            self._is_working = False
+
+    async def _move(self, future: FutureLog) -> None:
+        """Copy until the copy is in place, or never can be."""
+        while not self._is_over(future):
+            try:
+                future.copy = begin_copy(self._logs, future.partition.log, future.target)
+                if await self._copy(future, future.copy):
+                    return
+            except _Restart:
+                logger.info("the copy of %s-%d begins anew", *future.partition.topic_partition)
+            except LogDirectoryError as error:
+                self._logs.take_offline(error.path, error)
+            except OSError as error:
+                self._logs.take_offline(future.target.path, error)
+            except KafkaError as error:
+                logger.warning("%s-%d is not moved: %s", *future.partition.topic_partition, error)
+                future.is_cancelled = True
+            finally:
+                copy, future.copy = future.copy, None
+                if copy is not None and copy is not future.partition.log:
+                    discard_copy(self._logs, copy)
+
+    def _is_over(self, future: FutureLog) -> bool:
+        """Whether a move has lost its sense."""
+        return future.is_cancelled or future.target.is_offline or future.partition.log.is_offline
+
+    async def _copy(self, future: FutureLog, copy: PartitionLog) -> bool:
+        """Copy all there is and put it in place; False if the move is over.
+
+        Raises: _Restart if the log is not what it was.
+        """
+        log = future.partition.log
+        generation = log.generation
+        while not self._is_over(future):
+            _check(log, copy, generation)
+            if copy.log_end_offset < log.log_end_offset:
+                read = await log.read(copy.log_end_offset, COPY_BYTES, log.log_end_offset)
+                _check(log, copy, generation)
+                _append(copy, read)
+                await asyncio.sleep(0)  # reads from memory do not give way by themselves
+                if read.size_bytes * 2 > COPY_BYTES:
+                    continue
+            # Nearly all is there: a log that is written all the time never waits for its copy.
+            await copy.flush()
+            if self._is_over(future):
+                break
+            _check(log, copy, generation)
+            if self._catch_up(log, copy):
+                return await self._put_in_place(future, copy)
+        return False
+
+    def _catch_up(self, log: PartitionLog, copy: PartitionLog) -> bool:
+        """Copy the rest without waiting; returns whether that was possible."""
+        log.write_staged()
+        for _ in range(LAST_READS_MAX):
+            if copy.log_end_offset == log.log_end_offset:
+                return True
+            read = log.read_nowait(copy.log_end_offset, COPY_BYTES, log.log_end_offset)
+            if read is None:
+                return False
+            _append(copy, read)
+        return copy.log_end_offset == log.log_end_offset
+
+    async def _put_in_place(self, future: FutureLog, copy: PartitionLog) -> bool:
+        partition = future.partition
+        log = partition.log
+        # From here the partition has the copy: whoever runs while checkpoints are written sees it.
+        partition.log = copy
+        if not await put_in_place(self._logs, log, copy):
+            copy.retire()
+            return True
+        logger.info(
+            "%s-%d is now in %s", *partition.topic_partition, self._logs.directory_of(copy).path
+        )
+        for moved in self.on_moved:
+            moved(partition)
+        return True
+
+
+def _check(log: PartitionLog, copy: PartitionLog, generation: int) -> None:
+    if log.generation != generation or log.log_start_offset > copy.log_end_offset:
+        raise _Restart
+
+
+def _append(copy: PartitionLog, read: LogRead) -> None:
+    buffers = read.buffers
+    copy.append_as_follower(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+    copy.write_staged()

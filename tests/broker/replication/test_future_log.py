@@ -1,0 +1,254 @@
+"""Replicas that move between log directories while they are written and read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.replication.future_log import FutureLogs
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+from tests.support.replica_nodes import (
+    TP,
+    Links,
+    ReplicaNode,
+    led_by,
+    soon,
+    topic_records,
+    until,
+    values_of,
+)
+from tests.support.virtual_loop import run_virtual
+
+A, B = "/a", "/b"
+SMALL = LogConfig.build({}, {"segment.bytes": str(1024 * 1024), "file.delete.delay.ms": "1000"})
+
+
+async def leader_in_a() -> ReplicaNode:
+    """Node 0 with two directories, leading the only partition, whose log is in the first."""
+    node = await ReplicaNode(0, Links(), directories=f"{A},{B}", topic_config=SMALL).start()
+    await node.learn([*topic_records(), led_by(0, 0)])
+    if node.log.directory != f"{A}/t-0":
+        node.replicas.future_logs.move(TP, A)
+        await moved(node)
+    for number in range(20):
+        node.produce(b"%d" % number * 50_000)
+    return node
+
+
+async def moved(node: ReplicaNode) -> None:
+    await until(lambda: not node.replicas.future_logs.moving)
+
+
+def run(work: Callable[[ReplicaNode], Coroutine[Any, Any, None]]) -> None:
+    async def test() -> None:
+        node = await leader_in_a()
+        try:
+            await work(node)
+        finally:
+            await node.stop()
+
+    run_virtual(test())
+
+
+def names(node: ReplicaNode, directory: str) -> list[str]:
+    """The partition directories of the topic."""
+    return [name for name in node.disk.list_directory(directory) if name.startswith("t-0")]
+
+
+def error_of(moves: FutureLogs, topic_partition: TopicPartition, path: str) -> int:
+    with pytest.raises(KafkaError) as caught:
+        moves.move(topic_partition, path)
+    return caught.value.code
+
+
+def test_a_replica_moves_with_all_it_has() -> None:
+    """KIP-113: records, offsets, epochs; the old files go, and appends go on in the new place."""
+
+    async def work(node: ReplicaNode) -> None:
+        old, expected = node.log, await node.values()
+        before = (old.log_end_offset, old.high_watermark, old.leader_epochs.entries)
+        told = []
+        node.replicas.future_logs.on_moved.append(lambda item: told.append(item.log.directory))
+        node.replicas.future_logs.move(TP, B)
+        await moved(node)
+        log = node.log
+        assert log.directory == f"{B}/t-0"
+        assert (log.log_end_offset, log.high_watermark, log.leader_epochs.entries) == before
+        assert await node.values() == expected
+        assert node.logs.get(TP) is log
+        assert old.is_offline
+        assert names(node, B) == ["t-0"]
+        assert all(name.endswith("-delete") for name in names(node, A))
+        assert told == [f"{B}/t-0"]
+        node.produce(b"after")
+        assert node.log.high_watermark == before[0] + 1
+
+    run(work)
+
+
+def test_what_is_appended_meanwhile_moves_too() -> None:
+    """KIP-113: the copy takes its place only when it has everything."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        moves.move(TP, B)
+        count = 0
+        while moves.moving:
+            node.produce(b"m%d" % count)
+            count += 1
+            await asyncio.sleep(0)
+        assert count > 3
+        values = [value for _, _, value in await node.values()]
+        assert values[20:] == [b"m%d" % number for number in range(count)]
+        assert node.log.directory == f"{B}/t-0"
+
+    run(work)
+
+
+def test_a_moved_replica_is_found_after_a_clean_stop() -> None:
+    """NODE-8: its offsets are in the checkpoints of its new directory."""
+
+    async def test() -> None:
+        node = await leader_in_a()
+        expected = await node.values()
+        node.replicas.future_logs.move(TP, B)
+        await moved(node)
+        node.produce(b"after")
+        image, high_watermark = node.image, node.log.high_watermark
+        await node.stop()
+        again = ReplicaNode(0, Links(), disk=node.disk, directories=f"{A},{B}", topic_config=SMALL)
+        await again.start(image)
+        assert again.log.directory == f"{B}/t-0"
+        assert (await again.values())[: len(expected)] == expected
+        assert again.log.high_watermark == high_watermark
+        await again.stop()
+
+    run_virtual(test())
+
+
+def test_a_move_can_be_taken_back() -> None:
+    """KIP-113: to the directory where it is means to stay; the copy goes."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        moves.move(TP, B)
+        await soon(lambda: any(name.endswith("-future") for name in names(node, B)))
+        moves.move(TP, A)
+        assert not moves.moving
+        await soon(lambda: not moves._is_working)
+        assert node.log.directory == f"{A}/t-0"
+        await node.logs.removals.remove_due(node.clock.monotonic_ms() + 1)
+        assert names(node, B) == []
+
+    run(work)
+
+
+def test_moves_that_cannot_be_are_refused() -> None:
+    """KIP-113: errors 57, 56 and 9."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        assert error_of(moves, TP, "/elsewhere") == ErrorCode.LOG_DIR_NOT_FOUND
+        unknown = TopicPartition("t", 7)
+        assert error_of(moves, unknown, B) == ErrorCode.REPLICA_NOT_AVAILABLE
+        node.logs.take_offline(B, OSError("gone"))
+        assert error_of(moves, TP, B) == ErrorCode.KAFKA_STORAGE_ERROR
+        node.logs.take_offline(A, OSError("gone"))
+        assert error_of(moves, TP, A) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(work)
+
+
+def test_a_replica_that_comes_later_is_made_where_it_was_wished() -> None:
+    """KIP-113: tools name the directory of a replica before it is assigned."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        for index in (1, 2, 3):
+            error_of(moves, TopicPartition("t", index), B)
+        await node.learn([led_by(0, 0, index=index) for index in (1, 2, 3)])
+        assert [node.partition(index).log.directory for index in (1, 2, 3)] == [
+            f"{B}/t-{index}" for index in (1, 2, 3)
+        ]
+        assert not moves.wishes
+
+    run(work)
+
+
+@pytest.mark.parametrize("failing", [A, B])
+def test_a_directory_that_fails_ends_the_move_and_nothing_else(failing: str) -> None:
+    """LOG-11: the replica stays where it is, or is lost with its directory."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        moves.move(TP, B)
+        await soon(lambda: any(future.size_bytes > 0 for future in moves.moving.values()))
+        node.logs.take_offline(failing, OSError("gone"))
+        await soon(lambda: not moves._is_working)
+        assert not moves.moving
+        assert node.log.is_offline == (failing == A)
+
+    run(work)
+
+
+def test_a_copy_of_a_log_that_was_cut_begins_anew() -> None:
+    """REC-5: what was copied may be what was cut."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        moves.move(TP, B)
+        await soon(lambda: any(future.size_bytes > 0 for future in moves.moving.values()))
+        node.log.truncate_to(3)
+        node.produce(b"other")
+        await moved(node)
+        values = [value for _, _, value in await node.values()]
+        assert [len(value or b"") for value in values] == [50_000, 50_000, 50_000, 5]
+        assert node.log.directory == f"{B}/t-0"
+
+    run(work)
+
+
+def test_a_deleted_partition_is_not_moved() -> None:
+    """TOP-14: nothing of it may come back under its name."""
+
+    async def work(node: ReplicaNode) -> None:
+        moves = node.replicas.future_logs
+        moves.move(TP, B)
+        await soon(lambda: any(future.size_bytes > 0 for future in moves.moving.values()))
+        await node.learn([led_by(1, 1, replicas=(1, 2))])
+        await soon(lambda: not moves._is_working)
+        assert "t-0" not in names(node, A) + names(node, B)
+
+    run(work)
+
+
+def test_the_power_may_go_at_any_time_of_a_move() -> None:
+    """KIP-113: after the start there is one log of the partition, with all that was flushed."""
+    found_in = set()
+    for seed in range(60):
+
+        async def test(seed: int = seed) -> str:
+            node = await leader_in_a()
+            node.disk.random = type(node.disk.random)(seed)
+            await node.log.flush()
+            expected = await node.values()
+            image = node.image
+            node.replicas.future_logs.move(TP, B)
+            for _ in range(seed):
+                await asyncio.sleep(0)
+            disk = await node.crash()
+            again = ReplicaNode(0, Links(), disk=disk, directories=f"{A},{B}", topic_config=SMALL)
+            await again.start(image)
+            log = again.log
+            assert await values_of(log) == expected, f"seed {seed}"
+            assert not [n for n in names(again, A) + names(again, B) if n == "t-0"][1:]
+            await again.stop()
+            return log.directory
+
+        found_in.add(run_virtual(test()))
+    assert found_in == {f"{A}/t-0", f"{B}/t-0"}
