@@ -61,6 +61,10 @@ async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | Non
     loop = asyncio.get_running_loop()
 
     def stop_on(number: signal.Signals) -> None:
+        if stop.is_set():
+            logger.info("%s again: not waiting for leaderships to move", number.name)
+            server.hurry()
+            return
         logger.info("%s: stopping", number.name)
         stop.set()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
@@ -62,6 +62,17 @@ class Drainer:
             self._on_start()
             self._lifecycle.want(is_shut_down=True)
             self._task = asyncio.create_task(self._run(), name="drain")
+
+    async def asked(self, timeout_ms: int | None) -> dict[str, Any]:
+        """Begin, and say how far the drain is: what `/drain` answers.
+
+        Returns when the drain has ended, or half the budget, or the time given, is over: who asks
+        wants to have time left for the rest of the stop. The broker goes on serving.
+        """
+        self.start("a drain was asked for")
+        half_ms = self._budget_ms // 2
+        await self.until_drained(half_ms if timeout_ms is None else min(timeout_ms, half_ms))
+        return {"phase": self.state.phase.value, "leaders": self.leaders_count}
 
     def cut_short(self) -> None:
         """Wait no longer."""

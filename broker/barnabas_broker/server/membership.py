@@ -17,6 +17,8 @@ from barnabas_broker.controller.local import LocalController
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.server.broker_lifecycle import BrokerLifecycle, LifecycleSettings
 from barnabas_broker.server.cluster_link import ClusterLink
@@ -128,6 +130,18 @@ class Membership:
             log_dirs=[one.directory_id for one in logs.online_directories()],
             previous_broker_epoch=min(one.clean_broker_epoch for one in logs.directories),
         )
+
+    def note_applied(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Take note of metadata that this broker has acted on, and say so where one waits for it.
+
+        A broker that shuts down waits until all others know (STOP-5).
+        """
+        self.applied(delta, image)
+        if delta is None:
+            return
+        changed = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
+        if any(broker is not None and broker.is_shutting_down for broker in changed):
+            self.lifecycle.wake()
 
     async def join(self) -> None:
         """Register, fenced; return when this node has all metadata up to its registration.

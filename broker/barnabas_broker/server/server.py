@@ -17,7 +17,6 @@ from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.controller.controller_metrics import controller_samples
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -34,19 +33,16 @@ from barnabas_broker.metadata.quorum_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
-from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
 from barnabas_broker.server.broker_state import BrokerState, move
 from barnabas_broker.server.broker_status import status_of
 from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
 from barnabas_broker.server.gate import Gate
-from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
-from barnabas_broker.server.log_metrics import log_samples
-from barnabas_broker.server.loop_metrics import turn_samples
 from barnabas_broker.server.membership import Membership
 from barnabas_broker.server.metadata_application import MetadataApplication
+from barnabas_broker.server.metrics_registration import register_samples
 from barnabas_protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
@@ -125,7 +121,16 @@ class Server:
         await self.control.recover()
         self._connect()
         self.dispatcher = Dispatcher(self._services())
-        self._register_metrics()
+        register_samples(
+            self.collector,
+            listeners=self.listeners,
+            data=self.data,
+            turn=self.turn,
+            controller=self.control.controller,
+            logs=self.logs,
+            dispatcher=self.dispatcher,
+            state=lambda: self.state,
+        )
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)
         await self.control.start(self.listeners.advertised())
@@ -138,7 +143,7 @@ class Server:
             replicas=self.replicas,
             groups=self.groups,
             report_directories=self.membership.directory_reports.report,
-            applied=self.membership.applied,
+            applied=self.membership.note_applied,
             spawn=self._spawn,
         )
         await self.publisher.join(application.apply)
@@ -233,22 +238,6 @@ class Server:
             peers=self.link.peers,
         )
 
-    def _register_metrics(self) -> None:
-        register = self.collector.register
-        register(self.listeners.samples)
-        register(self.data.produce_purgatory.samples)
-        register(self.data.fetch_purgatory.samples)
-        register(lambda: turn_samples(self.turn))
-        register(lambda: controller_samples(self.control.controller))
-        register(lambda: log_samples(self.logs))
-        register(lambda: partition_samples(self.replicas))
-        register(lambda: group_samples(self.groups, self.replicas))
-        register(
-            lambda: broker_samples(
-                self.replicas, self.dispatcher, self.data.fetch_sessions, lambda: self.state
-            )
-        )
-
     async def _start_admin(self) -> None:
         """The admin HTTP comes last: its library takes longer to import than the whole start."""
         admin = AdminServer(
@@ -310,25 +299,17 @@ class Server:
         return self.state is BrokerState.RUNNING and self.membership.lifecycle.is_unfenced
 
     async def drain(self, timeout_ms: int | None = None) -> dict[str, Any]:
-        """Begin to give leaderships away and say how far that is: what `/drain` does.
-
-        Returns when nothing is led any more or half the budget, or the time given, is over: who
-        asks wants to have time left for the rest of the stop. The broker goes on serving.
-        """
+        """Begin to give leaderships away and say how far that is: what `/drain` does."""
         if self.state not in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN):
             return {"phase": self.state.name.lower(), "leaders": 0}
-        drainer = self.membership.drainer
-        drainer.start("a drain was asked for", timeout_ms)
-        half_ms = self.config.barnabas_drain_budget_ms // 2
-        await drainer.until_drained(half_ms if timeout_ms is None else min(timeout_ms, half_ms))
-        return {"phase": drainer.state.phase.value, "leaders": drainer.leaders_count}
+        return await self.membership.drainer.asked(timeout_ms)
 
     def _begin_drain(self) -> None:
         self.state = move(self.state, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 
-    async def hurry(self) -> None:
-        """Do not wait for leaderships to move any longer; for who asks a second time to stop."""
-        if self._is_built:
+    def hurry(self) -> None:
+        """Do not wait for leaderships to move: somebody asked a second time to stop."""
+        if hasattr(self, "membership"):
             self.membership.drainer.cut_short()
 
     async def stop(self) -> None:

@@ -94,6 +94,21 @@ def test_a_smaller_budget_holds() -> None:
     draining(work)
 
 
+def test_a_hook_waits_for_half_the_budget_at_most() -> None:
+    """`operator.md` 4: it never fails, and leaves time for the rest of the stop."""
+
+    async def work(world: Draining) -> None:
+        assert await world.drainer.asked(3_000) == {"phase": "draining", "leaders": 1}
+        assert 3_000 <= world.clock.monotonic_ms() < 3_200
+        assert (await world.drainer.asked(None))["phase"] == "draining"
+        assert world.clock.monotonic_ms() < 3_200 + BUDGET_MS // 2
+        world.move_leadership()
+        world.controller.should_shut_down = True
+        assert await world.drainer.asked(None) == {"phase": "drained", "leaders": 0}
+
+    draining(work)
+
+
 def test_the_only_broker_is_drained_at_once() -> None:
     """STOP-7."""
 
