@@ -155,18 +155,23 @@ class FollowerSession(FetchSession):
         try:
             partition = self._fetches.find(followed)
             self._attach(followed, partition)
-            log = partition.log
+            log, offset = partition.log, followed.fetch_offset
             if (
-                log.log_start_offset <= followed.fetch_offset <= log.log_end_offset
+                log.log_start_offset <= offset <= log.log_end_offset
                 and diverging(followed, log) is None
             ):
                 partition.follower_fetched(
                     self.node_id,
                     self.broker_epoch,
-                    followed.fetch_offset,
+                    offset,
                     followed.log_start_offset,
                     self.last_used_ms,
                 )
+                if offset != log.log_end_offset:
+                    # As nearly always under load: there is more already.
+                    self._remove(followed)
+                    self.ready[followed] = None
+                    return
         except KafkaError as error:
             followed.refusal = error
             self._attach(followed, self._fetches.partition_of(followed))
@@ -199,7 +204,6 @@ class FollowerSession(FetchSession):
     def place(self, followed: FollowedPartition) -> None:
         """Put a partition where it belongs, last."""
         self._remove(followed)
-        followed.is_level = False
         partition, refusal = followed.partition, followed.refusal
         if refusal is not None:
             if self._is_unknown_yet(followed, refusal):
@@ -230,9 +234,10 @@ class FollowerSession(FetchSession):
         return refusal.code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def _remove(self, followed: FollowedPartition) -> None:
+        followed.is_level = False
         self.ready.pop(followed, None)
         self.news.pop(followed, None)
-        if self.waiting.pop(followed, self) is None:
+        if self.waiting and self.waiting.pop(followed, self) is None:
             self._fetches.await_no_more(followed)
 
     def stop_waiting(self) -> None:
@@ -251,7 +256,6 @@ class FollowerSession(FetchSession):
             return
         if is_error:
             self._remove(followed)
-            followed.is_level = False
         elif has_records:
             self.ready.pop(followed, None)
             self.ready[followed] = None

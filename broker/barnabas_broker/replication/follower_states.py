@@ -157,8 +157,8 @@ class FollowerStates:
         leader_end_offset: int,
         in_sync: frozenset[int],
         high_watermark: int,
-        now_ms: int,
-        lag_ms_max: int,
+        now_ms: Callable[[], int],
+        lag_ms_max: Callable[[], int],
     ) -> int:
         """The end of what all have that count for the high watermark (REP-1).
 
@@ -172,7 +172,7 @@ class FollowerStates:
                 continue
             if state.node_id in in_sync or (
                 state.log_end_offset >= high_watermark
-                and now_ms - state.last_caught_up_ms <= lag_ms_max
+                and now_ms() - state.last_caught_up_ms <= lag_ms_max()
                 and self.is_eligible(state)
             ):
                 end_offset = state.log_end_offset

@@ -176,8 +176,8 @@ class Partition(PartitionState):
                 end_offset,
                 self.maximal_isr,
                 high_watermark,
-                context.now_ms(),
-                context.lag_ms_max(),
+                context.now_ms,
+                context.lag_ms_max,
             )
         if self.log.advance_high_watermark(end_offset):
             if self._views:

@@ -190,7 +190,10 @@ class PartitionState:
     @property
     def is_under_min_isr(self) -> bool:
         """Whether fewer replicas are in sync than acks=all needs."""
-        return len(self.image.isr) < self.minimum_in_sync
+        in_sync_count = len(self.image.isr)
+        return in_sync_count < self.log.config.min_insync_replicas and in_sync_count < len(
+            self.image.replicas
+        )
 
     # How far it is.
 
