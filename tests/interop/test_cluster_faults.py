@@ -41,7 +41,7 @@ TOPICS = ("from-java", "from-librdkafka")
 # The fault lasts until so many more records were acknowledged, where any can be, or this long.
 STEP = 400
 FAULT_SECONDS = 12.0
-SMALL_DISK_MEBIBYTES = 96
+SMALL_DISK_MEBIBYTES = 400
 
 
 class Load:
