@@ -25,7 +25,14 @@ from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_broker.log.transaction_index import AbortedTransaction
 from barnabas_broker.log.validator import BatchValidator, writable
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
-from barnabas_protocol.records.batch import BatchHeader, check_crc, iterate_headers, stamp
+from barnabas_protocol.records.batch import (
+    CONTROL_BIT,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    check_crc,
+    iterate_headers,
+    stamp,
+)
 from barnabas_protocol.records.control import ControlType
 
 _NEVER = 2**63 - 1
@@ -176,21 +183,23 @@ class LogWriter(LogState):
     ) -> None:
         """Stage batches, with offsets of our own if a leader epoch is given; `info` sums them."""
         for position, read in batches:
-            header = read
-            batch = view[position : position + header.size_bytes]
+            header, size = read, read[1] + LOG_OVERHEAD_BYTES
+            batch = view[position : position + size]
             if leader_epoch is not None:
                 first_offset = self.staged_end_offset
                 stamp(batch, 0, first_offset, leader_epoch)
                 header = header._replace(base_offset=first_offset, leader_epoch=leader_epoch)
-            self._make_room(len(batch), header.last_offset, header.max_timestamp, now_ms)
+            last_offset, max_timestamp = header[0] + header[6], header[8]
+            self._make_room(size, last_offset, max_timestamp, now_ms)
             self._apply(header, batch, is_leader=leader_epoch is not None)
-            self._stage(batch, len(batch), header[0], header.last_offset, header[8])
+            self._stage(batch, size, header[0], last_offset, max_timestamp)
             if info.first_offset < 0:
                 info.first_offset = header[0]
-            info.last_offset = header.last_offset
-            info.size_bytes += len(batch)
+            info.last_offset = last_offset
+            info.size_bytes += size
             info.record_count += header[12]
-            info.max_timestamp = max(info.max_timestamp, header[8])
+            if max_timestamp > info.max_timestamp:
+                info.max_timestamp = max_timestamp
 
     def _check_follower(self, view: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:
         """Refuse all of the batches if one is damaged or out of order."""
@@ -215,12 +224,14 @@ class LogWriter(LogState):
 
         Only a leader may refuse it: what it has taken, its followers must take too.
         """
-        self.leader_epochs.assign(header.leader_epoch, header.base_offset)
-        self._stamped_epoch = header.leader_epoch
+        if header[2] != self._stamped_epoch:
+            self.leader_epochs.assign(header[2], header[0])
+            self._stamped_epoch = header[2]
+        if not header[5] & CONTROL_BIT:
+            self.producer_state.append(header)
+            return
         marker = marker_of(batch, header)
         if marker is None:
-            if not header.is_control:
-                self.producer_state.append(header)
             return
         if is_leader:
             self.producer_state.check_marker(header, marker.coordinator_epoch)

@@ -129,6 +129,7 @@ class DataPlane:
             broker_epoch=broker_epoch,
             fetchers_per_leader=config.num_replica_fetchers,
         )
+        self._take_over(dynamic)
         dynamic.subscribe(lambda changed: self._take_over(dynamic))
         spawn(
             keep_shrinking(replicas.partitions.values, self._clock, config.replica_lag_time_max_ms)
