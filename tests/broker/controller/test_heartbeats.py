@@ -6,8 +6,15 @@ import pytest
 
 from barnabas_broker.metadata.image import NO_LEADER
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
 from tests.support.controller_world import ControllerWorld, run_world
 from tests.support.partition_images import (
+    TOPIC_ID,
     applied,
     cluster,
     directory,
@@ -288,6 +295,42 @@ def test_a_draining_broker_gets_no_new_leadership() -> None:
         assert world.partition(0).leader != 1
 
     image = with_topic(cluster([0, 1, 2]), partition([1, 2], [1, 2]), partition([1, 0], [1]))
+    run_world(image, test)
+
+
+def proposal(*isr: int) -> AlterPartitionRequest:
+    """Broker 1 wants the ISR of the second partition to be these."""
+    members = [BrokerState(broker_id=node, broker_epoch=100 + node) for node in isr]
+    change = AlterPartitionRequestPartitionData(
+        partition_index=1, leader_epoch=5, partition_epoch=9, new_isr_with_epochs=members
+    )
+    topic = AlterPartitionRequestTopicData(topic_id=TOPIC_ID, partitions=[change])
+    return AlterPartitionRequest(broker_id=1, broker_epoch=101, topics=[topic])
+
+
+def test_what_could_not_move_does_as_soon_as_another_replica_is_in_sync() -> None:
+    """STOP-4: what remains is tried again; the broker asks for as long as its budget lasts."""
+
+    async def test(world: ControllerWorld) -> None:
+        await world.beat(1, want_shut_down=True)
+        assert [world.partition(index).leader for index in (0, 1)] == [0, 1]
+        await world.local.answer(proposal(1, 0))
+        assert [world.partition(index).leader for index in (0, 1)] == [0, 0]
+
+    image = with_topic(cluster([0, 1]), partition([1, 0]), partition([1, 0], [1]))
+    run_world(image, test)
+
+
+def test_a_draining_broker_is_not_taken_into_an_isr() -> None:
+    """STOP-6: a broker in controlled shutdown cannot (re)join an ISR."""
+
+    async def test(world: ControllerWorld) -> None:
+        await world.beat(2, want_shut_down=True)
+        answer = await world.local.answer(proposal(1, 2))
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.INELIGIBLE_REPLICA
+        assert world.partition(1).isr == (1,)
+
+    image = with_topic(cluster([0, 1, 2]), partition([2, 0]), partition([1, 2], [1]))
     run_world(image, test)
 
 
