@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum
 
+from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import UNLIMITED_BYTES, Node
@@ -28,11 +29,13 @@ class Faults:
         self._cluster = cluster
         self._random = random
         self._hardship = hardship
+        # The node that lost power, or its disk, and its broker epoch then; see `_may_lose_another`.
+        self._lost: tuple[Node, int] | None = None
         every: list[tuple[int, Callable[[], None]]] = [
-            (4, self._kill),
-            (2, self._kill_at_an_operation),
+            (4, self._sparingly(self._kill)),
+            (2, self._sparingly(self._kill_at_an_operation)),
             (3, self._lose_power),
-            (3, self._stop),
+            (3, self._sparingly(self._stop)),
             (6, self._start),
             (2, self._stand_still),
             (3, self._go_on),
@@ -46,8 +49,8 @@ class Faults:
             (2, self._bring_the_arbiter_back),
             (1, self._fool_the_arbiter_s_clients),
             (1, self._jump),
-            (1, self._fill_a_disk),
-            (1, self._break_a_directory),
+            (1, self._sparingly(self._fill_a_disk)),
+            (1, self._sparingly(self._break_a_directory)),
             (2, self._repair_disks),
             (1, self._lose_a_disk),
         ]
@@ -100,19 +103,65 @@ class Faults:
 
     def _lose_power(self) -> None:
         node = self._some(self._cluster.nodes)
-        if node is not None and (self._hardship is Hardship.POWER or self._is_redundant(node)):
+        if node is None:
+            return
+        if self._hardship is Hardship.POWER and self._may_lose_another():
+            node.lose_power()
+        elif self._is_everything_redundant():
+            self._note_lost(node)
             node.lose_power()
 
-    def _is_redundant(self, node: Node) -> bool:
-        """Whether each partition of a node is in sync on another machine that has not lost power.
+    def _sparingly(self, act: Callable[[], None]) -> Callable[[], None]:
+        """Do something that may end a broker, but not while another has yet to be replaced."""
 
-        As the newest image says, with everybody running: later ones cannot know less.
+        def do() -> None:
+            if self._may_lose_another():
+                act()
+
+        return do
+
+    def _may_lose_another(self) -> bool:
+        """Whether the cluster knows of the node that lost something, if there is one.
+
+        Until then it is in the ISRs, with less than it had. If all others ended meanwhile, even
+        cleanly, it would be the last of them and lead: no broker can tell a kill from lost power.
         """
-        nodes = self._cluster.nodes
-        servers = [other.server for other in nodes if other.is_ready and other.server is not None]
-        if len(servers) < len(nodes) or len(nodes) < 3:
+        if self._lost is None:
+            return True
+        node, broker_epoch = self._lost
+        image = self._newest_image()
+        if image is None:
             return False
-        image = max((server.image for server in servers), key=lambda image: image.offset)
+        broker = image.brokers.get(node.node_id)
+        is_known = broker is None or broker.epoch > broker_epoch
+        if is_known or not any(
+            node.node_id in partition.isr
+            for topic in image.topics.by_name.values()
+            for partition in topic.partitions
+        ):
+            self._lost = None
+        return self._lost is None
+
+    def _note_lost(self, node: Node) -> None:
+        image = self._newest_image()
+        assert image is not None
+        self._lost = (node, image.brokers[node.node_id].epoch)
+
+    def _newest_image(self) -> MetadataImage | None:
+        images = [node.server.image for node in self._cluster.nodes if node.server is not None]
+        return max(images, key=lambda image: image.offset, default=None)
+
+    def _is_everything_redundant(self) -> bool:
+        """Whether everybody runs and is in sync, and will for now: one may lose what it has."""
+        nodes = self._cluster.nodes
+        image = self._newest_image()
+        if image is None or len(nodes) < 3 or not self._may_lose_another():
+            return False
+        if any(
+            not node.is_ready or node.disk.is_bad or node.disk.operations_left >= 0
+            for node in nodes
+        ):
+            return False
         return all(
             len(partition.isr) == len(partition.replicas)
             for topic in image.topics.by_name.values()
@@ -122,7 +171,8 @@ class Faults:
     def _lose_a_disk(self) -> None:
         """One of those that hold nothing alone, neither of records nor of metadata."""
         node = self._some(self._cluster.nodes)
-        if node is not None and self._is_redundant(node) and self._has_all_seats():
+        if node is not None and self._is_everything_redundant() and self._has_all_seats():
+            self._note_lost(node)
             node.lose_disk()
 
     def _has_all_seats(self) -> bool:

@@ -1,0 +1,24 @@
+"""Clusters that much befalls keep what they have acknowledged, and come back when it is over."""
+
+import pytest
+
+from tests.simulation.cluster.story import Story
+from tests.simulation.seeds import run_seeds
+
+SEEDS = 25
+
+
+@pytest.mark.timeout(0)
+def test_a_cluster_keeps_what_it_has_acknowledged() -> None:
+    """REP-19, CTL-12, OFS-5, STOP-10: and all replicas are in sync again in the end.
+
+    Processes are killed, stopped and stand still, machines lose power, disks fail, fill up and are
+    replaced, links are cut one way or both, clocks jump, and the arbiter goes away.
+    """
+    run_seeds(SEEDS, lambda seed: Story(seed).run())
+
+
+@pytest.mark.timeout(0)
+def test_a_cluster_of_one_keeps_what_it_has_acknowledged() -> None:
+    """A lone broker is a cluster too."""
+    run_seeds(SEEDS, lambda seed: Story(seed, node_count=1).run())
