@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
+from barnabas_broker.arbiter.complaint import Complaint
 from barnabas_broker.arbiter.http_exchange import (
     HttpExchange,
     HttpReply,
@@ -53,13 +54,14 @@ class EtcdSettings(NamedTuple):
 class EtcdArbiter:
     """One key; its modification revision is the token."""
 
-    __slots__ = ("_exchange", "_first", "_key", "_settings", "_sign_in")
+    __slots__ = ("_complaint", "_exchange", "_first", "_key", "_settings", "_sign_in")
 
     def __init__(self, settings: EtcdSettings) -> None:
         """Connects with the first request."""
         self._settings = settings
         self._key = _base64(settings.key.encode())
         self._exchange = HttpExchange(settings.tls)
+        self._complaint = Complaint(logger)
         self._first = 0  # the endpoint that answered last
         self._sign_in: str | None = None
 
@@ -86,12 +88,13 @@ class EtcdArbiter:
         try:
             reply = await self._ask("txn", {"compare": [compare], "success": [put]})
         except ArbiterError as error:
-            logger.warning("the arbiter's record may or may not be stored: %s", error)
+            self._complaint.tell("the arbiter's record may or may not be stored", error)
             return SwapOutcome.UNKNOWN
         document = reply.document()
         if reply.status != _OK or "header" not in document:
-            logger.warning("the arbiter's record may or may not be stored: etcd: %s", reply)
+            self._complaint.tell("the arbiter's record may or may not be stored", f"etcd: {reply}")
             return SwapOutcome.UNKNOWN
+        self._complaint.is_over()
         # The gateway leaves out what is false.
         return SwapOutcome.STORED if document.get("succeeded") is True else SwapOutcome.CONFLICT
 

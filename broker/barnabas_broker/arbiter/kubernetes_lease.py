@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
+from barnabas_broker.arbiter.complaint import Complaint
 from barnabas_broker.arbiter.http_exchange import HttpReply, NoReplyError, NotSentError
 from barnabas_broker.arbiter.kubernetes_api import KubernetesApi
 from barnabas_broker.arbiter.lease_document import lease_with, stored_in
@@ -29,7 +30,15 @@ NO_LEASE: Final = Stored(None, 0)
 class KubernetesLeaseArbiter:
     """One Lease; its resource version is the token, 0 where there is no Lease."""
 
-    __slots__ = ("_api", "_lease", "_name", "_namespace", "_path", "_poll_interval_ms")
+    __slots__ = (
+        "_api",
+        "_complaint",
+        "_lease",
+        "_name",
+        "_namespace",
+        "_path",
+        "_poll_interval_ms",
+    )
 
     def __init__(
         self, api: KubernetesApi, namespace: str, name: str, poll_interval_ms: int = 1000
@@ -40,6 +49,7 @@ class KubernetesLeaseArbiter:
         self._name = name
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._poll_interval_ms = poll_interval_ms
+        self._complaint = Complaint(logger)
         # As last seen, for what others have put into it; None before the first reading.
         self._lease: Mapping[str, Any] | None = None
 
@@ -72,14 +82,17 @@ class KubernetesLeaseArbiter:
                 new = lease_with(record, found, self._namespace, self._name)
                 reply = await self._api.send("PUT", f"{self._path}/{self._name}", new)
         except (ArbiterError, NotSentError, NoReplyError) as error:
-            logger.warning("the arbiter's Lease may or may not be changed: %s", error)
+            self._complaint.tell("the arbiter's Lease may or may not be changed", error)
             return SwapOutcome.UNKNOWN
         if reply.status in (200, 201):
+            self._complaint.is_over()
             return SwapOutcome.STORED
         # Taken already, another version or, after its removal, another uid; or not there any more.
         if reply.status == 409 or (expected_token != NO_LEASE.token and _is_missing(reply)):
             return SwapOutcome.CONFLICT
-        logger.warning("the arbiter's Lease may or may not be changed: Kubernetes: %s", reply)
+        self._complaint.tell(
+            "the arbiter's Lease may or may not be changed", f"Kubernetes: {reply}"
+        )
         return SwapOutcome.UNKNOWN
 
     def watch(self) -> AsyncIterator[Stored]:
