@@ -11,9 +11,10 @@ from barnabas_broker.controller.controller import Controller
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
 from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, NoRefusals
 from barnabas_broker.metadata.records import ListenerAddress

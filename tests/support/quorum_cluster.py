@@ -1,4 +1,4 @@
-"""Some shells of the metadata log in one loop, over a network in memory and one arbiter's store."""
+"""Some shells of the metadata log in one loop, over a network in memory and one store."""
 
 import asyncio
 import random as random_module
@@ -18,9 +18,10 @@ from barnabas_broker.metadata.metadata_log import (
     METADATA_TOPIC_ID,
     metadata_log_config,
 )
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_fetches import FetchReply
 from barnabas_broker.metadata.quorum_messages import FetchAsked, PromiseAnswered, PromiseAsked
 from barnabas_broker.metadata.quorum_node import Role

@@ -13,10 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterRecord, Leader, Member
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import own_election
 from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.broker_commands import BrokerCommands
 from barnabas_broker.controller.broker_sessions import BrokerSessions
@@ -25,12 +23,9 @@ from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.event_queue import Command, ControllerLog, EventQueue, Reply
 from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
-from barnabas_broker.controller.own_election import LeadershipError
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.metadata_log import MetadataLog
-from barnabas_broker.metadata.quorum import Seat
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -49,7 +44,6 @@ class Controller(Administration, BrokerCommands):
         clock: Clock,
         random: Random,
         on_failure: Callable[[BaseException], None],
-        arbiter: Arbiter | None = None,
         refused: RefusedNodes | None = None,
     ) -> None:
         """`on_failure` is called when the log fails while this node leads it.
@@ -60,12 +54,10 @@ class Controller(Administration, BrokerCommands):
         self._config = config
         self._dynamic_config = dynamic_config
         self._log = metadata_log
-        self._arbiter = arbiter
         self._clock = clock
         self._random = random
         self._on_failure = on_failure
         self._queue: EventQueue | None = None
-        self._arbiter_task: asyncio.Task[None] | None = None
         self._configs = topic_configs(dynamic_config)
         self._refused = refused or NobodyRefuses()
         self._sessions = BrokerSessions(
@@ -85,7 +77,6 @@ class Controller(Administration, BrokerCommands):
             if config.auto_leader_rebalance_enable
             else None,
         )
-        self.record: ArbiterRecord | None = None
         self.metrics = ControllerMetrics()
 
     @property
@@ -140,39 +131,10 @@ class Controller(Administration, BrokerCommands):
 
     async def close(self) -> None:
         """Answer what is queued, then stop. Safe before a start and a second time."""
-        if self._arbiter_task is not None:
-            self._arbiter_task.cancel()
-            await asyncio.gather(self._arbiter_task, return_exceptions=True)
-            self._arbiter_task = None
         self._watch.stop()
         self._upkeep.stop()
         if self._queue is not None:
             await self._queue.close()
-
-    async def start(self, cluster_id: str, me: Member, leader: Leader) -> None:
-        """Take leadership from the arbiter, then lead the recovered log (CTL-2, CTL-6, CTL-7).
-
-        `MetadataLog.recover` must have been awaited. Raises: LeadershipError, ArbiterError,
-        NotAMemberError, ForeignClusterError, MetadataLogError, OSError.
-        """
-        log, arbiter = self._log, self._arbiter
-        if arbiter is None or not isinstance(log, MetadataLog):
-            raise LeadershipError("leadership of this log is not the controller's to take")
-        known_epoch = log.pending_image.epoch
-        record = await own_election.win(arbiter, self._clock, cluster_id, me, leader, known_epoch)
-        members = [Seat(member.node_id, member.directory_id) for member in record.members]
-        await log.lead(record.controller_epoch, leader.node_id, cluster_id, members)
-        self.record = record
-        self.activate(record.controller_epoch)
-        self.expect_no_heartbeats()
-        self._arbiter_task = asyncio.create_task(
-            own_election.watch(arbiter, record, self._lost), name="arbiter watch"
-        )
-
-    def _lost(self, reason: LeadershipError) -> None:
-        logger.error("this node stops being the controller: %s", reason)
-        self.resign()
-        self._on_failure(reason)
 
     async def submit(self, command: Command[Reply]) -> Reply:
         """Run a command in its turn and return its reply once its records are committed.

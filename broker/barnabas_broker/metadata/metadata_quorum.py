@@ -1,10 +1,9 @@
 """The metadata log of this node: follows, leads, commits and publishes, by the rules of one node.
 
-The shell around `quorum_node.QuorumNode`: it tells the node one event at a time and carries out the
-effects in order, all of them before the next event (decision 0005). Not here: the rules; what is
-done to the disk (`image_log`, `promise_file`); the other nodes (`quorum_questions`,
-`quorum_fetches`), the store (`arbiter_access`), when to act (`quorum_timing`), subscribers
-(`publishing`).
+The shell around `quorum_node.QuorumNode`, as the rest of the broker sees it. It tells the node one
+event at a time and carries out the effects in order, all of them before the next event (decision
+0005). Not here: the rules; events and questions (`quorum_events`, `quorum_asking`); what is done to
+the disk (`image_log`, `promise_file`).
 
 Invariants: one task touches the node and the log; a failure of the disk or a broken rule stops it
 for good, and the owner of the broker hears of it.
@@ -14,138 +13,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
-from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Leader, Stored
-from barnabas_broker.arbiter.election import ForeignClusterError
-from barnabas_broker.env.clock import Clock
-from barnabas_broker.env.disk import Buffer, Disk
+from barnabas_broker.arbiter.arbiter import ArbiterError, Leader
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.metadata.arbiter_access import ArbiterAccess, record_of, view_of
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.image_log import ImageLog
-from barnabas_broker.metadata.leadership import MembersRefusedError, NotLeadingError
+from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.log_ends import LogEnd
-from barnabas_broker.metadata.members_plan import plan_members
-from barnabas_broker.metadata.promise_file import PromiseFile
-from barnabas_broker.metadata.publisher import MetadataPublisher
-from barnabas_broker.metadata.publishing import Publishing
-from barnabas_broker.metadata.quorum import Seat
-from barnabas_broker.metadata.quorum_effects import Effects, ReadRecord, Swap
-from barnabas_broker.metadata.quorum_fetches import FetchReply, IncomingFetch, IncomingRequests
+from barnabas_broker.metadata.quorum_asking import QuorumAsking
+from barnabas_broker.metadata.quorum_effects import Effects, Swap
+from barnabas_broker.metadata.quorum_fetches import FetchReply
 from barnabas_broker.metadata.quorum_messages import (
     ArbiterView,
     FetchAsked,
-    FetchRefused,
     PromiseAnswered,
     PromiseAsked,
     Proposal,
-    RecordsAnswered,
-    SnapshotAnswered,
 )
 from barnabas_broker.metadata.quorum_node import QuorumNode, Role
-from barnabas_broker.metadata.quorum_observations import Observations
 from barnabas_broker.metadata.quorum_performing import Event, Hooks, Performing
-from barnabas_broker.metadata.quorum_questions import Question, Questions
-from barnabas_broker.metadata.quorum_timing import Act, QuorumSettings, QuorumTiming
-from barnabas_broker.metadata.quorum_transport_protocol import QuorumTransport, Refusals
+from barnabas_broker.metadata.quorum_timing import QuorumTiming
 from barnabas_broker.metadata.records import MetadataRecord
-from barnabas_broker.metadata.replicated_log import ReplicatedLog
-from barnabas_broker.metadata.snapshot import SnapshotName, decode_snapshot
+from barnabas_broker.metadata.snapshot import SnapshotName
 from barnabas_broker.metadata.snapshot_files import read_snapshot
-from barnabas_broker.metadata.snapshotting import Snapshotting
-from barnabas_protocol.errors import ParseError
-from barnabas_protocol.records.batch import check_crc, iterate_headers
 
 logger = logging.getLogger(__name__)
 
 # A clean stop tells the store that nobody leads; a store that is away is not waited for longer.
 RESIGN_SECONDS_MAX: Final = 2
 RESIGN_AGAIN_SECONDS: Final = 0.02
-REFUSED_AGAIN_SECONDS: Final = 0.02
 
 
-async def _nothing_to_save() -> None:
-    """For logs without checkpoints."""
-
-
-async def _adopt_nothing(cluster_id: str) -> bool:
-    """For nodes that have a cluster."""
-    return False
-
-
-@dataclass(slots=True, kw_only=True)
-class QuorumCallbacks:
-    """What the owner of the quorum wants to be told, and does for it."""
-
-    on_failure: Callable[[BaseException], None]
-    on_lead: Callable[[int], Awaitable[None] | None] = lambda epoch: None
-    on_step_down: Callable[[], None] = lambda: None
-    # Called after truncations: no recovery point may lie above what is flushed.
-    save_recovery_points: Callable[[], Awaitable[None]] = _nothing_to_save
-    # Take another cluster's id, if this node is blank; returns whether it did.
-    adopt_cluster_id: Callable[[str], Awaitable[bool]] = _adopt_nothing
-
-
-class MetadataQuorum:
+class MetadataQuorum(QuorumAsking):
     """This node's part in the metadata log."""
-
-    def __init__(
-        self,
-        log: ReplicatedLog,
-        *,
-        disk: Disk,
-        clock: Clock,
-        arbiter: Arbiter,
-        transport: QuorumTransport,
-        refusals: Refusals,
-        publisher: MetadataPublisher,
-        seat: Seat,
-        cluster_id: str,
-        listener_name: str,
-        settings: QuorumSettings,
-        callbacks: QuorumCallbacks,
-    ) -> None:
-        """`listener_name` is the listener by which brokers reach one another."""
-        self._disk = disk
-        self._clock = clock
-        self._refusals = refusals
-        self._settings = settings
-        self._listener_name = listener_name
-        self.callbacks = callbacks
-        self.seat = seat
-        self.cluster_id = cluster_id
-        self.publisher = publisher
-        self.log = ImageLog(log, disk, clock)
-        self._promise = PromiseFile(disk, log.directory)
-        self._publishing = Publishing(publisher)
-        self._access = ArbiterAccess(arbiter, self._record_read)
-        self._questions = Questions(transport, self._question_lost)
-        self._incoming = IncomingRequests(self._tell_fetch)
-        self._snapshotting = Snapshotting(self.log, disk, clock, settings.snapshot_interval_bytes)
-        self._observations = Observations(seat, settings, clock)
-        self._events: deque[Event] = deque()
-        self._wake = asyncio.Event()
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._activation: asyncio.Future[None] | None = None
-        self._loading: asyncio.Future[None] | None = None
-        self._look: asyncio.TimerHandle | None = None
-        self._again: asyncio.TimerHandle | None = None
-        self._is_active = False
-        self._is_stopping = False
-        self._is_closed = False
-        self._failure: BaseException | None = None
-        self._has_warned = False
-        self.node: QuorumNode
-        self._performing: Performing
-        self._timing: QuorumTiming
-        self._loop: asyncio.AbstractEventLoop
-        self._address = Leader(seat.node_id, "", 0)
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -251,23 +153,6 @@ class MetadataQuorum:
             await self._access.settle()
 
     # ---- what is known -----------------------------------------------------------------------
-
-    @property
-    def role(self) -> Role:
-        """What this node is to the metadata log now."""
-        return self.node.role
-
-    @property
-    def is_active(self) -> bool:
-        """Whether this node leads, and has committed a record of its own epoch."""
-        return self._is_active
-
-    @property
-    def leader_id(self) -> int | None:
-        """Who leads, as far as this node knows."""
-        if self.node.role is Role.FOLLOWER:
-            return self.node.leader_id
-        return self.seat.node_id if self._is_active else None
 
     @property
     def controller_epoch(self) -> int:
@@ -398,286 +283,6 @@ class MetadataQuorum:
         if self._task is None or self._is_closed or self._failure is not None:
             raise NotLeadingError("this node does not take part in the metadata log now")
 
-    def _tell_fetch(self, incoming: IncomingFetch) -> None:
-        asked = incoming.asked
-
-        def decide() -> Effects:
-            if asked.controller_epoch == self.node.promised_epoch:
-                self._observations.heard(asked.seat)
-            return self.node.fetch_asked(asked)
-
-        self._tell(Event(decide=decide, incoming=incoming))
-
-    # ---- events ------------------------------------------------------------------------------
-
-    def _tell(self, event: Event) -> None:
-        self._events.append(event)
-        self._wake.set()
-
-    async def _run(self) -> None:
-        try:
-            while True:
-                if not self._events:
-                    self._wake.clear()
-                    await self._wake.wait()
-                event = self._events.popleft()
-                known = (self.node.role, self.leader_id)
-                if event.work is not None:
-                    await event.work()
-                for effect in event.decide():
-                    await self._performing.perform(effect, event)
-                self._observations.note_role(self.node.role)
-                self._note_change(known)
-                self._snapshotting.start_if_due(self._trim)
-        except Exception as error:
-            self._fail(error)
-
-    def _note_change(self, known: tuple[Role, int | None]) -> None:
-        if known == (self.node.role, self.leader_id):
-            return
-        self._changed.set()
-        self._changed = asyncio.Event()
-        if self.node.role is Role.FOLLOWER and self.leader_id is not None:
-            logger.info("node %d leads the control plane", self.leader_id)
-
-    def _fail(self, error: BaseException) -> None:
-        """Take no part any more: what the disk holds is not known, or a rule is broken."""
-        if self._failure is not None or self._is_closed:
-            return
-        self._failure = error
-        logger.critical("the metadata log of this node fails", exc_info=error)
-        if self._task is not None and self._task is not asyncio.current_task():
-            self._task.cancel()
-        self._stepped_down()
-        self._publishing.refuse("the metadata log has failed")
-        # A new event: who waits for the next change must not go round and round.
-        self._changed.set()
-        self._changed = asyncio.Event()
-        self._incoming.close()
-        self.callbacks.on_failure(error)
-
-    def _begin_epoch(self, controller_epoch: int) -> None:
-        logger.info("this node leads the control plane in controller epoch %d", controller_epoch)
-        self.log.begin_epoch(controller_epoch, self.seat.node_id, self.cluster_id)
-
-    def _committed(self) -> None:
-        """Activate the controller when the first record of its epoch is committed."""
-        if self.node.role is not Role.LEADING or self._is_active:
-            return
-        self._is_active = True
-        told = self.callbacks.on_lead(self.node.promised_epoch)
-        if told is not None:
-            self._activation = asyncio.ensure_future(self._activate(told))
-
-    async def _activate(self, told: Awaitable[None]) -> None:
-        try:
-            await told
-        except NotLeadingError:
-            logger.info("this node stopped leading before its controller was active")
-        except Exception:
-            logger.exception("the controller could not be activated")
-            self._tell(Event(decide=lambda: self.node.give_up()))  # CTL-7
-
-    def _stepped_down(self) -> None:
-        self._publishing.refuse("this node does not lead the metadata log any more")
-        if self._is_active:
-            self._is_active = False
-            logger.info("this node does not lead the control plane any more")
-            self.callbacks.on_step_down()
-
-    def _trim(self, name: SnapshotName) -> None:
-        async def trim() -> None:
-            await self.log.trim(name)
-
-        self._tell(Event(decide=tuple, work=trim))
-
-    # ---- the arbiter -------------------------------------------------------------------------
-
-    def _swap(self, swap: Swap) -> None:
-        self._access.swap(swap, self._record_of)
-
-    def _record_of(self, swap: Swap) -> ArbiterRecord:
-        return record_of(swap, self.cluster_id, self._address, self._clock.wall_ms())
-
-    async def _record_read(self, stored: Stored) -> None:
-        record = stored.record
-        if record is not None and record.cluster_id != self.cluster_id:
-            if not await self.callbacks.adopt_cluster_id(record.cluster_id):
-                self._fail(
-                    ForeignClusterError(
-                        f"the arbiter's record is of cluster {record.cluster_id}, "
-                        f"not of {self.cluster_id}"
-                    )
-                )
-                return
-            self.cluster_id = record.cluster_id
-
-        def decide() -> Effects:
-            self._observations.record_read(stored)
-            return self.node.record_read(view_of(stored))
-
-        self._tell(Event(decide=decide))
-        self._tell(Event(decide=self._look_now))
-
-    # ---- time --------------------------------------------------------------------------------
-
-    def _tick(self) -> None:
-        if self._is_stopping or self._failure is not None:
-            return
-        situation = self._observations.situation(
-            self.node,
-            refused_since_ms=self._refusals.refused_since_ms,
-            may_found=self._may_found(),
-            is_waiting=self._questions.has_any or self._access.is_busy,
-        )
-        for act in self._timing.due(situation):
-            self._tell(Event(decide=self._decision(act)))
-        delay_ms = self._timing.next_look_ms(situation)
-        self._look = self._loop.call_later(delay_ms / 1000, self._tick)
-
-    def _look_now(self) -> Effects:
-        """See at once what is due, for something has changed."""
-        if self._look is not None:
-            self._look.cancel()
-        self._tick()
-        return ()
-
-    def _decision(self, act: Act) -> Callable[[], Effects]:
-        node = self.node
-        match act:
-            case Act.READ:
-                return lambda: (ReadRecord(),)
-            case Act.FOUND:
-                return node.found_cluster
-            case Act.TAKE_OVER:
-                return node.take_over
-            case Act.RENEW:
-                return node.renew
-            case Act.GIVE_UP:
-                return node.give_up
-            case Act.ASK_AGAIN:
-                return node.ask_again
-            case Act.MEMBERS:
-                return self._plan_members
-            case _:
-                assert_never(act)
-
-    def _may_found(self) -> bool:
-        others = self.log.pending_image.brokers.keys() - {self.seat.node_id}
-        if not others:
-            return True
-        if not self._has_warned and self.node.record.token >= 0 and not self.node.record.members:
-            self._has_warned = True
-            logger.error(
-                "the arbiter has no record, and brokers %s belong to this cluster: nobody leads "
-                "the control plane. Bring the record back; the last resort is "
-                "`barnabas cluster recover`",
-                ", ".join(map(str, sorted(others))),
-            )
-        return False
-
-    def _plan_members(self) -> Effects:
-        if not self._is_active:
-            return ()
-        situation = self._observations.member_situation(self.node, self.log.committed_image)
-        members = plan_members(situation)
-        if members is None:
-            return ()
-        try:
-            effects = self.node.change_members(members)
-        except MembersRefusedError as error:
-            logger.debug("the members stay as they are for now: %s", error)
-            return ()
-        logger.info(
-            "asking for members %s of the metadata log",
-            ", ".join(str(seat.node_id) for seat in sorted(members)),
-        )
-        return effects
-
-    def _refused_changed(self, node_id: int) -> None:
-        self._look_now()
-
-    # ---- questions to others -----------------------------------------------------------------
-
-    def _ask_promise(self, node_id: int, asked: PromiseAsked) -> None:
-        def told(answer: PromiseAnswered) -> None:
-            def decide() -> Effects:
-                if answer.promised_epoch == self.node.promised_epoch:
-                    self._observations.heard(answer.seat)
-                return self.node.promise_answered(answer)
-
-            self._tell(Event(decide=decide))
-
-        self._questions.promise(node_id, asked, told)
-
-    def _ask_fetch(self, node_id: int, asked: FetchAsked) -> None:
-        def told(reply: FetchReply) -> None:
-            answer, records = reply
-            if isinstance(answer, FetchRefused):
-                self._refused(node_id, answer)
-            elif isinstance(answer, RecordsAnswered):
-                if not are_records(records, answer):
-                    logger.error("node %d has answered with damaged records", node_id)
-                    return
-                self._observations.answered(answer)
-            self._tell(Event(decide=lambda: self.node.fetch_answered(answer), records=records))
-
-        self._questions.fetch(node_id, asked, told)
-
-    def _ask_snapshot(self, answer: SnapshotAnswered) -> None:
-        def told(data: bytes) -> None:
-            self._loading = asyncio.ensure_future(self._load_snapshot(answer, data))
-
-        self._questions.snapshot(answer, told)
-
-    async def _load_snapshot(self, answer: SnapshotAnswered, data: bytes) -> None:
-        try:
-            image = await self._disk.run(decode_snapshot, data)
-            if (image.epoch, image.offset + 1) != answer.snapshot:
-                raise ParseError(f"it ends at {image.offset + 1} of epoch {image.epoch}", 0)
-        except ParseError as error:
-            logger.error("node %d has sent a bad snapshot: %s", answer.source.node_id, error)
-            self._tell(Event(decide=lambda: self.node.snapshot_failed(answer)))
-            return
-        self._tell(Event(decide=lambda: self.node.snapshot_fetched(answer), snapshot=(data, image)))
-
-    def _question_lost(self, node_id: int, question: Question) -> None:
-        self._refusals.suspect(node_id)
-        match question:
-            case FetchAsked():
-                self._doubt(node_id)
-                self._tell(Event(decide=lambda: self.node.unreachable(node_id)))
-            case SnapshotAnswered():
-                self._tell(Event(decide=lambda: self.node.snapshot_failed(question)))
-            case PromiseAsked():
-                pass
-
-    def _refused(self, node_id: int, answer: FetchRefused) -> None:
-        if answer.controller_epoch >= self.node.promised_epoch:
-            self._doubt(node_id)
-        elif self._again is None or self._again.when() <= self._loop.time():
-            # The winner has not read yet that it has won.
-            again = Event(decide=self.node.ask_again)
-            self._again = self._loop.call_later(REFUSED_AGAIN_SECONDS, self._tell, again)
-
-    def _doubt(self, node_id: int) -> None:
-        if node_id == self.node.record.leader_id and not self._observations.is_doubted:
-            self._observations.is_doubted = True
-            self._look_now()
-
 
 async def _set(event: asyncio.Event) -> None:
     event.set()
-
-
-def are_records(records: Buffer, answer: RecordsAnswered) -> bool:
-    """Whether these are the batches that the answer says, undamaged."""
-    next_offset = answer.asked.end_offset
-    try:
-        for position, header in iterate_headers(records):
-            if header.base_offset != next_offset or not check_crc(records, position, header):
-                return False
-            next_offset = header.last_offset + 1
-    except ParseError:
-        return False
-    return next_offset == answer.end_offset

@@ -10,7 +10,6 @@ from barnabas_broker.arbiter.arbiter import Arbiter, Leader
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.local import LocalController
 from barnabas_broker.env.clock import Clock
@@ -24,9 +23,10 @@ from barnabas_broker.metadata.metadata_log import (
     METADATA_TOPIC_ID,
     metadata_log_config,
 )
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
 from barnabas_broker.metadata.quorum_transport_protocol import (
     NobodyElse,
@@ -34,7 +34,6 @@ from barnabas_broker.metadata.quorum_transport_protocol import (
     QuorumTransport,
     Refusals,
 )
-from barnabas_broker.metadata.records import ListenerAddress
 from barnabas_broker.server.arbiter_choice import make_arbiter
 from barnabas_broker.server.cluster_identity import adopt_cluster_id, lower_recovery_point
 
@@ -143,29 +142,6 @@ class ControlPlane:
         name = self._config.inter_broker_listener_name
         endpoint = next((one for one in advertised if one.name == name), advertised[0])
         await self.quorum.start(Leader(self._logs.node_id, endpoint.host, endpoint.port))
-
-    async def start_alone(self, advertised: Sequence[Endpoint]) -> None:
-        """Start, lead, and register this broker, unfenced: for a broker without others.
-
-        Raises: what stopped the quorum.
-        """
-        await self.lead(advertised)
-        self.controller.expect_no_heartbeats()
-        await self.controller.register_broker(
-            Registration(
-                node_id=self._logs.node_id,
-                incarnation_id=self._random.uuid(),
-                cluster_id=self._logs.cluster_id,
-                listeners=tuple(ListenerAddress(*endpoint) for endpoint in advertised),
-                rack=self._config.broker_rack,
-                directories=tuple(
-                    directory.directory_id for directory in self._logs.online_directories()
-                ),
-                previous_broker_epoch=min(
-                    directory.clean_broker_epoch for directory in self._logs.directories
-                ),
-            )
-        )
 
     async def lead(self, advertised: Sequence[Endpoint], seconds_max: float | None = None) -> None:
         """Start, and return when this node leads the control plane.

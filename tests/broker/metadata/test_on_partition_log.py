@@ -17,9 +17,10 @@ from barnabas_broker.metadata.metadata_log import (
     METADATA_TOPIC_ID,
     metadata_log_config,
 )
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum, QuorumCallbacks
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
 from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, NoRefusals
 from barnabas_broker.metadata.records import ConfigRecord

@@ -1,0 +1,223 @@
+"""Telling one node of the metadata log its events, one at a time, with all their effects.
+
+The state of the shell around `quorum_node.QuorumNode`, and the task that alone touches node and log
+(decision 0005). Not here: what the node asks of others and of time (`quorum_asking`), what others
+ask of it (`metadata_quorum`), how effects are carried out (`quorum_performing`).
+
+Invariant: a failure of the disk or a broken rule stops it for good, and the owner of the broker
+hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from barnabas_broker.arbiter.arbiter import Leader
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.metadata.image_log import ImageLog
+from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.metadata.promise_file import PromiseFile
+from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.metadata.publishing import Publishing
+from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_effects import Effects
+from barnabas_broker.metadata.quorum_fetches import IncomingFetch, IncomingRequests
+from barnabas_broker.metadata.quorum_node import QuorumNode, Role
+from barnabas_broker.metadata.quorum_observations import Observations
+from barnabas_broker.metadata.quorum_performing import Event, Performing
+from barnabas_broker.metadata.quorum_timing import QuorumSettings, QuorumTiming
+from barnabas_broker.metadata.quorum_transport_protocol import Refusals
+from barnabas_broker.metadata.replicated_log import ReplicatedLog
+from barnabas_broker.metadata.snapshot import SnapshotName
+from barnabas_broker.metadata.snapshotting import Snapshotting
+
+logger = logging.getLogger(__name__)
+
+
+async def _nothing_to_save() -> None:
+    """For logs without checkpoints."""
+
+
+async def _adopt_nothing(cluster_id: str) -> bool:
+    """For nodes that have a cluster."""
+    return False
+
+
+@dataclass(slots=True, kw_only=True)
+class QuorumCallbacks:
+    """What the owner of the quorum wants to be told, and does for it."""
+
+    on_failure: Callable[[BaseException], None]
+    on_lead: Callable[[int], Awaitable[None] | None] = lambda epoch: None
+    on_step_down: Callable[[], None] = lambda: None
+    # Called after truncations: no recovery point may lie above what is flushed.
+    save_recovery_points: Callable[[], Awaitable[None]] = _nothing_to_save
+    # Take another cluster's id, if this node is blank; returns whether it did.
+    adopt_cluster_id: Callable[[str], Awaitable[bool]] = _adopt_nothing
+
+
+class QuorumEvents:
+    """The events of one node, and what it has become by them."""
+
+    def __init__(
+        self,
+        log: ReplicatedLog,
+        *,
+        disk: Disk,
+        clock: Clock,
+        refusals: Refusals,
+        publisher: MetadataPublisher,
+        seat: Seat,
+        cluster_id: str,
+        listener_name: str,
+        settings: QuorumSettings,
+        callbacks: QuorumCallbacks,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._refusals = refusals
+        self._settings = settings
+        self._listener_name = listener_name
+        self.callbacks = callbacks
+        self.seat = seat
+        self.cluster_id = cluster_id
+        self.publisher = publisher
+        self.log = ImageLog(log, disk, clock)
+        self._promise = PromiseFile(disk, log.directory)
+        self._publishing = Publishing(publisher)
+        self._incoming = IncomingRequests(self._tell_fetch)
+        self._snapshotting = Snapshotting(self.log, disk, clock, settings.snapshot_interval_bytes)
+        self._observations = Observations(seat, settings, clock)
+        self._events: deque[Event] = deque()
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._activation: asyncio.Future[None] | None = None
+        self._loading: asyncio.Future[None] | None = None
+        self._look: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._is_active = False
+        self._is_stopping = False
+        self._is_closed = False
+        self._failure: BaseException | None = None
+        self._has_warned = False
+        self.node: QuorumNode
+        self._performing: Performing
+        self._timing: QuorumTiming
+        self._loop: asyncio.AbstractEventLoop
+        self._address = Leader(seat.node_id, "", 0)
+
+    @property
+    def role(self) -> Role:
+        """What this node is to the metadata log now."""
+        return self.node.role
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node leads, and has committed a record of its own epoch."""
+        return self._is_active
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads, as far as this node knows."""
+        if self.node.role is Role.FOLLOWER:
+            return self.node.leader_id
+        return self.seat.node_id if self._is_active else None
+
+    # ---- events ------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._wake.set()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if not self._events:
+                    self._wake.clear()
+                    await self._wake.wait()
+                event = self._events.popleft()
+                known = (self.node.role, self.leader_id)
+                if event.work is not None:
+                    await event.work()
+                for effect in event.decide():
+                    await self._performing.perform(effect, event)
+                self._observations.note_role(self.node.role)
+                self._note_change(known)
+                self._snapshotting.start_if_due(self._trim)
+        except Exception as error:
+            self._fail(error)
+
+    def _note_change(self, known: tuple[Role, int | None]) -> None:
+        if known == (self.node.role, self.leader_id):
+            return
+        self._changed.set()
+        self._changed = asyncio.Event()
+        if self.node.role is Role.FOLLOWER and self.leader_id is not None:
+            logger.info("node %d leads the control plane", self.leader_id)
+
+    def _fail(self, error: BaseException) -> None:
+        """Take no part any more: what the disk holds is not known, or a rule is broken."""
+        if self._failure is not None or self._is_closed:
+            return
+        self._failure = error
+        logger.critical("the metadata log of this node fails", exc_info=error)
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+        self._stepped_down()
+        self._publishing.refuse("the metadata log has failed")
+        # A new event: who waits for the next change must not go round and round.
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self._incoming.close()
+        self.callbacks.on_failure(error)
+
+    def _begin_epoch(self, controller_epoch: int) -> None:
+        logger.info("this node leads the control plane in controller epoch %d", controller_epoch)
+        self.log.begin_epoch(controller_epoch, self.seat.node_id, self.cluster_id)
+
+    def _committed(self) -> None:
+        """Activate the controller when the first record of its epoch is committed."""
+        if self.node.role is not Role.LEADING or self._is_active:
+            return
+        self._is_active = True
+        told = self.callbacks.on_lead(self.node.promised_epoch)
+        if told is not None:
+            self._activation = asyncio.ensure_future(self._activate(told))
+
+    async def _activate(self, told: Awaitable[None]) -> None:
+        try:
+            await told
+        except NotLeadingError:
+            logger.info("this node stopped leading before its controller was active")
+        except Exception:
+            logger.exception("the controller could not be activated")
+            self._tell(Event(decide=lambda: self.node.give_up()))  # CTL-7
+
+    def _stepped_down(self) -> None:
+        self._publishing.refuse("this node does not lead the metadata log any more")
+        if self._is_active:
+            self._is_active = False
+            logger.info("this node does not lead the control plane any more")
+            self.callbacks.on_step_down()
+
+    def _trim(self, name: SnapshotName) -> None:
+        async def trim() -> None:
+            await self.log.trim(name)
+
+        self._tell(Event(decide=tuple, work=trim))
+
+    def _tell_fetch(self, incoming: IncomingFetch) -> None:
+        asked = incoming.asked
+
+        def decide() -> Effects:
+            if asked.controller_epoch == self.node.promised_epoch:
+                self._observations.heard(asked.seat)
+            return self.node.fetch_asked(asked)
+
+        self._tell(Event(decide=decide, incoming=incoming))
