@@ -105,7 +105,7 @@ class Performing:
         self._access = access
         self._publishing = publishing
         self._hooks = hooks
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Future[None], None] = {}  # in the order of their start
 
     async def perform(self, effect: Effect, event: Event) -> None:
         """Carry out one effect of an event. Raises: what the disk raises."""
@@ -204,5 +204,8 @@ class Performing:
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Future[None]) -> None:
+        self._tasks.pop(task, None)

@@ -100,7 +100,8 @@ class Listener:
         self.memory = memory
         self.metrics = metrics
         self.shared_buffer = shared_buffer
-        self.sessions: set[Session] = set()
+        # In the order in which they came: that of a set would differ from run to run.
+        self.sessions: dict[Session, None] = {}
         self._port = port
         self._network = network
         self._limits = limits
@@ -178,13 +179,13 @@ class Listener:
                 "rejected", "refused a connection from %s on %s: too many %s", session.peer, limit
             )
             return False
-        self.sessions.add(session)
+        self.sessions[session] = None
         metrics.connections_open += 1
         return True
 
     def gone(self, session: Session, error: BaseException | None) -> None:
         """Count a connection out."""
-        self.sessions.discard(session)
+        self.sessions.pop(session, None)
         self._limits.leave(session.host)
         self.metrics.connections_open -= 1
         if session.closing_since_ns < 0:

@@ -60,7 +60,7 @@ class Peers:
         self._response_bytes_max = min(2 * request_bytes_max, (1 << 31) - 1)
         self._shared_buffer = SharedBuffer()
         self._connections: dict[tuple[int, str], PeerConnection] = {}
-        self._ended: set[PeerConnection] = set()  # of them something is left in the loop
+        self._ended: list[PeerConnection] = []  # of them something is left in the loop
         self._is_closed = False
         self.last_answer_ms: dict[int, int] = {}  # by node, of the monotonic clock
 
@@ -116,8 +116,8 @@ class Peers:
         self._forget(connection)
 
     def _forget(self, connection: PeerConnection) -> None:
-        self._ended.add(connection)
-        self._ended = {ended for ended in self._ended if not ended.is_gone}
+        self._ended.append(connection)
+        self._ended = [ended for ended in self._ended if not ended.is_gone]
 
     def disconnect(self, node_id: int) -> None:
         """Close the connections to a node; who waits for an answer gets PeerUnreachableError."""

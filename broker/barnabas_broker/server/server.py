@@ -77,7 +77,7 @@ class Server:
         self._network = network or RealNetwork()
         self._random = random or SystemRandom()
         self._arbiter = arbiter
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start
         self._has_admin_http = has_admin_http
         self._admin: AdminServer | None = None
         self._is_built = False
@@ -283,11 +283,11 @@ class Server:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             logger.error("a background task failed", exc_info=task.exception())
 
