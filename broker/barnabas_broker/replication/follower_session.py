@@ -22,7 +22,7 @@ from barnabas_broker.replication.fetch_session import (
     session_key,
 )
 from barnabas_broker.replication.fetching import diverging
-from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.partition import NO_EPOCH, Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -78,8 +78,15 @@ class FollowedPartition(FetchPartition):
             session.wake()
 
     def leadership_changed(self) -> None:
-        """Whoever leads, and in which epoch: see anew what there is to tell."""
-        self.session.note(self)
+        """Whoever leads, and in which epoch: see anew what there is to tell.
+
+        What a follower that names no leader epoch has said was about another leader's log.
+        """
+        if self.current_leader_epoch == NO_EPOCH and self not in self.session.waiting:
+            self.refusal = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.session.place(self)
+        else:
+            self.session.note(self)
         self.session.wake()
 
 

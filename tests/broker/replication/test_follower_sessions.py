@@ -304,6 +304,25 @@ def test_a_leader_that_moves_away_is_told_at_once() -> None:
     follow(test, partitions=2)
 
 
+def test_what_was_fetched_from_an_earlier_leadership_does_not_count() -> None:
+    """REP-3, LEAD-11: a follower without leader epochs has to say anew what it has."""
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        node.produce(b"a")
+        await follower.fetch({0: 1}, leader_epoch=-1, wait_ms=0)
+        assert node.log.high_watermark == 1
+        await node.learn([led_by(1, 1, isr=(0, 1))])
+        await node.learn([led_by(0, 2, isr=(0, 1))])
+        node.produce(b"b")
+        state = node.partition().followers.get(1)
+        assert state is not None
+        assert state.log_end_offset == -1
+        answer = await follower.fetch()
+        assert answer[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    follow(test)
+
+
 def test_an_old_leader_epoch_is_fenced() -> None:
     """REP-17: FENCED_LEADER_EPOCH, with who leads in which epoch (KIP-951)."""
 
