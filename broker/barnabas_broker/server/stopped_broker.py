@@ -48,6 +48,7 @@ async def stopped_broker(config: BrokerConfig) -> AsyncIterator[tuple[ControlPla
     try:
         await control.recover()
         await control.lead([NOWHERE], LEAD_SECONDS_MAX)
+        control.controller.expect_no_heartbeats()  # no broker is running that could be heard
         yield control, logs
     finally:
         await control.stop()
