@@ -292,17 +292,28 @@ class ReplicaSet:
 
     def misplaced(self, delta: MetadataDelta | None) -> dict[TopicPartition, bytes]:
         """The directories of the logs that are not where the metadata remembers them."""
+        names = self.image.topics.by_name if delta is None else delta.changed_topics
+        topics = [self.image.topics.by_name.get(name) for name in names]
+        return self.misplaced_of(
+            TopicPartition(topic.name, index)
+            for topic in topics
+            if topic is not None
+            for index in range(len(topic.partitions))
+        )
+
+    def misplaced_of(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, bytes]:
+        """As `misplaced`, of some partitions only."""
         by_path = {item.path: item.directory_id for item in self._logs.directories}
         found: dict[TopicPartition, bytes] = {}
-        for name in self.image.topics.by_name if delta is None else delta.changed_topics:
-            topic = self.image.topics.by_name.get(name)
-            for index in range(0 if topic is None else len(topic.partitions)):
-                partition = self.partitions.get(TopicPartition(name, index))
-                if partition is None or partition.log.is_offline:
-                    continue
-                directory_id = by_path[partition.log.directory.rpartition("/")[0]]
-                if self._directory_id(partition.image) != directory_id:
-                    found[partition.topic_partition] = directory_id
+        for topic_partition in topic_partitions:
+            partition = self.partitions.get(topic_partition)
+            if partition is None or partition.log.is_offline:
+                continue
+            directory_id = by_path[partition.log.directory.rpartition("/")[0]]
+            if self._directory_id(partition.image) != directory_id:
+                found[topic_partition] = directory_id
         return found
 
     def _directory_failed(self, error: LogDirectoryError) -> None:

@@ -12,6 +12,7 @@ from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_protocol.ids import TopicPartition
 
@@ -45,6 +46,7 @@ class MetadataApplication:
         self._report_directories = report_directories
         self._applied = applied
         self._spawn = spawn
+        replicas.future_logs.on_moved.append(self._moved)
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
@@ -59,6 +61,10 @@ class MetadataApplication:
             # Not waited for: it appends, and the next image must not wait for that.
             self._spawn(self._groups.on_topics_deleted(list(delta.deleted)))
         self._applied(delta, image)
+
+    def _moved(self, partition: Partition) -> None:
+        """Tell where a replica is that was moved to another directory of this broker (KIP-858)."""
+        self._report_directories(self._replicas.misplaced_of([partition.topic_partition]))
 
     def apply_broker_configs(self, image: MetadataImage) -> None:
         """Take over the dynamic settings of all brokers and of this one."""
