@@ -12,6 +12,7 @@ for good, and the owner of the broker hears of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -44,6 +45,8 @@ logger = logging.getLogger(__name__)
 # A clean stop tells the store that nobody leads; a store that is away is not waited for longer.
 RESIGN_SECONDS_MAX: Final = 2
 RESIGN_AGAIN_SECONDS: Final = 0.02
+# Others become members first, where without them nobody could lead; they have to be heard for that.
+HAND_OVER_SECONDS_MAX: Final = 1
 
 
 class MetadataQuorum(QuorumAsking):
@@ -99,6 +102,7 @@ class MetadataQuorum(QuorumAsking):
         if self._task is not None and not self._is_stopping:
             self._is_stopping = True
             if self._failure is None and self.node.role is not Role.FOLLOWER:
+                await self._complete_members()
                 await self._resign()
         await self.abandon()
 
@@ -123,6 +127,15 @@ class MetadataQuorum(QuorumAsking):
         await self._publishing.close()
         self._incoming.close()
         self._task = None
+
+    async def _complete_members(self) -> None:
+        """Have all members that there can be: in a young cluster this node may be the only one."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
+                while self._is_active and self._planned_members() is not None:
+                    self._tell(Event(decide=self._plan_members))
+                    await self._settled()
+                    await asyncio.sleep(RESIGN_AGAIN_SECONDS)
 
     async def _resign(self) -> None:
         self._tell(Event(decide=self.node.give_up))

@@ -166,11 +166,12 @@ class QuorumAsking(QuorumEvents):
             )
         return False
 
-    def _plan_members(self) -> Effects:
-        if not self._is_active:
-            return ()
+    def _planned_members(self) -> frozenset[Seat] | None:
         situation = self._observations.member_situation(self.node, self.log.committed_image)
-        members = plan_members(situation)
+        return plan_members(situation)
+
+    def _plan_members(self) -> Effects:
+        members = self._planned_members() if self._is_active else None
         if members is None:
             return ()
         try:

@@ -1,0 +1,99 @@
+"""Administration through every broker of a real cluster, while the controller moves (CTL-15)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from barnabas_broker.server import Server
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages import create_topics, init_producer_id
+from tests.support.raw_client import RawClient
+
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@asynccontextmanager
+async def running_cluster(directory: Path, count: int = 3) -> AsyncIterator[list[Server]]:
+    """Brokers in this loop, with a file as arbiter."""
+    servers = [
+        Server(
+            {
+                "node.id": str(node_id),
+                "cluster.id": CLUSTER_ID,
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "log.dirs": str(directory / str(node_id)),
+                "arbiter.file.path": str(directory / "arbiter"),
+                "admin.http.port": "-1",
+            }
+        )
+        for node_id in range(count)
+    ]
+    await asyncio.gather(*(server.start() for server in servers))
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            await server.stop()
+
+
+def controller_of(servers: list[Server]) -> Server:
+    (active,) = [server for server in servers if server.control.controller.is_active]
+    return active
+
+
+async def create(server: Server, name: str) -> create_topics.CreatableTopicResult:
+    topic = create_topics.CreatableTopic(name=name, num_partitions=2, replication_factor=2)
+    async with await RawClient.connect(server.port) as client:
+        request = create_topics.CreateTopicsRequest(topics=[topic])
+        (result,) = (await client.call(ApiKey.CREATE_TOPICS, 7, request)).topics
+    return result
+
+
+def test_every_broker_creates_topics_and_gives_ids_that_are_nobody_else_s(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running_cluster(tmp_path) as servers:
+            ids = []
+            for number, server in enumerate(servers):
+                result = await create(server, f"t{number}")
+                assert (result.error_code, result.num_partitions) == (0, 2)
+                async with await RawClient.connect(server.port) as client:
+                    for _ in range(3):
+                        request = init_producer_id.InitProducerIdRequest(transactional_id=None)
+                        response = await client.call(ApiKey.INIT_PRODUCER_ID, 4, request)
+                        assert response.error_code == 0
+                        ids.append(response.producer_id)
+            assert len(set(ids)) == 9
+            again = await create(servers[0], "t2")
+            assert again.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            assert set(controller_of(servers).image.topics.by_name) == {"t0", "t1", "t2"}
+
+    asyncio.run(run())
+
+
+def test_requests_that_wait_while_the_controller_moves_are_answered(tmp_path: Path) -> None:
+    """CTL-15: not with NOT_CONTROLLER: a client of another broker need not know who it is.
+
+    The cluster is so young that the controller has no other members beside it yet.
+    """
+
+    async def run() -> None:
+        async with running_cluster(tmp_path) as servers:
+            old = controller_of(servers)
+            others = [server for server in servers if server is not old]
+            stopping = asyncio.create_task(old.stop())
+            number, codes = 0, set[int]()
+            while not (stopping.done() and number >= 20):
+                result = await create(others[number % 2], f"t{number}")
+                # An answer that was lost with the controller: the second attempt finds the topic.
+                assert result.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
+                codes.add(result.error_code)
+                number += 1
+            await stopping
+            assert 0 in codes
+            new = controller_of(others)
+            assert set(new.image.topics.by_name) == {f"t{made}" for made in range(number)}
+            assert new.image.epoch > 1
+
+    asyncio.run(run())
