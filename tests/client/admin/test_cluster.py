@@ -7,7 +7,6 @@ import pytest
 
 from barnabas_client.admin.values.acls import AclOperation
 from barnabas_client.admin.values.cluster import FeatureUpdate, FeatureUpgradeType, RaftEndpoint
-from barnabas_client.admin.values.log_dirs import TopicPartitionReplica
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.errors import BarnabasError, NotFoundError, RejectedError, UnsupportedError
 from barnabas_protocol.errors import ErrorCode
@@ -67,7 +66,7 @@ def test_log_directories_are_described_with_the_replicas_in_them(
 
 
 def test_barnabas_has_no_quorum_and_says_so(barnabas: str) -> None:
-    """Its control plane is not a raft quorum; each call is refused in one line (64, 80, 81, 94)."""
+    """Its control plane is not a raft quorum; each call is refused in one line (55, 80, 81, 94)."""
 
     async def run() -> None:
         async with connected(barnabas) as (_, admin):
@@ -77,18 +76,43 @@ def test_barnabas_has_no_quorum_and_says_so(barnabas: str) -> None:
                 admin.quorum.describe(),
                 admin.quorum.add_voter(2, voter, [endpoint]),
                 admin.quorum.remove_voter(2, voter),
-                admin.cluster.unregister_broker(2),
                 admin.cluster.unregister_controller(2),
             ):
                 with pytest.raises(UnsupportedError) as raised:
                     await call
                 assert "\n" not in str(raised.value)
-            update = await admin.features.update({"metadata.version": FeatureUpdate(level=7)})
-            assert isinstance(update["metadata.version"].error, UnsupportedError)
-            assert (await admin.features.describe()).finalized == {}
-            replica = TopicPartitionReplica("a", 0, 1)
-            moved = await admin.log_dirs.move_replicas({replica: "/nowhere"})
-            assert isinstance(moved[replica].error, UnsupportedError)
+
+    asyncio.run(run())
+
+
+def test_barnabas_tells_its_features_and_refuses_others(barnabas: str) -> None:
+    """A level above what is supported, or a feature of Kafka's own, is refused."""
+
+    async def run() -> None:
+        async with connected(barnabas) as (_, admin):
+            before = await admin.features.describe()
+            assert before.supported["barnabas.version"] == (1, 1)
+            assert before.finalized == before.supported
+            assert before.finalized_epoch is not None
+            for name, level in (("metadata.version", 7), ("barnabas.version", 2)):
+                outcomes = await admin.features.update({name: FeatureUpdate(level=level)})
+                error = outcomes[name].error
+                assert error is not None
+                assert error.code is ErrorCode.INVALID_UPDATE_VERSION
+            same = {"barnabas.version": FeatureUpdate(level=1)}
+            assert (await admin.features.update(same))["barnabas.version"].is_ok
+
+    asyncio.run(run())
+
+
+def test_barnabas_does_not_unregister_whom_it_does_not_know(barnabas: str) -> None:
+    """UnregisterBroker says so, as Apache Kafka's does."""
+
+    async def run() -> None:
+        async with connected(barnabas) as (_, admin):
+            with pytest.raises(NotFoundError) as raised:
+                await admin.cluster.unregister_broker(77)
+            assert raised.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
     asyncio.run(run())
 
