@@ -17,6 +17,7 @@ from barnabas_broker.server.group_metrics import group_samples
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.log_metrics import log_samples
 from barnabas_broker.server.loop_metrics import turn_samples
+from barnabas_broker.server.replication_metrics import replication_samples
 
 
 def register_samples(
@@ -39,5 +40,6 @@ def register_samples(
     register(lambda: controller_samples(controller))
     register(lambda: log_samples(logs))
     register(lambda: partition_samples(data.replicas))
+    register(lambda: replication_samples(data.replicas))
     register(lambda: group_samples(data.groups, data.replicas))
     register(lambda: broker_samples(data.replicas, dispatcher, data.fetch_sessions, state))

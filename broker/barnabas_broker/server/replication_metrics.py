@@ -1,64 +1,46 @@
-"""What this broker tells Prometheus about replicas: in sync or not, sent, and ISRs that changed.
+"""What Prometheus is told of following and moving replicas (MET-7).
 
-Read at scrape time. Source: MET-1 of the behaviour list.
+Read from the owners' integers when it is asked for.
 """
 
 from collections.abc import Iterator
 
 from barnabas_broker.metrics.sample import Sample
-from barnabas_broker.replication.isr_changes import IsrChanges
-from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.replication.replica_set import ReplicaSet
 
 
-def replication_samples(replicas: ReplicaManager) -> Iterator[Sample]:
-    """The partitions led here, and what leaders have asked of the controller."""
-    led = [partition for partition in replicas.partitions.values() if partition.is_leader]
-    for name, text, value in (
-        (
-            "under_replicated_partitions",
-            "Partitions led here of which a replica is not in sync.",
-            # Those that a reassignment adds are not missed yet, as in Apache Kafka.
-            sum(
-                len(p.image.isr) < len(p.image.replicas) - len(p.image.adding_replicas) for p in led
+def replication_samples(replicas: ReplicaSet) -> Iterator[Sample]:
+    """What is followed from other brokers, and what moves between directories."""
+    fetchers = replicas.fetchers
+    if fetchers is not None:
+        for name, text, value in (
+            ("followed_partitions", "Partitions that are followed.", fetchers.followed_count),
+            (
+                "failed_partitions",
+                "Partitions that are no longer fetched after a fault of this broker.",
+                fetchers.failed_count,
             ),
-        ),
-        (
-            "under_min_isr_partitions",
-            "Partitions led here with fewer replicas in sync than acks=all needs.",
-            sum(p.is_under_min_isr for p in led),
-        ),
-        (
-            "at_min_isr_partitions",
-            "Replicated partitions led here with just as many in sync as acks=all needs.",
-            sum(p.is_replicated and len(p.image.isr) == p.minimum_in_sync for p in led),
-        ),
-        (
-            "reassigning_partitions",
-            "Partitions led here that are being moved.",
-            sum(p.image.is_reassigning for p in led),
-        ),
-    ):
-        yield Sample(f"barnabas_{name}", "gauge", text, {}, value)
+            ("fetchers", "Connections over which leaders are followed.", len(fetchers)),
+            (
+                "lag_records_max",
+                "The most committed records that a partition followed here lacks.",
+                fetchers.lag_max,
+            ),
+        ):
+            yield Sample(f"barnabas_replication_{name}", "gauge", text, {}, value)
+        for name, text, value in (
+            ("bytes_in_total", "Bytes that were fetched from leaders.", fetchers.bytes_in),
+            (
+                "truncations_total",
+                "Logs that were cut to their leaders'.",
+                fetchers.truncation_count,
+            ),
+        ):
+            yield Sample(f"barnabas_replication_{name}", "counter", text, {}, value)
     yield Sample(
-        "barnabas_replication_bytes_out_total",
-        "counter",
-        "Bytes of record batches that followers were sent.",
-        {},
-        sum(partition.bytes_replicated for partition in replicas.partitions.values()),
-    )
-    changes = replicas.isr_changes
-    if not isinstance(changes, IsrChanges):
-        return
-    yield Sample(
-        "barnabas_isr_changes_pending",
+        "barnabas_log_moves",
         "gauge",
-        "ISRs that the controller was asked for without an answer yet.",
+        "Replicas on their way to another log directory.",
         {},
-        changes.pending_count,
+        len(replicas.future_logs.moving),
     )
-    for name, text, value in (
-        ("isr_shrinks", "ISRs that a replica has left for lagging behind.", changes.shrinks_count),
-        ("isr_expands", "ISRs that a replica has joined.", changes.expands_count),
-        ("isr_change_failures", "Answers that refused an ISR.", changes.failures_count),
-    ):
-        yield Sample(f"barnabas_{name}_total", "counter", text, {}, value)
