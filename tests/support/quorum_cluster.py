@@ -2,6 +2,7 @@
 
 import asyncio
 import random as random_module
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ from barnabas_broker.metadata.quorum_node import Role
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
 from barnabas_broker.metadata.quorum_transport_protocol import FETCH_WAIT_MS_MAX
 from barnabas_broker.metadata.records import BrokerRecord, ConfigRecord, ListenerAddress
-from tests.support.arbiter_faults import FaultyArbiter
+from tests.support.arbiter_faults import Fault, FaultyArbiter
 from tests.support.memory_arbiter import MemoryArbiter, MemoryStore
 from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
@@ -218,7 +219,7 @@ class QuorumCluster:
         self.settings = QuorumSettings(**settings)
         self.segment_bytes = 8 << 20
         self.store = MemoryStore()
-        self.arbiter_faults: object = __import__("collections").deque()
+        self.arbiter_faults: deque[Fault] = deque()
         self.is_arbiter_away = False
         self.latency_ms = 1.0
         self.loss = 0.0
@@ -271,6 +272,10 @@ class QuorumCluster:
     def note_published(self, machine: QuorumMachine, image: MetadataImage) -> None:
         known = self._images.setdefault(image.offset, image)
         assert known == image, f"node {machine.node_id}: two images at offset {image.offset}"
+
+    @property
+    def last_published_offset(self) -> int:
+        return max(self._images, default=-1)
 
     @property
     def active(self) -> QuorumMachine | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.metadata.quorum import Seat
@@ -21,17 +22,21 @@ from barnabas_broker.metadata.quorum_messages import (
     RecordsAnswered,
 )
 
+# A node that follows asks again as soon as it has flushed what it got.
+FOLLOW_UP_SECONDS_MAX: Final = 0.1
+
 FetchReply = tuple[FetchAnswered | FetchRefused, Buffer]
 
 
 class IncomingFetch:
     """A fetch of another node, until it is answered."""
 
-    __slots__ = ("asked", "is_over", "reply", "timer")
+    __slots__ = ("asked", "came_at", "is_over", "reply", "timer")
 
     def __init__(self, asked: FetchAsked, reply: asyncio.Future[FetchReply]) -> None:
         self.asked = asked
         self.reply = reply
+        self.came_at = reply.get_loop().time()
         self.is_over = False  # the wait is: answered even with nothing
         self.timer: asyncio.TimerHandle | None = None
 
@@ -46,14 +51,15 @@ class IncomingFetch:
 class IncomingRequests:
     """All that others wait for."""
 
-    __slots__ = ("_held", "_promises", "_tell", "_told_high_watermarks")
+    __slots__ = ("_held", "_promises", "_tell", "_told")
 
     def __init__(self, tell: Callable[[IncomingFetch], None]) -> None:
         """`tell` puts a fetch before the node, again or for the first time."""
         self._tell = tell
         self._held: dict[int, IncomingFetch] = {}
         self._promises: dict[asyncio.Future[PromiseAnswered], PromiseAsked] = {}
-        self._told_high_watermarks: dict[Seat, int] = {}
+        # The high watermark that each asker knows, and when it was told.
+        self._told: dict[Seat, tuple[int, float]] = {}
 
     def fetch(self, asked: FetchAsked, wait_ms_max: int) -> asyncio.Future[FetchReply]:
         """A fetch has come; returns what will hold the answer."""
@@ -82,15 +88,19 @@ class IncomingRequests:
 
     def is_news(self, incoming: IncomingFetch, answer: RecordsAnswered) -> bool:
         """Whether the answer tells something that its asker does not know."""
-        told = self._told_high_watermarks.get(incoming.asked.seat, -1)
-        return incoming.is_over or not answer.is_empty or answer.high_watermark > told
+        if incoming.is_over or not answer.is_empty:
+            return True
+        told, told_at = self._told.get(incoming.asked.seat, (-1, 0.0))
+        # Who asks so late may have been restarted, and know nothing.
+        is_late = incoming.came_at - told_at > FOLLOW_UP_SECONDS_MAX
+        return is_late or answer.high_watermark > told
 
     def answer_records(
         self, incoming: IncomingFetch, answer: RecordsAnswered, records: Buffer
     ) -> None:
         """Answer with records, and remember what the asker knows by then."""
         known = min(answer.high_watermark, answer.end_offset)
-        self._told_high_watermarks[incoming.asked.seat] = known
+        self._told[incoming.asked.seat] = (known, incoming.reply.get_loop().time())
         incoming.answer((answer, records))
 
     def hold(self, incoming: IncomingFetch) -> None:

@@ -231,3 +231,119 @@ def test_a_node_of_another_cluster_stops() -> None:
         assert "another" in str(cluster.machines[1].failures.pop())
 
     with_cluster(work)
+
+
+def test_a_follower_that_was_restarted_hears_at_once_what_is_committed() -> None:
+    """A broker must not wait at its start for something new to happen."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        await cluster.write("before")
+        await cluster.all_have("before")
+        await asyncio.sleep(2)
+        follower = next(m for m in cluster.machines if m is not cluster.active)
+        await follower.stop()
+        await asyncio.sleep(0.3)
+        started_ms = cluster.clock.monotonic_ms()
+        await follower.start()
+        await cluster.until(lambda: follower.quorum.is_caught_up)
+        assert cluster.clock.monotonic_ms() - started_ms < 50
+        assert "before" in follower.publisher.image.config_overrides(4, "")
+
+    with_cluster(work)
+
+
+def test_an_interrupted_installation_of_a_snapshot_is_ended_by_the_next_start() -> None:
+    """The log is emptied before the snapshot gets its name."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        away = next(m for m in cluster.machines if m is not cluster.active)
+        await away.stop()
+        for number in range(200):
+            await cluster.write(f"key-{number % 50}", "v" * 40 + str(number))
+        for path in (".installing", ".log"):
+            await away.start()
+            away.disk.fail("rename", path)
+            await cluster.until(lambda: away.failures)
+            away.failures.clear()
+            await away.kill()
+        await away.start()
+        await cluster.all_have("key-49")
+
+    with_cluster(work, snapshot_interval_bytes=4000)
+
+
+def test_a_disk_that_fails_stops_the_node_and_the_others_go_on() -> None:
+    """What the disk holds is not known any more: the broker has to stop."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        first = cluster.active
+        first.disk.fail("sync", "__cluster_metadata-0")
+        first.quorum.stage([ConfigRecord(4, "", "key", "v")])
+        with pytest.raises(NotLeadingError):
+            await first.quorum.commit()
+        assert len(first.failures) == 1
+        first.failures.clear()
+        await first.kill()
+        await cluster.write("after")
+        await first.start()
+        await cluster.all_have("after")
+
+    with_cluster(work)
+
+
+def test_nobody_founds_a_second_cluster_when_the_record_is_lost() -> None:
+    """Decision 0007: brokers that know of others wait for the record to be brought back."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        await cluster.write("before")
+        await cluster.all_have("before")
+        record = cluster.store.stored.record
+        for machine in cluster.machines:
+            await machine.kill()
+        cluster.store.put(None)
+        for machine in cluster.machines:
+            await machine.start()
+        await asyncio.sleep(60)
+        assert cluster.active is None
+        assert cluster.store.stored.record is None
+        cluster.store.put(record)
+        await cluster.write("after")
+        await cluster.all_have("after")
+
+    with_cluster(work)
+
+
+def test_a_lone_node_goes_on_after_its_record_was_removed() -> None:
+    """CTL-10: an election is forced by that."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await cluster.start()
+        await cluster.write("before")
+        await cluster.until(lambda: 0 in cluster.machines[0].publisher.image.brokers)
+        epoch = cluster.machines[0].quorum.controller_epoch
+        cluster.store.put(None)
+        await cluster.until(lambda: cluster.machines[0].stepped_down_count)
+        await cluster.write("after")
+        assert cluster.machines[0].quorum.controller_epoch == epoch + 1
+
+    with_cluster(work, count=1)
+
+
+def test_a_read_of_the_record_that_fails_is_not_taken_for_no_record() -> None:
+    """Decision 0007: the arbiter is away at the first start."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        cluster.lose_arbiter(True)
+        await cluster.start()
+        await asyncio.sleep(120)
+        assert cluster.active is None
+        cluster.lose_arbiter(False)
+        await cluster.register_all()
+        await cluster.write("key")
+        await cluster.all_have("key")
+
+    with_cluster(work)

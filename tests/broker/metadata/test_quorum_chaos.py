@@ -8,11 +8,12 @@ import os
 
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.records import ConfigRecord
+from tests.support.arbiter_faults import Fault
 from tests.support.quorum_cluster import QuorumCluster, QuorumMachine
 from tests.support.virtual_loop import run_virtual
 
 SEED = int(os.environ.get("QUORUM_SEED", "0"))
-SEEDS = int(os.environ.get("QUORUM_SEEDS", "12"))
+SEEDS = int(os.environ.get("QUORUM_SEEDS", "8"))
 STEPS = 60
 
 
@@ -27,21 +28,33 @@ class Chaos:
         self.committed: list[str] = []
         self.number = 0
         self.tasks: set[asyncio.Task[None]] = set()
-        # A disk that was lost: nothing more until its seat was replaced.
         self.has_lost_disk = False
 
     async def run(self) -> None:
         cluster = self.cluster
         await cluster.start()
         await cluster.register_all()
-        acts = (self.write, self.write, self.write, self.toggle, self.toggle, self.cut, self.heal,
-                self.arbiter, self.pause, self.lose)  # fmt: skip
+        acts = (
+            self.lose_disk,
+            self.fault,
+            self.write,
+            self.write,
+            self.write,
+            self.toggle,
+            self.toggle,
+            self.cut,
+            self.heal,
+            self.arbiter,
+            self.pause,
+            self.lose,
+        )
         for _ in range(STEPS):
             await self.rng.choice(acts)()
             await asyncio.sleep(self.rng.choice((0.001, 0.02, 0.3, 2)))
         cluster.cut()
         cluster.loss = 0.0
         cluster.lose_arbiter(False)
+        cluster.arbiter_faults.clear()
         for machine in cluster.machines:
             if not machine.is_up:
                 await machine.start()
@@ -102,6 +115,37 @@ class Chaos:
 
     async def arbiter(self) -> None:
         self.cluster.lose_arbiter(self.rng.random() < 0.3)
+
+    async def fault(self) -> None:
+        """The next swaps get lost, or their replies, or take effect late."""
+        faults = self.cluster.arbiter_faults
+        if not faults:
+            faults.extend(self.rng.choices(list(Fault), k=self.rng.randint(1, 3)))
+        for machine in self.cluster.machines:
+            if machine.is_up:
+                await machine.arbiter.let_late_arrive()
+
+    async def lose_disk(self) -> None:
+        """One in a run, of a node whose loss leaves a majority that has all that is committed."""
+        cluster, machine = self.cluster, self.machine()
+        record = cluster.store.stored.record
+        if self.has_lost_disk or record is None or len(record.members) < 3:
+            return
+        others = [
+            other
+            for other in cluster.machines
+            if other is not machine
+            and other.is_up
+            and tuple(other.quorum.seat) in record.members
+            and other.quorum.log.log_end_offset > cluster.last_published_offset
+        ]
+        if len(others) < len(record.members) // 2 + 1:
+            return
+        self.has_lost_disk = True
+        if machine.is_up:
+            await machine.kill()
+        machine.new_disk()
+        await machine.start()
 
     async def pause(self) -> None:
         await asyncio.sleep(self.rng.choice((1, 10, 80)))

@@ -1,0 +1,140 @@
+"""Whom the leader of the metadata log asks to be members."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas_broker.metadata.members_plan import MemberSituation, plan_members
+from barnabas_broker.metadata.quorum import Seat
+
+NOW_MS = 1_000_000
+
+
+def seat(node_id: int, disk: bytes = b"a") -> Seat:
+    return Seat(node_id, disk)
+
+
+def situation(
+    members: Iterable[int], heard: Iterable[int], leader: int = 0, **changes: object
+) -> MemberSituation:
+    """All brokers that are heard are registered, caught up, and were heard just now."""
+    heard = set(heard) | {leader}
+    base = MemberSituation(
+        now_ms=NOW_MS,
+        leader=seat(leader),
+        members=frozenset(map(seat, members)),
+        broker_ids=frozenset(heard | set(members)),
+        heard_ms={seat(node_id): NOW_MS for node_id in heard if node_id != leader},
+        leading_since_ms=0,
+        caught_up=frozenset(map(seat, heard)),
+        members_max=3,
+        members_min=2,
+        member_lost_ms=60_000,
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def planned(now: MemberSituation) -> set[int] | None:
+    members = plan_members(now)
+    return None if members is None else {member.node_id for member in members}
+
+
+def test_a_lone_member_takes_in_the_brokers_with_the_lowest_ids() -> None:
+    """Section 2 of the design: at most `metadata.members`."""
+    assert planned(situation([0], [1, 2, 3, 4])) == {0, 1, 2}
+    assert planned(situation([0], [1])) == {0, 1}
+    assert planned(situation([0], [])) is None
+    assert planned(situation([0], [4], leader=0, members_max=1)) is None
+
+
+def test_members_that_are_as_they_should_be_stay() -> None:
+    """Nothing is asked of the arbiter without a reason."""
+    assert planned(situation([0, 1, 2], [1, 2, 3, 4])) is None
+    assert planned(situation([0, 1, 4], [0, 1], leader=4)) is None
+
+
+def test_the_leader_stays_also_without_one_of_the_lowest_ids() -> None:
+    """Rule 4: it could not commit the change otherwise."""
+    assert planned(situation([4], [0, 1, 2], leader=4)) == {0, 1, 4}
+
+
+def test_a_broker_that_lacks_committed_records_does_not_come_in() -> None:
+    """Rule 4: and it would slow every commit down."""
+    now = situation([0], [1, 2], caught_up=frozenset({seat(0), seat(2)}))
+    assert planned(now) == {0, 2}
+
+
+def test_a_silent_member_is_replaced_only_after_its_time() -> None:
+    """`metadata.member.lost.ms`."""
+    heard = {seat(1): NOW_MS - 59_000, seat(2): NOW_MS, seat(3): NOW_MS}
+    now = situation([0, 1, 2], [1, 2, 3], heard_ms=heard)
+    assert planned(now) is None
+    later_ms = NOW_MS + 1000
+    heard.update({seat(2): later_ms, seat(3): later_ms})
+    assert planned(replace(now, now_ms=later_ms, heard_ms=heard)) == {0, 2, 3}
+
+
+def test_lost_members_are_dropped_but_not_below_the_minimum() -> None:
+    """`metadata.min.members`, or all that there are in a smaller cluster."""
+    assert planned(situation([0, 1, 2], [1], leading_since_ms=0)) == {0, 1}
+    assert planned(situation([0, 1], [])) is None
+    assert planned(situation([0, 1], [], members_min=1)) == {0}
+    now = situation([0, 1], [], broker_ids=frozenset({0}))
+    assert planned(now) == {0}
+
+
+def test_a_new_leader_gives_members_time_to_be_heard() -> None:
+    """Nothing was heard by it before."""
+    assert planned(situation([0, 1, 2], [1, 3], leading_since_ms=NOW_MS - 10)) is None
+
+
+def test_a_node_with_another_disk_takes_its_own_seat_over() -> None:
+    """Rule 6: the old disk is gone, for the node runs without it."""
+    now = situation([0, 1, 2], [1])
+    now = replace(
+        now,
+        heard_ms={seat(1): NOW_MS, seat(2): NOW_MS - 5000, seat(2, b"b"): NOW_MS},
+        caught_up=frozenset({seat(0), seat(1), seat(2, b"b")}),
+    )
+    assert plan_members(now) == {seat(0), seat(1), seat(2, b"b")}
+
+
+ids = st.integers(0, 6)
+
+
+@given(
+    leader=ids,
+    members=st.sets(ids),
+    heard=st.sets(ids),
+    caught_up=st.sets(ids),
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    since_ms=st.sampled_from((0, NOW_MS - 10)),
+)
+def test_a_plan_keeps_the_leader_and_is_not_taken_back(
+    leader: int,
+    members: set[int],
+    heard: set[int],
+    caught_up: set[int],
+    sizes: tuple[int, int],
+    since_ms: int,
+) -> None:
+    """Otherwise two plans would take turns for ever."""
+    now = situation(
+        members | {leader},
+        heard,
+        leader,
+        caught_up=frozenset(map(seat, caught_up | {leader})),
+        members_max=sizes[0],
+        members_min=min(sizes),
+        leading_since_ms=since_ms,
+    )
+    wanted = plan_members(now)
+    if wanted is None:
+        return
+    assert now.leader in wanted
+    assert len(wanted) <= max(now.members_max, len(now.members))
+    new = {member.node_id for member in wanted - now.members}
+    assert new <= heard & caught_up
+    assert plan_members(replace(now, members=wanted)) is None
