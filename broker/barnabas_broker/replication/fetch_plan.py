@@ -11,7 +11,7 @@ was given; what was not asked for is never used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -117,8 +117,15 @@ class Ask(NamedTuple):
 class FetchPlan:
     """The partitions that one fetcher follows from one leader."""
 
-    def __init__(self, settings: FetchSettings, node_id: int) -> None:
+    def __init__(
+        self,
+        settings: FetchSettings,
+        node_id: int,
+        waits_ms: Callable[[Followed], int] = lambda followed: 0,
+    ) -> None:
+        """Make an empty one; `waits_ms` says how long a quota holds a partition back."""
         self._settings = settings
+        self._waits_ms = waits_ms
         self._node_id = node_id
         self.followed: dict[TopicPartition, Followed] = {}
         self._by_key: dict[PartitionKey, Followed] = {}
@@ -281,8 +288,12 @@ class FetchPlan:
         if not self._delayed:
             return
         for followed in [p for p in self._delayed if p.delayed_until_ms <= now_ms]:
-            del self._delayed[followed]
-            self._fetch(followed)
+            wait_ms = self._waits_ms(followed)
+            if wait_ms:
+                followed.delayed_until_ms = now_ms + wait_ms
+            else:
+                del self._delayed[followed]
+                self._fetch(followed)
 
     def _fetch(self, followed: Followed) -> None:
         """Ask for it from now on; a session drops what it forgets after it took what is asked."""

@@ -84,7 +84,7 @@ class Fetcher:
     ) -> None:
         self.leader_id = leader_id
         self.channel = f"fetch-{number}"
-        self.plan = FetchPlan(settings, node_id)
+        self.plan = FetchPlan(settings, node_id, throttle.waits_ms)
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._peers = peers

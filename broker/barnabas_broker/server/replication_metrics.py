@@ -32,7 +32,7 @@ def replication_samples(replicas: ReplicaSet) -> Iterator[Sample]:
             ("bytes_in_total", "Bytes that were fetched from leaders.", fetchers.bytes_in),
             (
                 "truncations_total",
-                "Logs that were cut to their leaders'.",
+                "Logs cut to their leaders'.",
                 fetchers.truncation_count,
             ),
         ):
