@@ -1,7 +1,7 @@
-"""Three brokers of Apache Kafka: what is batched per destination goes to more than one."""
+"""Three brokers of either kind: what is batched per destination goes to more than one."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,25 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from tests.client.admin.raw_requests import connected, create_topics
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_cluster import BarnabasCluster
+from tests.support.barnabas_process import BarnabasProcess
 from tests.support.in_process_broker import eventually
 from tests.support.kafka_cluster import KafkaCluster
 
 TOPIC = "spread"
 
 
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[dict[int, ApacheKafka]]:
-    with KafkaCluster(tmp_path) as cluster:
-        yield cluster.brokers
+Brokers = Mapping[int, ApacheKafka | BarnabasProcess]
+
+
+@pytest.fixture(params=[pytest.param("apache", marks=pytest.mark.interop), "barnabas"])
+def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Brokers]:
+    if request.param == "apache":
+        with KafkaCluster(tmp_path) as apache:
+            yield apache.brokers
+    else:
+        with BarnabasCluster(tmp_path, node_ids=(1, 2, 3)) as barnabas:
+            yield barnabas.brokers
 
 
 async def leaders(admin: Admin) -> list[int | None]:
@@ -33,9 +42,8 @@ async def leaders(admin: Admin) -> list[int | None]:
     return [one.leader_id for one in described.partitions.values()]
 
 
-@pytest.mark.interop
 def test_calls_are_spread_over_brokers_and_survive_the_loss_of_one(
-    brokers: dict[int, ApacheKafka],
+    brokers: Brokers,
 ) -> None:
     """Leaders, coordinators and brokers are three; then a move, an election and a lost broker."""
     partitions = [TopicPartition(TOPIC, number) for number in range(3)]
