@@ -242,7 +242,7 @@ class Fetching(DelayedOperation):
         if self._parameters.read_committed:
             data.aborted = partition.log.aborted_transactions(data.request.fetch_offset, limit)
         if self._parameters.is_follower:
-            partition.bytes_replicated += data.size_bytes
+            partition.bytes_to_followers += data.size_bytes
         else:
             partition.bytes_out += data.size_bytes
         return data

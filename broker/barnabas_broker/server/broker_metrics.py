@@ -12,7 +12,7 @@ from barnabas_broker.replication.fetch_session import FetchSessionCache
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.server.broker_state import BrokerState
-from barnabas_broker.server.replication_metrics import replication_samples
+from barnabas_broker.server.leader_metrics import leader_samples
 
 PartitionValue = Callable[[Partition], float]
 
@@ -113,7 +113,7 @@ def broker_samples(
         ("handlers_running", "Requests at work in coroutines.", dispatcher.running_count),
     ):
         yield Sample(f"barnabas_{name}", "gauge", text, {}, value)
-    yield from replication_samples(replicas)
+    yield from leader_samples(replicas)
     yield Sample(
         "barnabas_fetch_session_evictions_total",
         "counter",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas_broker.server.replication_metrics import replication_samples
+from barnabas_broker.server.leader_metrics import leader_samples
 from tests.support.replica_nodes import Links, ReplicaNode, led_by, topic_records
 from tests.support.virtual_loop import run_virtual
 
@@ -21,7 +21,7 @@ def test_partitions_that_lack_replicas_are_counted_where_they_are_led() -> None:
                 led_by(0, 0, index=3, replicas=(0,)),
             ]
         )
-        samples = {sample.name: sample.value for sample in replication_samples(node.replicas)}
+        samples = {sample.name: sample.value for sample in leader_samples(node.replicas)}
         assert samples["barnabas_under_replicated_partitions"] == 1
         assert samples["barnabas_under_min_isr_partitions"] == 0
         assert samples["barnabas_at_min_isr_partitions"] == 1
