@@ -148,7 +148,7 @@ def in_world(cluster: BarnabasCluster, name: str) -> Any:
 
     def run(work: Callable[[World], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            async with Admin(cluster.bootstrap) as admin:
+            async with Admin(cluster.bootstrap, request_timeout_ms=2_000) as admin:
                 await cluster.until_formed(admin)
                 topic = NewTopic(name=name, partition_count=PARTITIONS, replication_factor=3)
                 await cluster.create_topics(admin, topic)
