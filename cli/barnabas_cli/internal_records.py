@@ -58,7 +58,7 @@ def describe_record(topic: str, record: Record) -> dict[str, Any]:
 
 
 def _metadata(record: Record) -> dict[str, Any]:
-    from barnabas_broker.metadata.records import decode as decode_metadata
+    from barnabas_broker.metadata.record_codec import decode as decode_metadata
 
     decoded = decode_metadata(record.value)
     if decoded is None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_broker.metadata.record_codec import encode as encode_metadata
 from barnabas_broker.metadata.records import RemoveTopicRecord
-from barnabas_broker.metadata.records import encode as encode_metadata
 from barnabas_cli.segment_inspection import inspect_segment
 from barnabas_protocol.codec import encode
 from barnabas_protocol.messages.records_consumer_offsets import OffsetCommitKey, OffsetCommitValue

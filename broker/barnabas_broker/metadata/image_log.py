@@ -23,7 +23,8 @@ from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_difference import difference
 from barnabas_broker.metadata.log_replay import READ_BYTES, read_image, replay
 from barnabas_broker.metadata.metadata_log import MetadataLogError
-from barnabas_broker.metadata.records import EpochRecord, MetadataRecord, encode
+from barnabas_broker.metadata.record_codec import encode
+from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_broker.metadata.snapshot import SnapshotName, list_snapshots
 from barnabas_protocol.records.batch import iterate_headers

@@ -13,7 +13,7 @@ from barnabas_broker.metadata import snapshot
 from barnabas_broker.metadata.delta import InconsistentRecordError, MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLogError
-from barnabas_broker.metadata.records import decode
+from barnabas_broker.metadata.record_codec import decode
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import iterate_headers

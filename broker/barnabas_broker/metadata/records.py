@@ -1,20 +1,18 @@
-"""The records of the metadata log: what each one says, and its bytes.
+"""The records of the metadata log: what each one says, and the bytes of its fields.
 
 A record is the value of a Kafka record: type, version, fields (`docs/formats/metadata.md`). A
 version may only append fields to those of the one before, so a reader takes the fields that it
-knows and ignores what follows. Records of unknown types are skipped: they belong to a newer broker.
+knows and ignores what follows. Type and version stand before the fields (`record_codec`).
 
 Invariant: a record says what is so, never what changed; applying it twice is applying it once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from barnabas_broker.metadata.wire import RecordReader, RecordWriter
-from barnabas_protocol.errors import ParseError
 
 
 class MetadataRecord:
@@ -367,44 +365,3 @@ class RemoveBrokerRecord(MetadataRecord):
     def read(reader: RecordReader) -> RemoveBrokerRecord:
         """Take the fields."""
         return RemoveBrokerRecord(reader.unsigned(), reader.unsigned())
-
-
-_READERS: Final[dict[int, Callable[[RecordReader], MetadataRecord]]] = {
-    record.type_number: record.read
-    for record in (
-        EpochRecord,
-        BrokerRecord,
-        BrokerStateRecord,
-        TopicRecord,
-        RemoveTopicRecord,
-        PartitionRecord,
-        ConfigRecord,
-        ProducerIdsRecord,
-        SnapshotRecord,
-        FeatureRecord,
-        RemoveBrokerRecord,
-    )
-}
-
-
-def encode(record: MetadataRecord) -> bytes:
-    """The value of the Kafka record that carries a metadata record."""
-    out = RecordWriter()
-    out.unsigned(record.type_number)
-    out.unsigned(record.version)
-    record.write(out)
-    return bytes(out.buffer)
-
-
-def decode(value: bytes | None) -> MetadataRecord | None:
-    """The metadata record in the value of a Kafka record, None if its type is not known here.
-
-    Raises: ParseError if the value is not a metadata record.
-    """
-    if value is None:
-        raise ParseError("a metadata record has no value", 0)
-    reader = RecordReader(value)
-    type_number = reader.unsigned()
-    reader.version = reader.unsigned()  # versions only append fields
-    read = _READERS.get(type_number)
-    return None if read is None else read(reader)

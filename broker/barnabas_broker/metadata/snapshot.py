@@ -14,6 +14,7 @@ from typing import NamedTuple
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.metadata.delta import InconsistentRecordError, MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
@@ -25,8 +26,6 @@ from barnabas_broker.metadata.records import (
     ProducerIdsRecord,
     SnapshotRecord,
     TopicRecord,
-    decode,
-    encode,
 )
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import check_crc, iterate_headers

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
@@ -21,8 +22,6 @@ from barnabas_broker.metadata.records import (
     SnapshotRecord,
     SupportedFeature,
     TopicRecord,
-    decode,
-    encode,
 )
 from barnabas_protocol.errors import ParseError
 
