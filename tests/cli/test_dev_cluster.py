@@ -1,5 +1,7 @@
 """`barnabas dev --brokers N`: what each broker is started with, and whose data it may use."""
 
+import os
+import signal
 from pathlib import Path
 
 import click
@@ -7,7 +9,11 @@ import pytest
 
 from barnabas_broker.config.parse import BrokerConfig, parse_properties
 from barnabas_cli.dev_cluster import DevCluster, brokers_in
+from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
+from tests.support.in_process_broker import DEADLINE_SECONDS
+from tests.support.processes import ManagedProcess, can_connect, free_port
+from tests.support.waiting import wait_until
 
 
 def cluster(data: Path, count: int = 3, **settings: str) -> DevCluster:
@@ -65,3 +71,90 @@ def test_the_data_of_another_number_of_brokers_is_left_alone(tmp_path: Path) -> 
     cluster(several, 5).check_data()
     error = CommandLine().error("dev", "--data", str(several), code=2)
     assert "--brokers 3" in error
+
+
+class Running:
+    """`barnabas dev --brokers 2` as a process of its own."""
+
+    def __init__(self, data: Path, *arguments: str) -> None:
+        self.port = _ports(2)
+        log = data.with_suffix(".log")
+        self.process = ManagedProcess(
+            [
+                str(barnabas_command()),
+                "dev",
+                "--brokers",
+                "2",
+                "--port",
+                str(self.port),
+                "--admin-port",
+                "-1",
+                "--data",
+                str(data),
+                *arguments,
+            ],
+            log,
+            {},
+        )
+
+    def shows(self, words: str) -> None:
+        """Wait until something is printed."""
+        wait_until(
+            lambda: words in self.process.log_tail(1 << 20) or not self.process.is_running(),
+            DEADLINE_SECONDS,
+            lambda: self.process.log_tail(),
+        )
+        assert words in self.process.log_tail(1 << 20), self.process.log_tail()
+
+    def brokers(self) -> list[int]:
+        """The processes of the brokers."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
+
+
+def _ports(count: int) -> int:
+    """The first of some ports that follow each other and are free."""
+    while True:
+        first = free_port()
+        if not any(can_connect(first + number) for number in range(count)):
+            return first
+
+
+def test_two_brokers_run_as_one_cluster_until_ctrl_c(tmp_path: Path) -> None:
+    """Design 7: manifests are applied, lines carry the broker's number, no process is left."""
+    manifest = tmp_path / "topic.yaml"
+    manifest.write_text(
+        "apiVersion: barnabas.dev/v1alpha1\nkind: Topic\nmetadata:\n  name: declared\n"
+        "spec:\n  partitions: 2\n  replicas: 2\n"
+    )
+    running = Running(tmp_path / "data", "-f", str(manifest))
+    try:
+        running.shows("2 brokers of Barnabas are ready")
+        cli = CommandLine(f"127.0.0.1:{running.port + 1}")
+        running.shows("declared")
+        status = cli.json("cluster", "status")
+        assert [one["state"] for one in status["brokers"]] == ["ready", "ready"]
+        assert status["partitions"] == 2
+        running.shows("0 | ")
+        running.shows("1 | ")
+        brokers = running.brokers()
+        assert len(brokers) == 2
+        running.process.process.send_signal(signal.SIGINT)
+        assert running.process.process.wait(DEADLINE_SECONDS) == 0
+        assert not any(Path(f"/proc/{pid}").exists() for pid in brokers)
+    finally:
+        running.process.stop()
+
+
+def test_all_stop_when_one_broker_ends(tmp_path: Path) -> None:
+    """Of two there is no majority left, so the other's drain is ended by its budget."""
+    running = Running(tmp_path / "data", "--set", "barnabas.drain.budget.ms=200")
+    try:
+        running.shows("2 brokers of Barnabas are ready")
+        first, second = running.brokers()
+        os.kill(second, signal.SIGKILL)
+        running.shows("Error: broker 1 ended with exit code -9")
+        assert running.process.process.wait(DEADLINE_SECONDS) == 1
+        assert not Path(f"/proc/{first}").exists()
+    finally:
+        running.process.stop()
