@@ -98,6 +98,7 @@ class Fetcher:
         self._refused_count = 0  # requests that were refused as a whole, one after the other
         self._is_following_up = False
         self._task: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
         self.request_count = 0
 
     # Partitions.
@@ -146,13 +147,14 @@ class Fetcher:
         return not self.plan.followed
 
     async def close(self) -> None:
-        """End; nothing is appended after."""
+        """End; nothing is appended after, and what was cut is safely so."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._drop_requests()
+        await self._settle()
 
     # The task.
 
@@ -170,8 +172,7 @@ class Fetcher:
 
     async def _round(self) -> None:
         """Ask for what is to be asked and take all answers."""
-        if self._target.is_unsettled:
-            await self._target.settle()
+        await self._settle()
         self._news.clear()
         ask = self.plan.next_ask(self._clock.monotonic_ms(), self._broker_epoch())
         if ask is None:
@@ -184,6 +185,20 @@ class Fetcher:
             self._under_way.popleft()
             self._lost_count = 0
             await self._take(number, response)
+
+    async def _settle(self) -> None:
+        """Make safe what the next fetch relies on.
+
+        Never broken off: what a thread writes for it would go on, and meet who writes next.
+        """
+        while self._settling is not None or self._target.is_unsettled:
+            if self._settling is None:
+                self._settling = asyncio.get_running_loop().create_task(self._target.settle())
+            try:
+                await asyncio.shield(self._settling)
+            finally:
+                if self._settling is not None and self._settling.done():
+                    self._settling = None
 
     def _send(self, ask: Ask) -> None:
         self.request_count += 1

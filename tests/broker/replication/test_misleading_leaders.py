@@ -468,3 +468,24 @@ def test_a_follower_that_loses_power_becomes_a_copy_again(is_group_fsync: bool) 
     """REP-18; under group-fsync what it reported is on its disk (a fetch offset acknowledges)."""
     for seed in range(25):
         run_crash(seed, is_group_fsync=is_group_fsync)
+
+
+def test_a_log_that_was_cut_last_is_known_to_be_cut_when_its_fetcher_ends() -> None:
+    """REC-5: the follower becomes the leader before its next fetch would have settled that."""
+
+    async def test() -> None:
+        first = [batch(index, b"old", leader_epoch=1) for index in range(5)]
+        leader = ScriptedLeader(data(*first))
+        node = await follower_of(leader)
+        await until(end_is(node, 5), 1)
+        await node.log.flush()
+        directory = node.logs.directories[0]
+        await node.logs.checkpointing.write_all(directory)
+        (fetcher,) = node.fetchers._fetchers.values()
+        fetcher._target._truncate(node.log, 2)
+        await node.learn([led_by(1, 7)])
+        await until(lambda: directory.recovery_points.read()[TP] <= 2, 1)
+        assert len(node.fetchers) == 0
+        await node.stop()
+
+    run_virtual(test())
