@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 # A clean stop tells the store that nobody leads; a store that is away is not waited for longer.
 RESIGN_SECONDS_MAX: Final = 2
 RESIGN_AGAIN_SECONDS: Final = 0.02
+# Who asks for a promise asks again before this is over; most of it is a flush.
+PROMISE_SECONDS_MAX: Final = 5
 # Others become members first, where without them nobody could lead; they have to be heard for that.
 HAND_OVER_SECONDS_MAX: Final = 1
 
@@ -103,6 +105,7 @@ class MetadataQuorum(QuorumAsking):
             self._is_stopping = True
             if self._failure is None and self.node.role is not Role.FOLLOWER:
                 await self._complete_members()
+            if self._failure is None and self._may_be_recorded():
                 await self._resign()
         await self.abandon()
 
@@ -136,6 +139,11 @@ class MetadataQuorum(QuorumAsking):
                     self._tell(Event(decide=self._plan_members))
                     await self._settled()
                     await asyncio.sleep(RESIGN_AGAIN_SECONDS)
+
+    def _may_be_recorded(self) -> bool:
+        """Whether the record names this node as the leader, or may soon."""
+        is_named = self.node.record.leader_id == self.seat.node_id
+        return is_named or self.node.role is not Role.FOLLOWER or self._access.is_busy
 
     async def _resign(self) -> None:
         self._tell(Event(decide=self.node.give_up))
@@ -243,16 +251,33 @@ class MetadataQuorum(QuorumAsking):
             self._fail(error)
             raise NotLeadingError("the metadata log has failed") from error
 
-    async def commit(self) -> int:
-        """Return the offset of the last staged record once it is committed and published.
+    async def replicate(self) -> int:
+        """Return the offset of the last staged record once it is committed.
 
         Raises: NotLeadingError: whether it will be committed is not known.
         """
         self._check_active()
         offset = self.log.pending_image.offset
-        if offset > self._publishing.published_offset:
+        if offset > self.log.committed_image.offset:
             self._tell(Event(decide=self._written))
+            await self._publishing.wait_committed(offset)
+        return offset
+
+    async def until_published(self, offset: int) -> None:
+        """Return when all parts of this broker have acted on the committed records of an offset.
+
+        Raises: NotLeadingError if this node stops leading before.
+        """
+        if offset > self._publishing.published_offset:
             await self._publishing.wait(offset)
+
+    async def commit(self) -> int:
+        """Return the offset of the last staged record once it is committed and published.
+
+        Raises: NotLeadingError: whether it will be committed is not known.
+        """
+        offset = await self.replicate()
+        await self.until_published(offset)
         return offset
 
     def _check_active(self) -> None:
@@ -269,11 +294,18 @@ class MetadataQuorum(QuorumAsking):
     # ---- for other nodes ---------------------------------------------------------------------
 
     async def promise_asked(self, asked: PromiseAsked) -> PromiseAnswered:
-        """Answer the winner of an epoch. Raises: NotLeadingError if this node stops meanwhile."""
+        """Answer the winner of an epoch.
+
+        Raises: NotLeadingError if this node is stopping, or does not get to it in time.
+        """
         self._check_open()
         reply = self._incoming.promise(asked)
         self._tell(Event(decide=lambda: self.node.promise_asked(asked)))
-        return await reply
+        try:
+            async with asyncio.timeout(PROMISE_SECONDS_MAX):
+                return await reply
+        except TimeoutError:
+            raise NotLeadingError("the promise takes too long, or a later one was asked") from None
 
     async def fetch_asked(self, asked: FetchAsked, wait_ms_max: int) -> FetchReply:
         """Answer a fetch, held back until there is something new or the wait is over.

@@ -14,23 +14,31 @@ from barnabas_broker.metadata.image_log import Change
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.publisher import MetadataPublisher
 
+Waiting = deque[tuple[int, asyncio.Future[None]]]
+
 
 class Publishing:
-    """A queue of changes, and those who wait for one."""
+    """A queue of changes, and those who wait for one: to be committed, or to be published."""
 
-    __slots__ = ("_changes", "_publisher", "_task", "_waiting", "_wake")
+    __slots__ = (
+        "_changes",
+        "_committing",
+        "_publisher",
+        "_task",
+        "_waiting",
+        "_wake",
+        "published_offset",
+    )
 
     def __init__(self, publisher: MetadataPublisher) -> None:
         self._publisher = publisher
         self._changes: deque[Change] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # by rising offset
+        # By rising offset: who waits for a change to be put here, and for its publication.
+        self._committing: Waiting = deque()
+        self._waiting: Waiting = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def published_offset(self) -> int:
-        """The offset of the newest image that all subscribers have heard of, or are hearing of."""
-        return self._publisher.image.offset
+        self.published_offset = publisher.image.offset  # all subscribers have acted on it
 
     def start(self) -> None:
         """Begin to publish."""
@@ -40,20 +48,28 @@ class Publishing:
         """Have changes published, after those that were put before."""
         self._changes.extend(changes)
         if self._changes:
+            _complete(self._committing, self._changes[-1][1].offset)
             self._wake.set()
+
+    async def wait_committed(self, offset: int) -> None:
+        """Return when the change of an offset, or a later one, was put here.
+
+        Raises: NotLeadingError after `refuse`.
+        """
+        await _wait(self._committing, offset)
 
     async def wait(self, offset: int) -> None:
         """Return when the image of an offset, or a later one, was published.
 
         Raises: NotLeadingError after `refuse`.
         """
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append((offset, future))
-        await future
+        await _wait(self._waiting, offset)
 
     def refuse(self, reason: str) -> None:
         """Tell all who wait that what they wait for may never be committed."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting = (*self._committing, *self._waiting)
+        self._committing.clear()
+        self._waiting.clear()
         for _, future in waiting:
             if not future.done():
                 future.set_exception(NotLeadingError(reason))
@@ -73,7 +89,19 @@ class Publishing:
                 await self._wake.wait()
             delta, image = self._changes.popleft()
             await self._publisher.publish(delta, image)
-            while self._waiting and self._waiting[0][0] <= image.offset:
-                _, future = self._waiting.popleft()
-                if not future.done():
-                    future.set_result(None)
+            self.published_offset = image.offset
+            _complete(self._waiting, image.offset)
+
+
+async def _wait(waiting: Waiting, offset: int) -> None:
+    future = asyncio.get_running_loop().create_future()
+    waiting.append((offset, future))
+    await future
+
+
+def _complete(waiting: Waiting, offset: int) -> None:
+    """Tell those who wait for the offset, or a lower one."""
+    while waiting and waiting[0][0] <= offset:
+        _, future = waiting.popleft()
+        if not future.done():
+            future.set_result(None)

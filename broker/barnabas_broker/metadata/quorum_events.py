@@ -186,9 +186,13 @@ class QuorumEvents:
         if self.node.role is not Role.LEADING or self._is_active:
             return
         self._is_active = True
-        told = self.callbacks.on_lead(self.node.promised_epoch)
-        if told is not None:
-            self._activation = asyncio.ensure_future(self._activate(told))
+        try:
+            told = self.callbacks.on_lead(self.node.promised_epoch)
+        except Exception:
+            self._not_activated()
+        else:
+            if told is not None:
+                self._activation = asyncio.ensure_future(self._activate(told))
 
     async def _activate(self, told: Awaitable[None]) -> None:
         try:
@@ -196,8 +200,12 @@ class QuorumEvents:
         except NotLeadingError:
             logger.info("this node stopped leading before its controller was active")
         except Exception:
-            logger.exception("the controller could not be activated")
-            self._tell(Event(decide=lambda: self.node.give_up()))  # CTL-7
+            self._not_activated()
+
+    def _not_activated(self) -> None:
+        """Let another lead: nobody would act for who leads and cannot (CTL-7)."""
+        logger.exception("the controller could not be activated")
+        self._tell(Event(decide=self.node.give_up))
 
     def _stepped_down(self) -> None:
         self._publishing.refuse("this node does not lead the metadata log any more")

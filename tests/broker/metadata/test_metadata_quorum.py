@@ -347,3 +347,22 @@ def test_a_read_of_the_record_that_fails_is_not_taken_for_no_record() -> None:
         await cluster.all_have("key")
 
     with_cluster(work)
+
+
+def test_a_leader_whose_controller_cannot_be_activated_gives_up() -> None:
+    """CTL-7: the cluster is never left with a leader that does not act."""
+
+    def broken(epoch: int) -> None:
+        raise ZeroDivisionError
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        first = cluster.active
+        others = [machine for machine in cluster.machines if machine is not first]
+        others[0].quorum.callbacks.on_lead = broken
+        await first.kill()
+        await cluster.until(lambda: cluster.active is others[1])
+        await cluster.write("after")
+        assert others[0].stepped_down_count > 0
+
+    with_cluster(work)
