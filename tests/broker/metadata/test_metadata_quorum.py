@@ -366,3 +366,23 @@ def test_a_leader_whose_controller_cannot_be_activated_gives_up() -> None:
         assert others[0].stepped_down_count > 0
 
     with_cluster(work)
+
+
+def test_what_was_staged_and_not_written_is_forgotten_with_the_leadership() -> None:
+    """CTL-11: the node goes on as a follower, with nothing of its own in the way."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        first = cluster.active
+        first.arbiter.is_cut_off = True
+        cluster.cut({first.node_id}, {0, 1, 2} - {first.node_id})
+        first.quorum.stage([ConfigRecord(4, "", "staged", "v")])
+        await cluster.until(lambda: first.stepped_down_count)
+        assert first.quorum.pending_image.offset + 1 == first.quorum.log.log_end_offset
+        cluster.cut()
+        first.arbiter.is_cut_off = False
+        await cluster.write("after")
+        await cluster.all_have("after")
+        assert "staged" not in first.quorum.pending_image.config_overrides(4, "")
+
+    with_cluster(work)
