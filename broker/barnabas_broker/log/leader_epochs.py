@@ -133,12 +133,22 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drop the entries that begin at or after `end_offset`. Returns whether any did."""
-        keep = bisect_left(self._entries, end_offset, key=_start_of)
+        if not self.forget_from(end_offset):
+            return False
+        self.flush()
+        return True
+
+    def forget_from(self, offset: int) -> bool:
+        """Drop the entries that begin at or after an offset, for now in memory only.
+
+        For recovery, which finds them again in the batches: if it were killed before the file has
+        them again, the next one might begin behind them. Returns whether there were any.
+        """
+        keep = bisect_left(self._entries, offset, key=_start_of)
         if keep == len(self._entries):
             return False
         del self._entries[keep:]
-        self._note_change(end_offset)
-        self.flush()
+        self._note_change(offset)
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:

@@ -216,7 +216,7 @@ class LogLoading:
         except CorruptionError as error:
             _logger.warning("%s, below the recovery point: recovering everything", error)
             return self._recover(segments, snapshots, 0, log_start_offset)
-        self._epochs.truncate_from_end(start[1])
+        self._epochs.forget_from(start[1])
         end_offset = start[1]
         for number in range(first, len(segments)):
             segment = segments[number]

@@ -226,6 +226,23 @@ def test_leader_epochs_are_kept_within_the_logs_range() -> None:
     assert log.leader_epochs.entries[0].start_offset == 25
 
 
+def test_leader_epochs_survive_a_kill_right_after_a_recovery() -> None:
+    """REP-14: the first recovery mends the index, the second one begins behind the first epoch.
+
+    Found by a simulated cluster: a member of the metadata log ended in another history.
+    """
+    fixture = LogFixture(small_config(segment_bytes=1 << 20))
+    fixture.append(bytes(100), epoch=1)
+    asyncio.run(fixture.log.flush())
+    for _ in range(100):
+        fixture.append(bytes(300), epoch=1)
+    asyncio.run(fixture.log.flush())
+    assert not fixture.file("00000000000000000000.index")
+    for _ in range(2):
+        log = fixture.reopen_now(was_clean=False, recovery_point=101)
+        assert log.leader_epochs.entries == ((1, 0),)
+
+
 def test_broken_leader_epochs_are_assigned_from_the_batches() -> None:
     fixture = filled(30)
     expected = fixture.log.leader_epochs.entries
