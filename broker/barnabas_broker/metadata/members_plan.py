@@ -59,15 +59,27 @@ def plan_members(now: MemberSituation) -> frozenset[Seat] | None:
     return wanted if wanted != now.members else None
 
 
+def is_heir_missing(now: MemberSituation) -> bool:
+    """Whether nobody could lead without the leader, and somebody is there to be made a member.
+
+    That one may have to catch up first: there is not always a plan.
+    """
+    heard = {seat for seat in now.heard_ms if _is_there(now, seat)}
+    return len(heard & now.members) <= len(now.members) // 2 and bool(heard - now.members)
+
+
 def _candidates(now: MemberSituation) -> set[Seat]:
-    return {
-        seat
-        for seat in now.caught_up - now.members
-        if seat.node_id in now.broker_ids
+    return {seat for seat in now.caught_up - now.members if _is_there(now, seat)}
+
+
+def _is_there(now: MemberSituation, seat: Seat) -> bool:
+    """Whether another broker's seat was heard lately."""
+    return (
+        seat.node_id in now.broker_ids
         and seat.node_id != now.leader.node_id
         and now.now_ms - now.heard_ms.get(seat, -CANDIDATE_SILENCE_MS_MAX)
         < CANDIDATE_SILENCE_MS_MAX
-    }
+    )
 
 
 def _is_lost(now: MemberSituation, seat: Seat) -> bool:

@@ -23,6 +23,7 @@ from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.log_ends import LogEnd
+from barnabas_broker.metadata.members_plan import is_heir_missing
 from barnabas_broker.metadata.quorum_asking import QuorumAsking
 from barnabas_broker.metadata.quorum_effects import Effects, Swap
 from barnabas_broker.metadata.quorum_fetches import FetchReply
@@ -104,7 +105,7 @@ class MetadataQuorum(QuorumAsking):
         if self._task is not None and not self._is_stopping:
             self._is_stopping = True
             if self._failure is None and self.node.role is not Role.FOLLOWER:
-                await self._complete_members()
+                await self._find_heirs()
             if self._failure is None and self._may_be_recorded():
                 await self._resign()
         await self.abandon()
@@ -131,11 +132,11 @@ class MetadataQuorum(QuorumAsking):
         self._incoming.close()
         self._task = None
 
-    async def _complete_members(self) -> None:
-        """Have all members that there can be: in a young cluster this node may be the only one."""
+    async def _find_heirs(self) -> None:
+        """Have members that can lead without this node: a young cluster may have no other."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
-                while self._is_active and self._planned_members() is not None:
+                while self._is_active and is_heir_missing(self._member_situation()):
                     self._tell(Event(decide=self._plan_members))
                     await self._settled()
                     await asyncio.sleep(RESIGN_AGAIN_SECONDS)

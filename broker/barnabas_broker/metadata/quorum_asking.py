@@ -17,7 +17,7 @@ from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer, Disk
 from barnabas_broker.metadata.arbiter_access import ArbiterAccess, record_of, view_of
 from barnabas_broker.metadata.leadership import MembersRefusedError
-from barnabas_broker.metadata.members_plan import plan_members
+from barnabas_broker.metadata.members_plan import MemberSituation, plan_members
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_effects import Effects, ReadRecord, Swap
@@ -166,12 +166,11 @@ class QuorumAsking(QuorumEvents):
             )
         return False
 
-    def _planned_members(self) -> frozenset[Seat] | None:
-        situation = self._observations.member_situation(self.node, self.log.committed_image)
-        return plan_members(situation)
+    def _member_situation(self) -> MemberSituation:
+        return self._observations.member_situation(self.node, self.log.committed_image)
 
     def _plan_members(self) -> Effects:
-        members = self._planned_members() if self._is_active else None
+        members = plan_members(self._member_situation()) if self._is_active else None
         if members is None:
             return ()
         try:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_broker.metadata.members_plan import MemberSituation, plan_members
+from barnabas_broker.metadata.members_plan import MemberSituation, is_heir_missing, plan_members
 from barnabas_broker.metadata.quorum import Seat
 
 NOW_MS = 1_000_000
@@ -47,6 +47,17 @@ def test_a_lone_member_takes_in_the_brokers_with_the_lowest_ids() -> None:
     assert planned(situation([0], [1])) == {0, 1}
     assert planned(situation([0], [])) is None
     assert planned(situation([0], [4], leader=0, members_max=1)) is None
+
+
+def test_an_heir_is_missing_where_the_others_can_neither_lead_nor_are_all_members() -> None:
+    """CTL-7: a leader that stops gives leadership up: somebody must be able to take it."""
+    assert is_heir_missing(situation([0], [1, 2]))
+    assert is_heir_missing(situation([0], [1, 2], caught_up=frozenset({seat(0)})))
+    assert is_heir_missing(situation([0, 1], [1, 2]))
+    assert is_heir_missing(situation([0, 1, 2], [1, 3]))  # 2 is silent
+    assert not is_heir_missing(situation([0, 1, 2], [1, 2, 3]))
+    assert not is_heir_missing(situation([0, 1], [1]))  # nobody else could be made one
+    assert not is_heir_missing(situation([0], []))
 
 
 def test_members_that_are_as_they_should_be_stay() -> None:
