@@ -39,6 +39,8 @@ class LeaderLog:
         self.records: list[MetadataRecord] = []
         self.is_held = False
         self.error: BaseException | None = None
+        self.published = asyncio.Event()  # set: this broker acts on what is committed at once
+        self.published.set()
         self._changed = asyncio.Condition()
 
     def stage(self, records: Sequence[MetadataRecord]) -> int:
@@ -48,7 +50,7 @@ class LeaderLog:
         self.records += records
         return self.pending_image.offset
 
-    async def commit(self) -> int:
+    async def replicate(self) -> int:
         wanted = self.pending_image
         async with self._changed:
             await self._changed.wait_for(
@@ -58,6 +60,10 @@ class LeaderLog:
             raise self.error
         self.image = wanted
         return wanted.offset
+
+    async def until_published(self, offset: int) -> None:
+        """Whoever is answered acts on it at once, unless a test wants to see otherwise."""
+        await self.published.wait()
 
     async def hold(self) -> None:
         """No majority agrees to anything, until `release`."""

@@ -47,8 +47,8 @@ class BrokerCommands:
         """Whether this node is the controller and takes commands."""
         raise NotImplementedError
 
-    async def submit(self, command: Command[Reply]) -> Reply:
-        """Run a command in its turn."""
+    async def submit(self, command: Command[Reply], *, is_prompt: bool = False) -> Reply:
+        """Run a command in its turn; a prompt one is answered once its records are committed."""
         raise NotImplementedError
 
     def enqueue(self, command: Command[Reply]) -> asyncio.Future[Reply]:
@@ -77,7 +77,7 @@ class BrokerCommands:
             self._refused.forget(node_id)
             return records, epoch
 
-        return await self.submit(command)
+        return await self.submit(command, is_prompt=True)
 
     async def heartbeat(
         self, heartbeat: Heartbeat, connection: Hashable | None = OWN_PROCESS
@@ -96,7 +96,9 @@ class BrokerCommands:
                 self._clock.monotonic_ms(),
                 connection,
             )
-        return await self.submit(lambda image: self._decide_heartbeat(image, heartbeat))
+        return await self.submit(
+            lambda image: self._decide_heartbeat(image, heartbeat), is_prompt=True
+        )
 
     def _decide_heartbeat(
         self, image: MetadataImage, heartbeat: Heartbeat
@@ -159,7 +161,9 @@ class BrokerCommands:
     ) -> None:
         """Note in which log directories a broker, by default this node, has its replicas."""
         node = self._node_id if node_id is None else node_id
-        await self.submit(lambda image: directories.assign_directories(image, node, assigned))
+        await self.submit(
+            lambda image: directories.assign_directories(image, node, assigned), is_prompt=True
+        )
 
     async def assign_replicas(
         self, node_id: int, broker_epoch: int, assigned: Mapping[tuple[bytes, int], bytes]
@@ -169,7 +173,8 @@ class BrokerCommands:
         Returns what became of each. Raises: KafkaError 77, 102.
         """
         return await self.submit(
-            lambda image: directories.assign_replicas(image, node_id, broker_epoch, assigned)
+            lambda image: directories.assign_replicas(image, node_id, broker_epoch, assigned),
+            is_prompt=True,
         )
 
     async def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -177,7 +182,8 @@ class BrokerCommands:
         topics = await self.submit(
             lambda image: isr.alter_partitions(
                 image, request.broker_id, request.broker_epoch, request.topics
-            )
+            ),
+            is_prompt=True,
         )
         return AlterPartitionResponse(topics=topics)
 
@@ -193,4 +199,4 @@ class BrokerCommands:
                 epoch = image.brokers[node].epoch if node in image.brokers else -1
             return producer_ids.allocate(image, node, epoch)
 
-        return await self.submit(command)
+        return await self.submit(command, is_prompt=True)

@@ -136,15 +136,16 @@ class Controller(Administration, BrokerCommands):
         if self._queue is not None:
             await self._queue.close()
 
-    async def submit(self, command: Command[Reply]) -> Reply:
+    async def submit(self, command: Command[Reply], *, is_prompt: bool = False) -> Reply:
         """Run a command in its turn and return its reply once its records are committed.
 
+        And, unless it is prompt, once this broker has acted on them.
         Raises: KafkaError: the command's own, 41 when this node is not the controller, 7 when the
         queue is full, -1 for a fault of ours.
         """
         if self._queue is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        return await self._queue.submit(command)
+        return await self._queue.submit(command, is_prompt=is_prompt)
 
     def enqueue(self, command: Command[Reply]) -> asyncio.Future[Reply]:
         """Have a command run in its turn, however full the queue is.

@@ -2,7 +2,9 @@
 
 A command reads the image with everything decided so far, committed or not, and returns records and
 a reply. Commands that wait together are flushed together; each reply leaves only after its records
-are committed (CTL-11). A queue lives for one controller epoch: the next one gets its own.
+are committed (CTL-11), and those to users also after this broker has acted on them, so that they
+find what they have made. The commands of brokers are prompt: nobody's heartbeat or ISR waits until
+a thousand logs were made. A queue lives for one controller epoch: the next one gets its own.
 
 Invariants: commands run one after the other without an await in between; once the queue has failed
 or the log has, nothing is answered with success any more.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from barnabas_broker.controller.controller_metrics import ControllerMetrics
@@ -45,18 +47,30 @@ class ControllerLog(Protocol):
         """Take records that commit or vanish together; returns the offset of the last."""
         ...
 
-    async def commit(self) -> int:
-        """Return once everything staged is committed. Raises: NotLeadingError, OSError."""
+    async def replicate(self) -> int:
+        """The offset of what is staged, once it is committed. Raises: NotLeadingError, OSError."""
+        ...
+
+    def until_published(self, offset: int) -> Coroutine[Any, Any, None]:
+        """Return once this broker has acted on what is committed. Raises: NotLeadingError."""
         ...
 
 
 class _Event(Generic[Reply]):
     """A command in the queue."""
 
-    __slots__ = ("command", "queued_ns", "refusal", "reply", "result")
+    __slots__ = ("command", "is_prompt", "queued_ns", "refusal", "reply", "result")
 
-    def __init__(self, command: Command[Reply], reply: asyncio.Future[Reply], now_ns: int) -> None:
+    def __init__(
+        self,
+        command: Command[Reply],
+        reply: asyncio.Future[Reply],
+        now_ns: int,
+        *,
+        is_prompt: bool,
+    ) -> None:
         self.command = command
+        self.is_prompt = is_prompt
         self.reply = reply
         self.queued_ns = now_ns
         self.result: Reply | None = None
@@ -76,6 +90,7 @@ class EventQueue:
     """The events of one controller epoch, from `start` until `fail` or `close`."""
 
     __slots__ = (
+        "_answering",
         "_clock",
         "_deciding",
         "_is_open",
@@ -101,6 +116,7 @@ class EventQueue:
         self._on_failure = on_failure
         self._waiting: deque[_Event[Any]] = deque()
         self._deciding: list[_Event[Any]] = []  # decided, not yet known to be committed
+        self._answering: dict[asyncio.Task[None], None] = {}  # committed, not yet acted on
         self._wake = asyncio.Event()
         self._is_open = True
         self._task: asyncio.Task[None] | None = None
@@ -117,17 +133,18 @@ class EventQueue:
         """Begin to run commands."""
         self._task = asyncio.create_task(self._run(), name="controller")
 
-    async def submit(self, command: Command[Reply]) -> Reply:
+    async def submit(self, command: Command[Reply], *, is_prompt: bool = False) -> Reply:
         """Run a command in its turn and return its reply once its records are committed.
 
+        And, unless it is prompt, once this broker has acted on them.
         Raises: KafkaError: the command's own, 41 when this node is not the controller, 7 when the
         queue is full, -1 for a fault of ours.
         """
         if len(self._waiting) >= QUEUED_COMMANDS_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
-        return await self.enqueue(command)
+        return await self.enqueue(command, is_prompt=is_prompt)
 
-    def enqueue(self, command: Command[Reply]) -> asyncio.Future[Reply]:
+    def enqueue(self, command: Command[Reply], *, is_prompt: bool = False) -> asyncio.Future[Reply]:
         """Put a command in the queue, full or not; a reply that nobody awaits is no fault.
 
         Raises: KafkaError 41 when this node is not the controller.
@@ -136,7 +153,8 @@ class EventQueue:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         reply.add_done_callback(_retrieve)
-        self._waiting.append(_Event(command, reply, self._clock.monotonic_ns()))
+        now_ns = self._clock.monotonic_ns()
+        self._waiting.append(_Event(command, reply, now_ns, is_prompt=is_prompt))
         self._wake.set()
         return reply
 
@@ -160,6 +178,10 @@ class EventQueue:
                 self.fail()
                 task.cancel()
                 await asyncio.wait((task,))
+        answering = list(self._answering)
+        for acting in answering:
+            acting.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
@@ -174,7 +196,7 @@ class EventQueue:
             for event in events:
                 self._decide(event)
             try:
-                await self._log.commit()
+                offset = await self._log.replicate()
             except NotLeadingError as error:
                 logger.info("the controller's epoch is over: %s", error)
                 self.fail()
@@ -185,9 +207,27 @@ class EventQueue:
                 self._on_failure(error)
                 return
             # Refusals wait too: what they rest on may be uncommitted itself.
+            self._deciding = []
+            for event in events:
+                if event.is_prompt:
+                    event.answer()
+            others = [event for event in events if not event.is_prompt]
+            if others:
+                self._answer_later(offset, others)
+
+    def _answer_later(self, offset: int, events: Sequence[_Event[Any]]) -> None:
+        """Answer what is committed once this broker has acted on it, or will not any more."""
+
+        def answer(acting: asyncio.Task[None]) -> None:
+            del self._answering[acting]
+            if not acting.cancelled():
+                acting.exception()  # also who stops leading has committed it
             for event in events:
                 event.answer()
-            self._deciding = []
+
+        acting = asyncio.create_task(self._log.until_published(offset))
+        self._answering[acting] = None
+        acting.add_done_callback(answer)
 
     def _decide(self, event: _Event[Any]) -> None:
         """Run one command and stage its records."""

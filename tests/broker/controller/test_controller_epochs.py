@@ -324,3 +324,41 @@ def test_images_at_equal_offsets_are_equal() -> None:
         assert applied(start, world.log.records) == world.log.pending_image
 
     run_world(with_topic(cluster([0, 1]), partition([1, 0])), test)
+
+
+def test_brokers_are_answered_while_the_controller_s_own_broker_makes_logs() -> None:
+    """CTL-11: a reply leaves after the commit; a user's also once its effect can be seen here.
+
+    CTL-8: nothing else waits for that: not a heartbeat, not the fencing of a broker that is lost.
+    """
+
+    async def test(world: ControllerWorld) -> None:
+        world.keep_beating(0)
+        await world.pass_ms(1)
+        world.log.published.clear()
+        making = asyncio.create_task(world.controller.create_topics([NewTopic(name="a")]))
+        await world.pass_ms(1)
+        assert "a" in world.image.topics.by_name
+        async with asyncio.timeout(1):
+            assert (await world.beat(1)).error_code == 0
+        await world.pass_ms(20_000)
+        assert world.image.brokers[1].fenced
+        assert not world.image.brokers[0].fenced
+        assert not making.done()
+        world.log.published.set()
+        assert [result.error for result in await making] == [None]
+
+    run_world(cluster([0, 1]), test)
+
+
+def test_what_is_committed_is_answered_when_the_controller_stops_before_it_is_seen() -> None:
+    """CTL-11: nothing is answered with a doubt about what is known to be committed."""
+
+    async def test(world: ControllerWorld) -> None:
+        world.log.published.clear()
+        making = asyncio.create_task(world.controller.create_topics([NewTopic(name="a")]))
+        await world.pass_ms(1)
+        await world.controller.close()
+        assert [result.error for result in await making] == [None]
+
+    run_world(cluster([0]), test)
