@@ -18,7 +18,7 @@ from barnabas_broker.config.parse import BrokerConfig, parse_properties
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.log_identity import IdentityError
 from barnabas_broker.metadata.metadata_log import MetadataLogError
-from barnabas_broker.server.last_resort import LastResort, Standing, last_resort
+from barnabas_broker.server.last_resort import Standing, fence_others, last_resort
 from barnabas_cli.failures import CommandError
 
 _REFUSALS = (
@@ -54,7 +54,14 @@ async def _recover(config: BrokerConfig, *, is_confirmed: bool) -> None:
             return
         if not is_confirmed:
             _ask(standing)
-        await _carry_out(resort)
+        await resort.carry_out()
+    await fence_others(config)
+    click.echo(
+        f"Broker {standing.me.node_id} is now the only member. Start it first, then the others:"
+        " those that come back follow it, and become members again. Partitions that stay without"
+        " a leader had their newest records on lost disks only: electing an unclean leader is what"
+        " is left for them."
+    )
 
 
 def _show(standing: Standing) -> None:
@@ -87,12 +94,3 @@ def _ask(standing: Standing) -> None:
     typed = click.prompt("Type the cluster's id to go on", err=True)
     if typed.strip() != standing.cluster_id:
         raise CommandError("that is not the cluster's id: nothing was changed")
-
-
-async def _carry_out(resort: LastResort) -> None:
-    stored = await resort.carry_out()
-    node_id = resort.standing.me.node_id
-    click.echo(
-        f"Broker {node_id} is now the only member, in epoch {stored.controller_epoch}. Start it"
-        " first, then the others: those that come back follow it, and become members again."
-    )

@@ -14,16 +14,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Member, Stored
 from barnabas_broker.arbiter.decided_swap import swap_until_decided
 from barnabas_broker.arbiter.election import ForeignClusterError, Verdict
+from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller import brokers
+from barnabas_broker.controller.elections import TopicConfigs, topic_configs
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
@@ -31,7 +36,9 @@ from barnabas_broker.metadata.metadata_log import (
     metadata_log_config,
 )
 from barnabas_broker.metadata.promise_file import PromiseFile
+from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.server.arbiter_choice import make_arbiter
+from barnabas_broker.server.stopped_broker import stopped_broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,33 @@ class LastResort:
         if decided.verdict is not Verdict.WON:
             raise ArbiterError("the arbiter's record has changed meanwhile: look again")
         return tried
+
+
+async def fence_others(config: BrokerConfig) -> list[int]:
+    """Have the metadata say that no other broker is there; returns those that it named.
+
+    What this broker has in sync it leads alone then. Otherwise its own return would count first:
+    it would leave the ISR, in favour of replicas whose disks are lost. To be called when this node
+    is the only member, and with the broker still stopped.
+    Raises: what opening directories, metadata log and arbiter raise.
+    """
+    configs = topic_configs(DynamicConfig(config.properties))
+    async with stopped_broker(config) as (control, logs):
+        controller = control.controller
+        others = sorted(
+            broker.node_id
+            for broker in control.quorum.pending_image.brokers.values()
+            if broker.node_id != logs.node_id and not broker.fenced
+        )
+        for node_id in others:
+            await controller.submit(partial(_fence, node_id, configs))
+    return others
+
+
+def _fence(
+    node_id: int, configs: TopicConfigs, image: MetadataImage
+) -> tuple[list[MetadataRecord], None]:
+    return brokers.fence(image, node_id, configs), None
 
 
 @asynccontextmanager
