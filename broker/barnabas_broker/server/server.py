@@ -1,10 +1,8 @@
 """Builds a broker, starts its parts in order and stops them in the reverse one.
 
-The order of the start is BOOT-2's: the metadata log is recovered, sockets are bound, the broker
-takes part in the metadata log and registers, fenced; then it loads its logs as the committed
-metadata says, follows, asks to be unfenced, and serves. The order of the stop is STOP-8's, after
-the drain: no more metadata, sockets, coordinators, partitions, logs with their markers. A broker
-without others is a cluster of one. Nothing is decided here.
+The start is BOOT-2's: recover the metadata log, bind, take part in it, register fenced; load logs as
+the committed metadata says, follow, be unfenced, serve. The stop is STOP-8's, after the drain. A
+broker without others is a cluster of one. Nothing is decided here.
 """
 
 import asyncio
