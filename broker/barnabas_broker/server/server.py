@@ -1,8 +1,8 @@
 """Builds a broker, starts its parts in order and stops them in the reverse one.
 
-The start is BOOT-2's: recover the metadata log, bind, take part in it, register fenced; load logs as
-the committed metadata says, follow, be unfenced, serve. The stop is STOP-8's, after the drain. A
-broker without others is a cluster of one. Nothing is decided here.
+The start is BOOT-2's: recover the metadata log, bind, take part in it, register fenced; load logs
+as the committed metadata says, follow, be unfenced, serve. The stop is STOP-8's, after the drain.
+A broker without others is a cluster of one. Nothing is decided here.
 """
 
 import asyncio
