@@ -2,7 +2,8 @@
 
 A broker is lost when it was silent for `broker.session.timeout.ms`, or when its address refused
 connections for `broker.fence.on.refused.ms` (REG-5). A new controller has heard nobody: it gives
-every unfenced broker a fresh session, while refusals that are known already count (CTL-6).
+every unfenced broker a fresh session, while refusals that are known already count (CTL-6). Only the
+node that led before is known better: this one has asked it for metadata all the time.
 
 Not here: what is done about a lost broker (`brokers`), nor timers (`broker_watch`). Times are
 monotonic milliseconds.
@@ -11,7 +12,7 @@ Invariant: every unfenced broker of the image has a session, so none can stay un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,22 +40,37 @@ class BrokerSession:
 class BrokerSessions:
     """The sessions of all brokers that this controller was told of."""
 
-    __slots__ = ("_refused_ms", "_sessions", "_timeout_ms")
+    __slots__ = ("_grace_ms", "_refused_ms", "_sessions", "_timeout_ms")
 
-    def __init__(self, timeout_ms: int, refused_ms: int) -> None:
+    def __init__(self, timeout_ms: int, refused_ms: int, grace_ms: int = 0) -> None:
+        """`grace_ms`: what a broker has at least to make itself heard by a new controller."""
         self._timeout_ms = timeout_ms
+        self._grace_ms = min(grace_ms, timeout_ms)
         self._refused_ms = refused_ms
         self._sessions: dict[int, BrokerSession] = {}
 
-    def begin(self, image: MetadataImage, now_ms: int) -> None:
+    def begin(
+        self, image: MetadataImage, now_ms: int, heard_ms: Mapping[int, int] | None = None
+    ) -> None:
         """Forget all, and give every unfenced broker of the image a fresh session.
 
+        `heard_ms`: when nodes were last heard that were asked all the time and would have answered.
+        Their sessions go on from there, so that a controller that hangs costs one session, and not
+        the takeover and then another one.
         Where a broker was told to shut down is not known any more: it counts as told just now.
         """
+        # To fence too early is safe, whoever is fenced and lives: what it leads is taken over under
+        # a higher leader epoch by members of the ISR, it can change no ISR from then on (its epochs
+        # are refused), and its high watermark stays, as no follower fetches from it any more. It
+        # costs a leadership, though. So nobody is fenced before it had time to find this controller
+        # and to send a heartbeat, and that also covers a node that takes over after a pause of its
+        # own process, in which it could hear nobody.
+        earliest_ms = now_ms - self._timeout_ms + self._grace_ms
+        heard = {} if heard_ms is None else heard_ms
         self._sessions = {
             broker.node_id: BrokerSession(
                 broker_epoch=broker.epoch,
-                heard_ms=now_ms,
+                heard_ms=min(max(heard.get(broker.node_id, now_ms), earliest_ms), now_ms),
                 shutdown_offset=image.offset if broker.is_shutting_down else None,
             )
             for broker in image.brokers.values()

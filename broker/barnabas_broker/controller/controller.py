@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
@@ -61,7 +61,9 @@ class Controller(Administration, BrokerCommands):
         self._configs = topic_configs(dynamic_config)
         self._refused = refused or NobodyRefuses()
         self._sessions = BrokerSessions(
-            config.broker_session_timeout_ms, config.broker_fence_on_refused_ms
+            config.broker_session_timeout_ms,
+            config.broker_fence_on_refused_ms,
+            grace_ms=config.broker_heartbeat_interval_ms,
         )
         self._watch = BrokerWatch(
             self._sessions,
@@ -101,14 +103,15 @@ class Controller(Administration, BrokerCommands):
 
     # ---- life --------------------------------------------------------------------------------
 
-    def activate(self, controller_epoch: int) -> None:
+    def activate(self, controller_epoch: int, heard_ms: Mapping[int, int] | None = None) -> None:
         """Take commands from now on: this node leads the metadata log in a new epoch (CTL-6).
 
-        The log must hold a committed record of the epoch. Returns at once.
+        The log must hold a committed record of the epoch. `heard_ms`: when the node that led before
+        was last heard. Returns at once.
         """
         self.resign()
         logger.info("this node is the controller in epoch %d", controller_epoch)
-        self._sessions.begin(self._log.pending_image, self._clock.monotonic_ms())
+        self._sessions.begin(self._log.pending_image, self._clock.monotonic_ms(), heard_ms)
         self._queue = EventQueue(self._log, self._clock, self.metrics, self._on_failure)
         self._queue.start()
         self._upkeep.start()

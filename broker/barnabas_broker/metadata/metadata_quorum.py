@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -205,6 +205,14 @@ class MetadataQuorum(QuorumAsking):
         """When a node last fetched the metadata log from this one, monotonic; None: never."""
         heard = self._observations.heard_ms
         return max((ms for seat, ms in heard.items() if seat.node_id == node_id), default=None)
+
+    @property
+    def leaders_heard_ms(self) -> Mapping[int, int]:
+        """When the last node that led beside this one was last heard; empty if none ever was.
+
+        A follower asks its leader all the time, so this is also since when that has been silent.
+        """
+        return self._observations.leader_heard_ms
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where a node is reached by brokers: the newest that is known, committed or not."""

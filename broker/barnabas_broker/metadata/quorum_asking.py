@@ -209,7 +209,7 @@ class QuorumAsking(QuorumEvents):
                 if not are_records(records, answer):
                     logger.error("node %d has answered with damaged records", node_id)
                     return
-                self._observations.answered(answer)
+                self._observations.answered(node_id, answer)
             self._tell(Event(decide=lambda: self.node.fetch_answered(answer), records=records))
 
         self._questions.fetch(node_id, asked, told)

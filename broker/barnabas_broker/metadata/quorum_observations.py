@@ -30,6 +30,7 @@ class Observations:
         "is_doubted",
         "is_expired",
         "leader_address",
+        "leader_heard_ms",
         "leader_high_watermark",
         "role",
         "role_since_ms",
@@ -44,6 +45,8 @@ class Observations:
         self.leader_address: Leader | None = None  # as the record has it
         self.is_doubted = False  # the leader did not answer the last question
         self.leader_high_watermark: tuple[int, int] | None = None  # controller epoch, offset
+        # When the node last answered that this one follows or has followed just before it led.
+        self.leader_heard_ms: dict[int, int] = {}
         self.role = Role.FOLLOWER
         self.role_since_ms = clock.monotonic_ms()
         self.heard_ms: dict[Seat, int] = {}  # fetches and promises, also of former roles
@@ -54,20 +57,26 @@ class Observations:
         leader = None if stored.record is None else stored.record.leader
         if leader != self.leader_address:
             self.is_doubted = False
+        if leader is not None and leader.node_id not in (self._seat.node_id, *self.leader_heard_ms):
+            self.leader_heard_ms = {}
         self.leader_address = leader
 
     def heard(self, seat: Seat) -> None:
         """Note that a node has fetched or promised."""
         self.heard_ms[seat] = self._clock.monotonic_ms()
 
-    def answered(self, answer: RecordsAnswered) -> None:
+    def answered(self, node_id: int, answer: RecordsAnswered) -> None:
         """Note that the one who was asked has answered, and what it knows to be committed."""
         self.is_doubted = False
+        if self.role is Role.FOLLOWER:
+            self.leader_heard_ms = {node_id: self._clock.monotonic_ms()}
         self.leader_high_watermark = (answer.controller_epoch, answer.high_watermark)
 
     def note_role(self, role: Role) -> None:
         """Note what the node has become."""
         if role is not self.role:
+            if self.role is Role.LEADING:
+                self.leader_heard_ms = {}
             self.role, self.role_since_ms = role, self._clock.monotonic_ms()
 
     def situation(

@@ -116,9 +116,12 @@ class ControlPlane:
             refused=self._refusals,
         )
         self._local = LocalController(self.controller)
-        self.quorum.callbacks.on_lead = self.controller.activate
+        self.quorum.callbacks.on_lead = self._activate
         self.quorum.callbacks.on_step_down = self.controller.resign
         self.recovered_image = await self.quorum.recover()
+
+    def _activate(self, controller_epoch: int) -> None:
+        self.controller.activate(controller_epoch, self.quorum.leaders_heard_ms)
 
     def _directory(self) -> LogDirectory:
         for directory in self._logs.online_directories():

@@ -42,6 +42,21 @@ def test_a_new_controller_gives_every_unfenced_broker_a_fresh_session() -> None:
     assert sessions.loss(2, {2: 49_400}.get, 50_000) is not None
 
 
+@pytest.mark.parametrize(
+    ("heard_ms", "lost_ms"),
+    [(45_500, 51_500), (44_200, 51_500), (30_000, 51_500), (49_000, 55_000), (60_000, 56_000)],
+)
+def test_the_session_of_who_led_before_goes_on_from_when_it_was_heard(
+    heard_ms: int, lost_ms: int
+) -> None:
+    """REG-5, CTL-6: a controller that hangs costs one session, and never less than the grace."""
+    sessions = BrokerSessions(timeout_ms=6000, refused_ms=500, grace_ms=1500)
+    sessions.begin(cluster((1, 2)), 50_000, {1: heard_ms, 7: 0})
+    assert sessions.loss(1, NOBODY_REFUSES.get, lost_ms - 1) is None
+    assert sessions.loss(1, NOBODY_REFUSES.get, lost_ms) is not None
+    assert sessions.loss(2, NOBODY_REFUSES.get, 55_999) is None
+
+
 def test_a_broker_without_a_session_is_lost() -> None:
     """REG-5: none can stay unfenced without anybody listening for it."""
     assert sessions_of(1).loss(2, NOBODY_REFUSES.get, 0) is not None

@@ -87,17 +87,26 @@ def test_a_silent_leader_is_replaced_when_its_record_is_old() -> None:
         first = cluster.active
         others = {0, 1, 2} - {first.node_id}
         first.arbiter.is_cut_off = True
+        cut_ms = cluster.clock.monotonic_ms()
         cluster.cut({first.node_id}, others)
         first.quorum.stage([ConfigRecord(4, "", "lost", "v")])
         with pytest.raises(NotLeadingError):
             await first.quorum.commit()
         await cluster.until(lambda: cluster.active not in (None, first))
+        # REG-5: the new controller knows since when it was silent.
+        heard_ms = cluster.active.quorum.leaders_heard_ms
+        assert heard_ms.keys() == {first.node_id}
+        assert cut_ms - 600 <= heard_ms[first.node_id] <= cut_ms
         await cluster.write("after")
         assert first.stepped_down_count == 1
         cluster.cut()
         first.arbiter.is_cut_off = False
         await cluster.all_have("after")
         assert "lost" not in first.publisher.image.config_overrides(4, "")
+        # Who has led, and then follows again, starts from what it hears then.
+        (former,) = first.quorum.leaders_heard_ms
+        assert former == cluster.active.node_id
+        assert not cluster.active.quorum.leaders_heard_ms.keys() & {cluster.active.node_id}
 
     with_cluster(work)
 
