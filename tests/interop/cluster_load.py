@@ -1,4 +1,4 @@
-"""A load on a cluster of Apache Kafka whose brokers leave and come back in turn.
+"""A load on a cluster whose brokers leave and come back in turn.
 
 The load numbers its records, so that what is lost, doubled or moved is seen; `lose_each_broker`
 goes on only while the load does.
@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.producer import Delivery, Producer
-from tests.support.kafka_cluster import BROKER_IDS, KafkaCluster, until
+from tests.support.barnabas_cluster import BarnabasCluster
+from tests.support.kafka_cluster import KafkaCluster, until
 
 # How much is to be done before and after each loss of a broker.
 STEP = 500
@@ -61,7 +62,7 @@ class NumberedLoad:
 
 
 async def lose_each_broker(
-    cluster: KafkaCluster,
+    cluster: KafkaCluster | BarnabasCluster,
     admin: Admin,
     topics: list[str],
     progress: Callable[[], int],
@@ -79,8 +80,7 @@ async def lose_each_broker(
         await until(has_come)
 
     await goes_on()
-    for node_id in BROKER_IDS:
-        broker = cluster.brokers[node_id]
+    for broker in cluster.brokers.values():
         await asyncio.to_thread(broker.stop)
         await goes_on()
         await asyncio.to_thread(broker.start)

@@ -4,23 +4,32 @@
 which the suites themselves are checked. Each test module gets a fresh broker.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from barnabas_client.admin.admin import Admin
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.barnabas_process import BarnabasProcess
-from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_cluster import BROKER_IDS, KafkaCluster
 
 AnyBroker = ApacheKafka | BarnabasProcess
+AnyCluster = KafkaCluster | BarnabasCluster
 
 # Room for what the suites do: auto-created topics of four partitions, offsets spread over few.
 PROPERTIES = {
     "num.partitions": "4",
     "auto.create.topics.enable": "true",
     "offsets.topic.num.partitions": "10",
+}
+# What `KafkaCluster` sets beside what both set.
+LIKE_APACHE = {
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "auto.leader.rebalance.enable": "false",
 }
 
 
@@ -79,15 +88,35 @@ def start(
             running.stop()
 
 
-@pytest.fixture(scope="module")
-def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three brokers of Apache Kafka for the tests of a module."""
-    with KafkaCluster(tmp_path_factory.mktemp("cluster")) as running:
+@pytest.fixture(scope="module", params=["apache", "barnabas"])
+def started_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AnyCluster]:
+    """Brokers 1, 2, 3 of Apache Kafka, then of Barnabas, for the tests of a module.
+
+    A module that takes two of three away sets `NEEDS_CONTROLLER`: then there is a broker 0 which
+    does for Barnabas what the controller, which always lives, does for Apache Kafka.
+    """
+    node_ids = (0, *BROKER_IDS) if hasattr(request.module, "NEEDS_CONTROLLER") else BROKER_IDS
+    directory = tmp_path_factory.mktemp(f"cluster-{request.param}")
+    made: AnyCluster
+    if request.param == "apache":
+        made = KafkaCluster(directory)
+    else:
+        made = BarnabasCluster(directory, properties=LIKE_APACHE, node_ids=node_ids)
+    with made as running:
         yield running
 
 
 @pytest.fixture
-def cluster(started_cluster: KafkaCluster) -> KafkaCluster:
+def cluster(started_cluster: AnyCluster) -> AnyCluster:
     """The same, all brokers running, whatever the test before has left behind."""
     started_cluster.start()
+    asyncio.run(_form(started_cluster))
     return started_cluster
+
+
+async def _form(cluster: AnyCluster) -> None:
+    if isinstance(cluster, BarnabasCluster):
+        async with Admin(cluster.bootstrap) as admin:
+            await cluster.until_formed(admin)

@@ -1,4 +1,4 @@
-"""Our client on three brokers of Apache Kafka that leave and come back in turn.
+"""Our client on three brokers, of Apache Kafka and of Barnabas, that leave and come back in turn.
 
 Each test has its load going while every broker is stopped in an orderly way and one is killed: all
 leaders and coordinators move several times. Not here: one broker alone (`test_client_*_kill.py`),
@@ -16,7 +16,9 @@ from barnabas_protocol.ids import TopicPartition
 from tests.client.producer.reading import read_all
 from tests.interop.cluster_load import NumberedLoad, lose_each_broker
 from tests.interop.cluster_readers import GroupReading, Processor
-from tests.support.kafka_cluster import KafkaCluster, until
+from tests.interop.conftest import AnyCluster
+from tests.support.barnabas_cluster import BarnabasCluster
+from tests.support.kafka_cluster import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -29,7 +31,7 @@ async def leader_of(admin: Admin, topic: str, partition: int) -> int:
 
 
 def test_what_was_acknowledged_is_there_once_in_order_and_where_it_was_said_to_be(
-    cluster: KafkaCluster,
+    cluster: AnyCluster,
 ) -> None:
     """Twelve partitions change their leaders; no send fails (PRD-8, PRD-9)."""
     topic, partition_count = "numbered", 12
@@ -70,19 +72,22 @@ GROUPS: dict[str, dict[str, Any]] = {
     "range": {"group_protocol": "classic", "partition_assignment_strategy": ["range"]},
     "next": {"group_protocol": "consumer"},
 }
+# Barnabas serves the classic protocol alone.
+BARNABAS_GROUPS = ("cooperative", "range")
 
 
-def test_groups_survive_and_skip_nothing(cluster: KafkaCluster) -> None:
+def test_groups_survive_and_skip_nothing(cluster: AnyCluster) -> None:
     """Two members each of three kinds of group; their coordinators are lost, too (CON-10)."""
     topic, partition_count = "shared", 12
+    is_barnabas = isinstance(cluster, BarnabasCluster)
+    names = BARNABAS_GROUPS if is_barnabas else tuple(GROUPS)
 
     async def run() -> None:
         async with Admin(cluster.bootstrap) as admin:
             await cluster.create_topics(admin, NewTopic(name=topic, partition_count=12))
             load = NumberedLoad(cluster.bootstrap, topic, partition_count)
             groups = [
-                GroupReading(cluster.bootstrap, topic, name, **settings)
-                for name, settings in GROUPS.items()
+                GroupReading(cluster.bootstrap, topic, name, **GROUPS[name]) for name in names
             ]
             producing = asyncio.create_task(load.run())
             for group in groups:
@@ -116,7 +121,7 @@ def test_groups_survive_and_skip_nothing(cluster: KafkaCluster) -> None:
             finally:
                 load.stop()
                 await asyncio.gather(producing, *(group.stop() for group in groups))
-            committed = (await admin.group_offsets.list(list(GROUPS))).unwrap()
+            committed = (await admin.group_offsets.list(names)).unwrap()
             ends = {
                 TopicPartition(topic, partition): max(offsets.values()) + 1
                 for partition, offsets in load.offsets.items()
@@ -136,7 +141,8 @@ async def coordinator_of(admin: Admin, group: str) -> int:
     return (await admin.groups.describe([group])).unwrap()[group].coordinator_id
 
 
-def test_transactions_copy_each_record_once(cluster: KafkaCluster) -> None:
+@pytest.mark.parametrize("started_cluster", ["apache"], indirect=True)  # Barnabas serves none
+def test_transactions_copy_each_record_once(cluster: AnyCluster) -> None:
     """Offsets and copies are committed together, whichever coordinator dies (TXN-9)."""
     source, target, partition_count = "source", "target", 6
 
