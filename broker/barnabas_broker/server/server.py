@@ -37,6 +37,7 @@ from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
 from barnabas_broker.server.gate import Gate
+from barnabas_broker.server.late_admin import LateAdmin
 from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.membership import Membership
 from barnabas_broker.server.metadata_application import MetadataApplication
@@ -77,7 +78,7 @@ class Server:
         self._arbiter = arbiter
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start
         self._has_admin_http = has_admin_http
-        self._admin: AdminServer | None = None
+        self._admin: LateAdmin | None = None
         self._is_built = False
         self._starting: asyncio.Task[None] | None = None
         self.collector = MetricsCollector()
@@ -110,8 +111,8 @@ class Server:
                 raise self.fatal_error from None
             raise
         self.state = move(self.state, BrokerState.RUNNING)
-        if self._has_admin_http and self.config.admin_http_port >= 0:
-            self._spawn(self._start_admin())
+        if self._admin is not None:
+            self._admin.start()
 
     async def _start(self) -> None:
         self.logs.open_directories()
@@ -131,6 +132,7 @@ class Server:
         )
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)
+        self._admin = self._make_admin()
         await self.control.start(self.listeners.advertised())
         await self.membership.join()
         await self.logs.load(self._config_of_loaded, self._topic_id_of_loaded)
@@ -236,23 +238,20 @@ class Server:
             peers=self.link.peers,
         )
 
-    async def _start_admin(self) -> None:
-        """The admin HTTP comes last: its library takes longer to import than the whole start."""
+    def _make_admin(self) -> LateAdmin | None:
+        config = self.config
+        if not self._has_admin_http or config.admin_http_port < 0:
+            return None
         admin = AdminServer(
-            self.config.admin_http_host,
-            self.config.admin_http_port,
+            config.admin_http_host,
+            config.admin_http_port,
             lambda: self.fatal_error is None,
             lambda: self.is_ready,
             self.status,
             self.collector,
             self.drain,
         )
-        try:
-            await admin.start()
-        except OSError as error:
-            self._fail(error)
-            return
-        self._admin = admin
+        return LateAdmin(admin, self._spawn, self._fail)
 
     # Callbacks.
 
