@@ -82,7 +82,7 @@ class LogLoader:
         plans = {
             directory.path: self._find(directory) for directory in manager.online_directories()
         }
-        _refuse_duplicates(plans)
+        self._put_duplicates_aside(plans)
         manager.recovery.logs_remaining_count = sum(map(len, plans.values()))
         async with asyncio.TaskGroup() as group:
             for directory in manager.online_directories():
@@ -219,13 +219,7 @@ class LogLoader:
             topic_id = self._known_topic_id(topic_partition.topic)
         config = topic_config(topic_partition.topic, topic_id)
         if config is None:
-            stray = rename_for_removal(
-                manager.disk, manager.random, path, topic_partition, is_stray=True
-            )
-            _logger.warning("%s is not assigned to this broker: renamed to %s", path, stray)
-            due_ms = manager.clock.monotonic_ms() + manager.config.log_segment_delete_delay_ms
-            manager.removals.add(stray, due_ms)
-            manager.recovery.logs_stray_count += 1
+            self._put_aside(path, topic_partition, "is not assigned to this broker")
             return
         is_healed = is_healed and topic_id != ZERO_UUID
         if is_healed:
@@ -233,6 +227,45 @@ class LogLoader:
         log = await self.load_one(directory, topic_partition, topic_id, config)
         log.flushing.is_topic_id_unsynced = is_healed
         manager.recovery.logs_loaded_count += 1
+
+    def _put_duplicates_aside(self, plans: dict[str, list[TopicPartition]]) -> None:
+        """Load of a partition in two directories the replica that the metadata remembers.
+
+        A replica may have been taken away and assigned anew, to another directory, while its old
+        one was offline. Raises: DuplicatePartitionError where neither is remembered.
+        """
+        manager = self._manager
+        found: dict[TopicPartition, list[LogDirectory]] = {}
+        for directory in manager.online_directories():
+            for topic_partition in plans[directory.path]:
+                found.setdefault(topic_partition, []).append(directory)
+        for topic_partition, directories in found.items():
+            if len(directories) == 1:
+                continue
+            remembered = manager.remembered_directory(topic_partition)
+            others = [one for one in directories if one.directory_id != remembered]
+            if len(others) == len(directories):
+                paths = " and ".join(directory.path for directory in directories)
+                name = f"{topic_partition.topic}-{topic_partition.partition}"
+                raise DuplicatePartitionError(f"{name} is in {paths}")
+            for directory in others:
+                plans[directory.path].remove(topic_partition)
+                path = directory.partition_path(topic_partition)
+                try:
+                    self._put_aside(path, topic_partition, "is in another directory by now")
+                except OSError as error:
+                    manager.take_offline(directory.path, error)
+
+    def _put_aside(self, path: str, topic_partition: TopicPartition, reason: str) -> None:
+        """Rename a directory of a partition, to be removed later (TOP-15). Raises: OSError."""
+        manager = self._manager
+        stray = rename_for_removal(
+            manager.disk, manager.random, path, topic_partition, is_stray=True
+        )
+        _logger.warning("%s %s: renamed to %s", path, reason, stray)
+        due_ms = manager.clock.monotonic_ms() + manager.config.log_segment_delete_delay_ms
+        manager.removals.add(stray, due_ms)
+        manager.recovery.logs_stray_count += 1
 
     def _read_checkpoints(self, directory: LogDirectory) -> _Checkpointed:
         """Return what the checkpoint files say; a broken one counts as empty. Raises: OSError."""
@@ -245,15 +278,3 @@ class LogLoader:
             )
             self._checkpointed[directory.path] = known
         return known
-
-
-def _refuse_duplicates(plans: dict[str, list[TopicPartition]]) -> None:
-    """Raise if a partition is in two directories."""
-    seen: dict[TopicPartition, str] = {}
-    for path, partitions in plans.items():
-        for topic_partition in partitions:
-            other = seen.setdefault(topic_partition, path)
-            if other != path:
-                raise DuplicatePartitionError(
-                    f"{topic_partition.topic}-{topic_partition.partition} is in {other} and {path}"
-                )

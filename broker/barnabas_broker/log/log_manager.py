@@ -71,6 +71,8 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.directories = [LogDirectory(disk, path) for path in config.log_dirs]
         self.on_directory_offline: Callable[[LogDirectory], None] | None = None
+        # The id of the directory that the metadata has for a replica here; zero: none is known.
+        self.remembered_directory: Callable[[TopicPartition], bytes] = lambda _: ZERO_UUID
         self.recovery = RecoveryProgress()
         self.removals = RemovalQueue(disk)
         # One bound for the indexes of all logs together.

@@ -34,7 +34,7 @@ from barnabas_broker.replication.isr_changes import IsrChanges, keep_shrinking
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.replication.throttle import ReplicationThrottle
-from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.compression import Compression
 
 
@@ -79,6 +79,7 @@ class DataPlane:
         self.replicas.on_leadership.append(self._leadership_changed)
         self.replicas.on_removed.append(self._partition_removed)
         self.replicas.on_directory_offline.append(self._directory_went_offline)
+        logs.remembered_directory = self._remembered_directory
         self.groups = GroupCoordinator(
             settings=GroupSettings.of(config),
             writer=CommittedWriter(self.replicas, turn, clock, config.offsets_commit_timeout_ms),
@@ -149,6 +150,17 @@ class DataPlane:
         await self.groups.close()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
+
+    def _remembered_directory(self, topic_partition: TopicPartition) -> bytes:
+        """Where the metadata has the replica here; zero where it has none, or does not know."""
+        node_id, (topic, index) = self._logs.node_id, topic_partition
+        known = self._image().topics.by_name.get(topic)
+        if known is None or index >= len(known.partitions):
+            return ZERO_UUID
+        partition = known.partitions[index]
+        if node_id not in partition.replicas or not partition.directories:
+            return ZERO_UUID
+        return partition.directories[partition.replicas.index(node_id)]
 
     def _partition_exists(self, topic: str, partition: int) -> bool:
         known = self._image().topics.by_name.get(topic)

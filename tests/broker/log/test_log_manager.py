@@ -266,6 +266,26 @@ def test_one_partition_in_two_directories_is_refused(tmp_path):
         run_with(manager_over(a, b), nothing)
 
 
+def test_of_a_partition_in_two_directories_the_remembered_one_is_loaded(tmp_path):
+    """TOP-15, LOG-11: its old directory was offline when the replica was assigned anew."""
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def make(manager):
+        manager.create(partition("t"), TOPIC_ID, topic_config(), str(b))
+        return manager.directories[1].directory_id
+
+    remembered = run_with(manager_over(a, b), make)
+    (a / "t-0").mkdir()
+    manager = manager_over(a, b)
+    manager.remembered_directory = lambda topic_partition: remembered
+
+    async def where(manager):
+        return manager.logs[partition("t")].directory
+
+    assert run_with(manager, where) == str(b / "t-0")
+    assert [path.name.endswith("-stray") for path in a.glob("t-0*")] == [True]
+
+
 class FailingDisk(RealDisk):
     """A disk one of whose directories stops working."""
 
