@@ -284,5 +284,6 @@ class Node:
         self._problem(f"{context['message']}: {context.get('exception')!r}")
 
     def _problem(self, what: str) -> None:
+        self.trace.tell(self.host, "has a problem:", what)
         if not self.disk.has_failed:
             self.problems.append(f"{self._loop.time():.3f} {self.host}: {what}")
