@@ -10,7 +10,7 @@ partition counts both ISRs.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from barnabas_broker.env.clock import Clock
@@ -31,6 +31,7 @@ RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
 # Wishes in one request; the rest comes with the next.
 PARTITIONS_MAX = 10_000
+NAMES_TOLD_MAX = 20
 
 # The controller has judged the wish and did not follow it, nor could it have done so before.
 _REFUSALS = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
@@ -199,13 +200,16 @@ class IsrChanges:
             for partition in topic.partitions
         }
         is_through = True
+        granted: dict[tuple[tuple[int, ...], tuple[int, ...]], list[str]] = {}
         for wish in batch:
             partition = wish.partition
             key = (partition.topic_id, partition.topic_partition.partition)
             answer = answers.get(key)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error_code
             if answer is not None and code == ErrorCode.NONE:
-                self._granted(wish, answer)
+                if self._granted(wish, answer):
+                    name = "{}-{}".format(*partition.topic_partition)
+                    granted.setdefault((wish.old_isr, wish.isr), []).append(name)
                 continue
             self._failed("{}-{}".format(*partition.topic_partition), code)
             # Asked again if newer metadata does not come meanwhile, as after a controller's fall.
@@ -214,27 +218,22 @@ class IsrChanges:
                 self._forget(wish)
                 if wish.is_open:
                     partition.isr_refused()
+        for (old_isr, isr), names in granted.items():
+            _tell(old_isr, isr, names)
         return is_through
 
-    def _granted(self, wish: _Wish, answer: AlterPartitionResponsePartitionData) -> None:
-        """Wait for the metadata that says so; until then both ISRs count."""
+    def _granted(self, wish: _Wish, answer: AlterPartitionResponsePartitionData) -> bool:
+        """Wait for the metadata that says so; until then both ISRs count. Returns if it changes."""
         self._forget(wish)
         if answer.partition_epoch == wish.partition_epoch:
             if wish.is_open:  # nothing was changed, so no metadata will come
                 wish.partition.isr_refused()
-            return
-        is_shrink = len(wish.isr) < len(wish.old_isr)
-        logger.info(
-            "%s-%d: the ISR %s from %s to %s",
-            *wish.partition.topic_partition,
-            "shrinks" if is_shrink else "grows",
-            list(wish.old_isr),
-            list(wish.isr),
-        )
-        if is_shrink:
+            return False
+        if len(wish.isr) < len(wish.old_isr):
             self.shrinks_count += 1
         else:
             self.expands_count += 1
+        return True
 
     def _forget(self, wish: _Wish) -> None:
         if self._wishes.get(wish.partition) is wish:
@@ -258,3 +257,15 @@ async def keep_shrinking(
                 partition.check_isr_shrink(now_ms)
             except Exception:
                 logger.exception("the ISR of %s-%d is not looked at", *partition.topic_partition)
+
+
+def _tell(old_isr: Sequence[int], isr: Sequence[int], names: Sequence[str]) -> None:
+    """One line for all partitions that change alike: a broker that comes or goes has thousands."""
+    logger.info(
+        "the ISR %s from %s to %s: %s%s",
+        "shrinks" if len(isr) < len(old_isr) else "grows",
+        list(old_isr),
+        list(isr),
+        ", ".join(names[:NAMES_TOLD_MAX]),
+        f" and {len(names) - NAMES_TOLD_MAX} more" if len(names) > NAMES_TOLD_MAX else "",
+    )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.replication.isr_changes import RETRY_MS_MAX, IsrChanges, keep_shrinking
@@ -138,6 +141,24 @@ def test_all_wishes_of_a_turn_go_in_one_request() -> None:
         assert bench.changes.pending_count == 0
 
     change(test)
+
+
+def test_partitions_that_change_alike_are_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A broker that comes back enters thousands of ISRs: nobody could read a line for each."""
+
+    async def scenario(bench: Bench) -> None:
+        for index in range(25):
+            bench.fetched(index)
+        await pause()
+        (line,) = [record.getMessage() for record in caplog.records if "ISR" in record.message]
+        assert line.startswith("the ISR grows from [0] to [0, 1]: t-0, t-1, t-2, ")
+        assert line.endswith("t-19 and 5 more")
+        assert bench.changes.expands_count == 25
+
+    caplog.set_level(logging.INFO)
+    change(scenario, partitions=25)
 
 
 def test_one_request_is_under_way_at_a_time() -> None:
