@@ -228,14 +228,18 @@ class BrokerLifecycle:
             self._heard.clear()
             await self._heard.wait()
 
-    async def leave(self, timeout_ms: int) -> None:
-        """Have the controller fence this broker: it stops now (REG-9). Never raises."""
+    async def leave(self, timeout_ms: int, *, is_last: bool = False) -> None:
+        """Have the controller fence this broker: it stops now (REG-9). Never raises.
+
+        For the last one, nobody may be left to do that.
+        """
         await self.close()
         self.wishes = Wishes(is_fenced=True, is_shut_down=self.wishes.is_shut_down)
         try:
             await self._beat(timeout_ms)
         except KafkaError as error:
-            logger.warning("the controller does not know that this broker stops: %s", error)
+            level = logging.INFO if is_last else logging.WARNING
+            logger.log(level, "the controller does not know that this broker stops: %s", error)
 
     async def _run(self) -> None:
         while True:

@@ -34,6 +34,8 @@ from barnabas_protocol.messages.broker_registration import (
 
 # A controller that does not answer is not waited for by a broker that stops.
 LEAVE_MS_MAX: Final = 1000
+# Where all others stop too, the controller may be gone first, and nobody misses this broker.
+LEAVE_LAST_MS_MAX: Final = 100
 
 _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -161,12 +163,24 @@ class Membership:
             for broker in self.published.image.brokers.values()
         )
 
+    @property
+    def _does_anybody_stay(self) -> bool:
+        return any(
+            not broker.fenced
+            and not broker.is_shutting_down
+            and broker.node_id != self._logs.node_id
+            for broker in self.published.image.brokers.values()
+        )
+
     async def leave(self) -> None:
         """Be fenced now, unless that has happened or concerns nobody (REG-9). Never raises."""
         broker = self.published.image.brokers.get(self._logs.node_id)
         is_in = broker is not None and broker.epoch == self.lifecycle.broker_epoch
         if self.has_peers and broker is not None and is_in and not broker.fenced:
-            await self.lifecycle.leave(LEAVE_MS_MAX)
+            if self._does_anybody_stay:
+                await self.lifecycle.leave(LEAVE_MS_MAX)
+            else:
+                await self.lifecycle.leave(LEAVE_LAST_MS_MAX, is_last=True)
         await self.lifecycle.close()
 
     async def close(self) -> None:
