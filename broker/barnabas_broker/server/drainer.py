@@ -60,8 +60,10 @@ class Drainer:
         if was.phase is DrainPhase.RUNNING:
             logger.info("%s: giving away %d leaderships", reason, self.leaders_count)
             self._on_start()
-            self._lifecycle.want(is_shut_down=True)
-            self._task = asyncio.create_task(self._run(), name="drain")
+            self._look()
+            if self.state.phase is DrainPhase.DRAINING:
+                self._lifecycle.want(is_shut_down=True)
+                self._task = asyncio.create_task(self._run(), name="drain")
 
     async def asked(self, timeout_ms: int | None) -> dict[str, Any]:
         """Begin, and say how far the drain is: what `/drain` answers.
@@ -99,11 +101,12 @@ class Drainer:
 
     async def _run(self) -> None:
         while self.state.phase is DrainPhase.DRAINING:
-            handover = handover_of(self._image(), self._node_id, may_stop=self._lifecycle.may_stop)
-            now_ms = self._clock.monotonic_ms()
-            self.state = self.state.observed(handover, now_ms)
-            if self.state.phase is DrainPhase.DRAINING:
-                await asyncio.sleep(_LOOK_INTERVAL_MS / 1000)
+            await asyncio.sleep(_LOOK_INTERVAL_MS / 1000)
+            self._look()
+
+    def _look(self) -> None:
+        handover = handover_of(self._image(), self._node_id, may_stop=self._lifecycle.may_stop)
+        self.state = self.state.observed(handover, self._clock.monotonic_ms())
         self._note_end()
 
     def _note_end(self) -> None:
