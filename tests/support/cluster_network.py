@@ -303,6 +303,10 @@ class HostNetwork:
         self._check()
         return await self.network.connect(protocol_factory, host, port, from_host=self.host)
 
+    async def canonical_host_name(self) -> str:
+        """This host."""
+        return self.host
+
     def _check(self) -> None:
         if self.is_off:
             raise OSError(errno.ENETDOWN, "the process is dead")

@@ -203,6 +203,9 @@ class SimulatedNetwork:
         self.factories[host, port] = protocol_factory
         return SimulatedListener(self, host, port)
 
+    async def canonical_host_name(self) -> str:
+        return "127.0.0.1"
+
     async def connect(
         self,
         protocol_factory: Callable[[], P],

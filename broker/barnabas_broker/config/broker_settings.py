@@ -49,7 +49,8 @@ NETWORK: Final = (
         "advertised.listeners",
         STRING,
         None,
-        "Addresses told to clients; unset means the listeners themselves.",
+        "Addresses told to clients; unset means the listeners themselves, and for a listener "
+        "without a host the canonical name of this machine.",
     ),
     _S(
         "listener.security.protocol.map",

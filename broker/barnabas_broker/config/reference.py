@@ -10,7 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from barnabas_broker.config import broker_settings, ignored_settings, log_settings
+from barnabas_broker.config import (
+    broker_settings,
+    cluster_settings,
+    ignored_settings,
+    log_settings,
+)
 from barnabas_broker.config.arbiter_settings import ARBITER
 from barnabas_broker.config.definitions import DEFAULT_ONLY, IGNORED, USED, Setting
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
@@ -42,6 +47,10 @@ _GROUPS = (
     ("Compaction", log_settings.CLEANER),
     ("Groups and offsets", broker_settings.GROUPS),
     ("Producers", broker_settings.PRODUCERS),
+    ("Liveness of brokers", cluster_settings.LIVENESS),
+    ("Leadership", cluster_settings.LEADERSHIP),
+    ("Replication", cluster_settings.REPLICATION),
+    ("Control plane (Barnabas only)", cluster_settings.CONTROL_PLANE),
     ("Metadata", broker_settings.METADATA),
     ("Barnabas only", broker_settings.OWN),
     ("Arbiter (Barnabas only)", ARBITER),

@@ -58,6 +58,10 @@ class Network(Protocol):
         """
         ...
 
+    async def canonical_host_name(self) -> str:
+        """The full name of this machine. Raises: OSError where its host name has no address."""
+        ...
+
 
 class RealListener:
     """A listener on operating system sockets."""
@@ -140,3 +144,21 @@ class RealNetwork:
         if connected is not None:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport, protocol
+
+    async def canonical_host_name(self) -> str:
+        """What the address of this machine's host name is called; the host name where it is not.
+
+        Raises: OSError where the host name has no address.
+        """
+        loop = asyncio.get_running_loop()
+        name = socket.gethostname()
+        try:
+            found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise OSError(error.errno, f"{name}: {error.strerror or error}") from error
+        try:
+            address = str(found[0][4][0])
+            canonical, _ = await loop.getnameinfo((address, 0), socket.NI_NAMEREQD)
+        except OSError:
+            return name
+        return canonical

@@ -1,8 +1,10 @@
 """The listeners of a broker and what they share: limits, memory, counters, one receive buffer."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 
+from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
@@ -16,6 +18,8 @@ from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.server.gate import Gate
+
+logger = logging.getLogger(__name__)
 
 
 class Listeners:
@@ -31,6 +35,8 @@ class Listeners:
         gate: Gate,
     ) -> None:
         self._config = config
+        self._network = network
+        self._own_host = ""  # told where no host is configured
         self.metrics = NetworkMetrics()
         self.limits = ConnectionLimits(
             # The other descriptors are for the logs, which fail without.
@@ -78,11 +84,15 @@ class Listeners:
         return self.limits.total
 
     def advertised(self) -> list[Endpoint]:
-        """What clients are told: the advertised endpoints, with the port that was really bound."""
+        """What clients are told: the advertised endpoints, with the port that was really bound.
+
+        A listener on all interfaces without an advertised host is at this machine's canonical host
+        name (REG-2).
+        """
         ports = {listener.name: listener.port for listener in self._listeners}
         return [
             endpoint._replace(
-                host=endpoint.host or "localhost",
+                host=endpoint.host or self._own_host,
                 port=endpoint.port or ports[endpoint.name],
             )
             for endpoint in self._config.advertised_listeners
@@ -91,8 +101,10 @@ class Listeners:
     async def start(self) -> None:
         """Bind and accept on all of them.
 
-        Raises: OSError that names the address.
+        Raises: OSError that names the address; ConfigError where the host to advertise is unknown.
         """
+        if not all(endpoint.host for endpoint in self._config.advertised_listeners):
+            self._own_host = await self._canonical_host()
         for listener in self._listeners:
             try:
                 await listener.start()
@@ -100,6 +112,22 @@ class Listeners:
                 await self.close()
                 address = f"{listener.host}:{listener.port}"
                 raise OSError(error.errno, f"cannot listen on {address}: {error}") from error
+
+    async def _canonical_host(self) -> str:
+        try:
+            host = await self._network.canonical_host_name()
+        except OSError as error:
+            raise ConfigError(
+                "advertised.listeners: no host is given, and this machine's own host name cannot "
+                f"be resolved ({error}); set advertised.listeners=NAME://host:port"
+            ) from error
+        if host.partition(".")[0] == "localhost":
+            logger.warning(
+                "this broker is advertised as %s, which is reached from this machine alone; "
+                "advertised.listeners=NAME://host:port tells clients another host",
+                host,
+            )
+        return host
 
     async def drain(self) -> None:
         """Accept no more, start no more requests; connections close as they are answered."""

@@ -1,6 +1,7 @@
 """The contract of networks, on sockets (asyncio's loop and uvloop) and on the simulated one."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import cast
 
@@ -239,3 +240,15 @@ def test_a_name_with_two_addresses_refuses_if_both_do(
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(work())
+
+
+def test_the_canonical_name_is_what_the_address_of_the_host_name_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """REG-2: as Java's getCanonicalHostName, which also fails for an unknown host."""
+    monkeypatch.setattr("socket.gethostname", lambda: "127.0.0.1")
+    name = asyncio.run(RealNetwork().canonical_host_name())
+    assert name == socket.getnameinfo(("127.0.0.1", 0), 0)[0]
+    monkeypatch.setattr("socket.gethostname", lambda: "no-such-host.invalid")
+    with pytest.raises(OSError, match=r"no-such-host\.invalid: "):
+        asyncio.run(RealNetwork().canonical_host_name())
