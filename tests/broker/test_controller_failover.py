@@ -97,3 +97,24 @@ def test_requests_that_wait_while_the_controller_moves_are_answered(tmp_path: Pa
             assert new.image.epoch > 1
 
     asyncio.run(run())
+
+
+def test_a_request_to_a_controller_that_stops_is_answered_before_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    """STOP-9: the next controller is out of its sight, and a client must not wait for nothing."""
+
+    async def run() -> None:
+        async with running_cluster(tmp_path) as servers:
+            old = controller_of(servers)
+            async with await RawClient.connect(old.port) as client:
+                stopping = asyncio.create_task(old.stop())
+                while old.control.controller.is_active:
+                    await asyncio.sleep(0.001)
+                topic = create_topics.CreatableTopic(name="t", num_partitions=1)
+                request = create_topics.CreateTopicsRequest(topics=[topic])
+                response = await client.call(ApiKey.CREATE_TOPICS, 7, request)
+            assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+            await stopping
+
+    asyncio.run(run())

@@ -12,7 +12,6 @@ Source: CTL-15, KIP-590, Kafka's NodeToControllerChannelManager.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
@@ -70,6 +69,14 @@ class ControllerChannel:
         self._controller_id = controller_id
         self._local = local
         self._wait_for_change = wait_for_change
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """Look for no controller any more: this node, which stops, would not hear of the next one.
+
+        Who waits gets NOT_CONTROLLER, and so does who asks from now on. Safe twice.
+        """
+        self._closed.set()
 
     @property
     def is_local(self) -> bool:
@@ -79,11 +86,12 @@ class ControllerChannel:
     async def send(self, request: Any, *, timeout_ms: int) -> Any:
         """The response message to a request message, which has an API of its own.
 
-        Raises: KafkaError: REQUEST_TIMED_OUT, or what the controller of this node raises.
+        Raises: KafkaError: REQUEST_TIMED_OUT, NOT_CONTROLLER after `close`, or what the controller
+        of this node raises.
         """
         backoff = _Backoff(self._clock, timeout_ms)
         while True:
-            backoff.check()
+            self._check(backoff)
             seen, local = self._seen(), self._local()
             if local is not None:
                 response = await self._ask_local(local, request, backoff.left_ms)
@@ -100,11 +108,11 @@ class ControllerChannel:
 
         None also when this node becomes it while others are asked: what is in the envelope is then
         to be carried out here.
-        Raises: KafkaError REQUEST_TIMED_OUT.
+        Raises: KafkaError REQUEST_TIMED_OUT, NOT_CONTROLLER after `close`.
         """
         backoff = _Backoff(self._clock, timeout_ms)
         while self._local() is None:
-            backoff.check()
+            self._check(backoff)
             seen = self._seen()
             response = await self._ask_remote(envelope, backoff.left_ms)
             if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
@@ -112,6 +120,12 @@ class ControllerChannel:
                 return response
             await self._pause(seen, backoff)
         return None
+
+    def _check(self, backoff: _Backoff) -> None:
+        """Raises: KafkaError NOT_CONTROLLER after `close`, REQUEST_TIMED_OUT."""
+        if self._closed.is_set():
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker stops")
+        backoff.check()
 
     def _seen(self) -> tuple[bool, int | None]:
         """Who is thought to be the controller."""
@@ -146,7 +160,7 @@ class ControllerChannel:
         )
         try:
             while not asking.done() and self._is_still(controller_id):
-                await self._wait_for_change_or(asking)
+                await self._wait_for_change_or(asking, seconds_max=LOOK_SECONDS)
             return asking.result() if asking.done() else None
         except PeerUnreachableError:
             return None
@@ -156,24 +170,30 @@ class ControllerChannel:
 
     def _is_still(self, controller_id: int) -> bool:
         """Whether an answer of this node is worth waiting for."""
+        if self._closed.is_set():
+            return False
         return self._local() is None and self._controller_id() in (controller_id, None)
 
-    async def _wait_for_change_or(self, asking: asyncio.Future[Any]) -> None:
+    async def _wait_for_change_or(self, *asking: asyncio.Future[Any], seconds_max: float) -> None:
+        """Return when the controller has changed, this is closed, or what is asked is there."""
         change = asyncio.ensure_future(self._wait_for_change())
+        closed = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait(
-                [asking, change], timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                [*asking, change, closed],
+                timeout=seconds_max,
+                return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
             change.cancel()
+            closed.cancel()
+            await asyncio.gather(change, closed, return_exceptions=True)
 
     async def _pause(self, seen: tuple[bool, int | None], backoff: _Backoff) -> None:
         """Wait for the next attempt, not longer than until there is another controller."""
         pause_ms = backoff.next_ms()
         if self._seen() == seen:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_ms / 1000):
-                    await self._wait_for_change()
+            await self._wait_for_change_or(seconds_max=pause_ms / 1000)
 
 
 class _Backoff:

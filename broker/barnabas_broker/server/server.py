@@ -345,8 +345,13 @@ class Server:
         membership = self.membership
         if membership.has_peers:
             # Another is to lead the control plane while this one still answers its peers.
-            return [membership.leave, self.control.stop, self._stop_requests, *steps]
-        return [self._stop_requests, membership.close, self.control.stop, *steps]
+            return [membership.leave, self._stop_control, self._stop_requests, *steps]
+        return [self._stop_requests, membership.close, self._stop_control, *steps]
+
+    async def _stop_control(self) -> None:
+        """Have another lead; who waits for the controller here has to ask another broker then."""
+        await self.control.stop()
+        self.membership.channel.close()
 
     async def _stop_requests(self) -> None:
         """Take nothing new, answer what is parked (STOP-9), then close the connections."""
