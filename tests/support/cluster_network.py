@@ -162,6 +162,11 @@ class ClusterNetwork(SimulatedNetwork):
         """Let nothing get through between two hosts, until `heal`."""
         self._one_way |= {(host, other), (other, host)}
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether something is cut or slow."""
+        return bool(self._one_way) or self.slow_share > 0
+
     def heal(self) -> None:
         """Undo every cut; what was on the way arrives."""
         self._one_way.clear()

@@ -8,19 +8,17 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from barnabas_broker.controller import broker_commands, elections
+from barnabas_broker.log.log_writer import LogWriter
 from barnabas_broker.log.producer_state import ProducerState
-from barnabas_broker.metadata.leadership import Leadership
-from barnabas_broker.metadata.promise_file import PromiseFile
-from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.replication.fetch_plan import Followed
 from barnabas_broker.replication.follower_append import FollowerAppend, Step
 from barnabas_broker.replication.follower_states import FollowerStates
 from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.records.batch import BatchHeader
 
 _start = FollowerAppend.start
 _propose = Partition._propose
-_append_as_follower = ProducerState.append
+_apply = LogWriter._apply
 
 
 class Bug(NamedTuple):
@@ -37,10 +35,6 @@ def _start_at_the_high_watermark(self: FollowerAppend, followed: Followed) -> St
     return _start(self, followed)
 
 
-def _new_only(self: Leadership) -> tuple[frozenset[Seat], ...]:
-    return (self.record.members if self._asked_members is None else self._asked_members,)
-
-
 def _own_end(self: FollowerStates, leader_end_offset: int, *_: object) -> int:
     return leader_end_offset
 
@@ -51,26 +45,29 @@ def _propose_and_believe(self: Partition, isr: tuple[int, ...]) -> None:
         self.maximal_isr = frozenset(self.proposed_isr)
 
 
-async def _keep_no_promise(self: PromiseFile, controller_epoch: int) -> None:
-    """As if it had been written."""
-
-
 def _note_nothing(self: FollowerAppend, partition: Partition) -> None:
     """As if the page cache were the disk."""
 
 
-def _ignore_uncleanness(*_: object, **__: object) -> list[Any]:
-    return []
+def _apply_as_leader_only(
+    self: LogWriter, header: BatchHeader, batch: memoryview, *, is_leader: bool
+) -> None:
+    with ExitStack() as patches:
+        if not is_leader:
+            patches.enter_context(patch.object(ProducerState, "append", _forget_producer))
+        _apply(self, header, batch, is_leader=is_leader)
+
+
+def _forget_producer(
+    self: ProducerState, header: BatchHeader, base_offset: int | None = None
+) -> None:
+    """As if no producer could ever repeat itself."""
 
 
 BUGS: dict[str, Bug] = {
     "truncate_to_high_watermark": Bug(
         "a follower cuts its log to its high watermark, which may be stale (KIP-101)",
         ((FollowerAppend, "start", _start_at_the_high_watermark),),
-    ),
-    "new_members_only": Bug(
-        "only the new members count before the change of the members is stored",
-        ((Leadership, "configurations", property(_new_only)),),
     ),
     "leader_commits_alone": Bug(
         "the high watermark does not wait for the followers in the ISR",
@@ -84,13 +81,9 @@ BUGS: dict[str, Bug] = {
         "a follower fetches on, and so acknowledges, before its disk has what it must have",
         ((FollowerAppend, "_note_unsynced", _note_nothing),),
     ),
-    "forget_the_promise": Bug(
-        "a promise to a new controller is not kept over a restart",
-        ((PromiseFile, "write", _keep_no_promise),),
-    ),
-    "unclean_is_clean": Bug(
-        "a broker that lost power stays in the ISR with the end of its logs missing (REG-8)",
-        ((elections, "unclean_restart", _ignore_uncleanness),),
+    "producers_of_the_leader_only": Bug(
+        "a follower does not note the sequences of what it appends (IDEM-5)",
+        ((LogWriter, "_apply", _apply_as_leader_only),),
     ),
 }
 
@@ -102,6 +95,3 @@ def planted(name: str) -> Iterator[None]:
         for owner, attribute, replacement in BUGS[name].replacements:
             patches.enter_context(patch.object(owner, attribute, replacement))
         yield
-
-
-__all__ = ["BUGS", "Bug", "broker_commands", "planted"]

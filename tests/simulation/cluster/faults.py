@@ -9,6 +9,7 @@ from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import UNLIMITED_BYTES, Node
 from tests.support.arbiter_faults import Fault
+from tests.support.process_loop import Life
 from tests.support.simulated_random import SimulatedRandom
 
 CLIENT_HOSTS_SHARE = 4
@@ -37,14 +38,14 @@ class Faults:
             (3, self._lose_power),
             (3, self._sparingly(self._stop)),
             (6, self._start),
-            (2, self._stand_still),
+            (2, self._sparingly(self._stand_still)),
             (3, self._go_on),
-            (3, self._isolate),
-            (2, self._cut_a_link),
-            (2, self._cut_one_way),
+            (3, self._sparingly(self._isolate)),
+            (2, self._sparingly(self._cut_a_link)),
+            (2, self._sparingly(self._cut_one_way)),
             (5, self._heal),
             (3, self._reset_links),
-            (1, self._slow_down),
+            (1, self._sparingly(self._slow_down)),
             (2, self._take_the_arbiter_away),
             (2, self._bring_the_arbiter_back),
             (1, self._fool_the_arbiter_s_clients),
@@ -112,7 +113,7 @@ class Faults:
             node.lose_power()
 
     def _sparingly(self, act: Callable[[], None]) -> Callable[[], None]:
-        """Do something that may end a broker, but not while another has yet to be replaced."""
+        """Do something that may take a broker away, unless another is already lost."""
 
         def do() -> None:
             if self._may_lose_another():
@@ -124,7 +125,8 @@ class Faults:
         """Whether the cluster knows of the node that lost something, if there is one.
 
         Until then it is in the ISRs, with less than it had. If all others ended meanwhile, even
-        cleanly, it would be the last of them and lead: no broker can tell a kill from lost power.
+        cleanly, or were cut off and fenced, it would be the last of them, and lead when it is back:
+        no broker can tell a kill from lost power.
         """
         if self._lost is None:
             return True
@@ -157,10 +159,7 @@ class Faults:
         image = self._newest_image()
         if image is None or len(nodes) < 3 or not self._may_lose_another():
             return False
-        if any(
-            not node.is_ready or node.disk.is_bad or node.disk.operations_left >= 0
-            for node in nodes
-        ):
+        if self._cluster.network.is_troubled or not all(self._is_well(node) for node in nodes):
             return False
         return all(
             len(partition.isr) == len(partition.replicas)
@@ -205,6 +204,16 @@ class Faults:
         for node in self._cluster.nodes:
             node.disk.failing_prefix = ""
             node.disk.capacity_bytes = UNLIMITED_BYTES
+
+    def _is_well(self, node: Node) -> bool:
+        disk = node.disk
+        return (
+            node.is_ready
+            and node.process is not None
+            and node.process.life is Life.RUNS
+            and not disk.is_bad
+            and disk.operations_left < 0
+        )
 
     def _stop(self) -> None:
         if node := self._some_up():
