@@ -57,6 +57,8 @@ class FrameReceiver:
         "_large",
         "_large_filled",
         "_large_size",
+        "_larger_bytes",
+        "_larger_start",
         "_rest",
         "_shared",
         "_source",
@@ -65,8 +67,18 @@ class FrameReceiver:
         "position",
     )
 
-    def __init__(self, shared: SharedBuffer, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        shared: SharedBuffer,
+        frame_bytes_max: int,
+        *,
+        larger_bytes: int = 0,
+        larger_start: bytes = b"",
+    ) -> None:
+        """Frames with a certain start may be larger, by `larger_bytes`."""
         self._frame_bytes_max = frame_bytes_max
+        self._larger_bytes = larger_bytes
+        self._larger_start = larger_start
         self._shared = shared.content
         self._view = shared.view
         self._source = shared.content  # what is being cut: the shared buffer or the rest
@@ -118,23 +130,34 @@ class FrameReceiver:
                 return None
             frame, self._large = self._large, None
             self._large_filled = self._large_size = 0
+            if len(frame) > self._frame_bytes_max:
+                self._check_larger(frame)
             return frame
         start = self.position + 4
         if start > self.end:
             return None
         (size,) = _SIZE.unpack_from(self._source, self.position)
         end = start + size
-        if 0 <= size <= self._frame_bytes_max:
+        if 0 <= size <= self._frame_bytes_max + self._larger_bytes:
             if end > self.end:
                 return None
             self.position = end
-            return memoryview(self._source[start:end])  # slicing a bytearray makes the frame's own
+            frame = memoryview(self._source[start:end])  # a slice of a bytearray is the frame's own
+            if size > self._frame_bytes_max:
+                self._check_larger(frame)
+            return frame
         if size < 0:
             raise FrameError("negative-size", f"the frame size is {size}{self._guess()}")
-        raise FrameError(
+        raise self._oversize(size, self._guess())
+
+    def _check_larger(self, frame: memoryview) -> None:
+        if frame[: len(self._larger_start)] != self._larger_start:
+            raise self._oversize(len(frame), "")
+
+    def _oversize(self, size: int, guess: str) -> FrameError:
+        return FrameError(
             "oversize",
-            f"the frame size is {size}, more than the {self._frame_bytes_max} allowed"
-            f"{self._guess()}",
+            f"the frame size is {size}, more than the {self._frame_bytes_max} allowed{guess}",
         )
 
     def keep(self) -> None:
@@ -144,7 +167,8 @@ class FrameReceiver:
         if left:
             if left >= 4:
                 (size,) = _SIZE.unpack_from(source, position)
-                if left - 4 < size <= self._frame_bytes_max and size > SMALL_BYTES:
+                size_max = self._frame_bytes_max + self._larger_bytes
+                if left - 4 < size <= size_max and size > SMALL_BYTES:
                     self._begin_large(size, memoryview(source)[position + 4 : end])
                     left = 0
             # What waits already is not moved for every frame that is cut off it.

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,14 +20,18 @@ from barnabas_broker.env.network import Listener as BoundListener
 from barnabas_broker.env.network import Network
 from barnabas_broker.network.connection_limits import UNLIMITED, ConnectionLimits
 from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.frame_receiver import SharedBuffer
+from barnabas_broker.network.frame_receiver import FrameReceiver, SharedBuffer
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import IN_FLIGHT_MAX, Session
 from barnabas_broker.network.turn import Turn
+from barnabas_protocol.api import ApiKey
 
 _log = logging.getLogger(__name__)
 
+_ENVELOPE_START = struct.pack(">h", ApiKey.ENVELOPE)
+ENVELOPE_BYTES = 512
+"""What an envelope adds to a request: a header with the broker's name, an address, some lengths."""
 SWEEP_MS_MAX = 30_000
 LINGER_MS = 10_000
 """How long a closed connection may take to accept its last answers before it is cut."""
@@ -41,10 +46,25 @@ class SessionSettings:
     """What the configuration says about every connection of a listener."""
 
     request_bytes_max: int = 100 * 1024 * 1024
+    takes_envelopes: bool = False  # other brokers connect, with requests of clients in theirs
+    # By how much an envelope with a request of a client may be larger, where brokers connect.
+    envelope_bytes: int = 0
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
     idle_ms_max: int = 600_000
     in_flight_max: int = IN_FLIGHT_MAX
+
+    def receiver(self, shared_buffer: SharedBuffer) -> FrameReceiver:
+        """What cuts a connection's frames.
+
+        A client's largest request must also fit into the envelope in which a broker sends it on.
+        """
+        return FrameReceiver(
+            shared_buffer,
+            self.request_bytes_max,
+            larger_bytes=ENVELOPE_BYTES if self.takes_envelopes else 0,
+            larger_start=_ENVELOPE_START,
+        )
 
     def apply_to(self, connected: socket.socket) -> None:
         """Set the options of an accepted socket (NET-3).

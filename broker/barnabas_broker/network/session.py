@@ -25,7 +25,7 @@ from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.answer_queue import AnswerQueue
 from barnabas_broker.network.connection_limits import describe_peer
 from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.frame_receiver import FrameError, FrameReceiver
+from barnabas_broker.network.frame_receiver import FrameError
 from barnabas_protocol.errors import ParseError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Session(asyncio.BufferedProtocol):
         self._clock_ns = listener.clock.monotonic_ns
         self._dispatch = listener.dispatch
         self._memory = listener.memory
-        self._receiver = FrameReceiver(listener.shared_buffer, listener.settings.request_bytes_max)
+        self._receiver = listener.settings.receiver(listener.shared_buffer)
         self._transport: asyncio.Transport | None = None
         self._answers = AnswerQueue()
         self._held_bytes = 0  # of the receiver, as counted in the memory

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.listeners import Endpoint
@@ -63,7 +64,9 @@ class Listeners:
                 turn=turn,
                 clock=clock,
                 dispatch=gate,
-                settings=settings,
+                settings=replace(
+                    settings, takes_envelopes=endpoint.name == config.inter_broker_listener_name
+                ),
                 limits=self.limits,
                 memory=memory,
                 metrics=self.metrics,

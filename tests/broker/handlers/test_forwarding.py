@@ -79,12 +79,14 @@ def with_front(
 
 
 def with_controller(
-    directory: Path, work: Callable[[Front, RawClient, Server, RawClient], Awaitable[None]]
+    directory: Path,
+    work: Callable[[Front, RawClient, Server, RawClient], Awaitable[None]],
+    **properties: str,
 ) -> None:
     """The last client is connected to the controller itself."""
 
     async def run(front: Front, client: RawClient) -> None:
-        async with running_broker(directory) as server:
+        async with running_broker(directory, **properties) as server:
             front.controller = "127.0.0.1", server.port
             async with await RawClient.connect(server.port) as direct:
                 await work(front, client, server, direct)
@@ -136,6 +138,25 @@ def test_answers_are_those_of_the_controller_in_every_version(tmp_path: Path, ke
                 assert await client.call(key, version, request) == expected
 
     with_controller(tmp_path, work)
+
+
+def test_the_largest_request_of_a_client_fits_into_the_envelope(tmp_path: Path) -> None:
+    """CTL-15: socket.request.max.bytes is about what a client sends, not about its envelope."""
+
+    def request_of(frame_bytes: int) -> create_topics.CreateTopicsRequest:
+        nameless = new_topic("", validate_only=True)
+        rest = len(codec.encode_request(nameless, ApiKey.CREATE_TOPICS, 4, 1, "raw-client"))
+        return new_topic("a" * (frame_bytes - rest), validate_only=True)
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        largest = request_of(30_000)
+        expected = await direct.call(ApiKey.CREATE_TOPICS, 4, largest)
+        assert expected.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert await client.call(ApiKey.CREATE_TOPICS, 4, largest) == expected
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await direct.call(ApiKey.CREATE_TOPICS, 4, request_of(30_001))
+
+    with_controller(tmp_path, work, socket_request_max_bytes="30000")
 
 
 def test_requests_of_one_connection_keep_their_order(tmp_path: Path) -> None:
