@@ -5,8 +5,9 @@ One process holds many members, because starting one takes longer than a rebalan
 """
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from barnabas_protocol.ids import TopicPartition
@@ -56,17 +57,14 @@ class Timeline(Ownership):
             held[partition] = (now_ms, name)
 
 
-class JavaProcess:
-    """Java's consumers of one version of the client, each a thread of one process."""
+class MemberProcess:
+    """A program that holds members of groups, each a thread, and speaks as `GroupReader` does."""
 
-    def __init__(self, version: str) -> None:
-        jars = maven_jars(
-            f"kafka-clients-{version}",
-            [f"org.apache.kafka:kafka-clients:{version}", "org.slf4j:slf4j-nop:1.7.36"],
-        )
-        source = Path(__file__).parent / "java" / "GroupReader.java"
-        classes = compile_java("group-reader", [source], jars)
-        self._command = java_command([classes, jars], "GroupReader", [])
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._command = list(command)
+        self._environment = {**os.environ, **(environment or {})}
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._hearers: dict[str, Callable[[str, str], None]] = {}
@@ -76,6 +74,7 @@ class JavaProcess:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
+                env=self._environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -117,7 +116,20 @@ class JavaProcess:
             if member in self._hearers:
                 self._hearers[member](kind, rest)
             else:
-                print(f"java: {raw.decode()}", end="")
+                print(f"{self._command[0]}: {raw.decode()}", end="")
+
+
+class JavaProcess(MemberProcess):
+    """Java's consumers of one version of the client."""
+
+    def __init__(self, version: str) -> None:
+        jars = maven_jars(
+            f"kafka-clients-{version}",
+            [f"org.apache.kafka:kafka-clients:{version}", "org.slf4j:slf4j-nop:1.7.36"],
+        )
+        source = Path(__file__).parent / "java" / "GroupReader.java"
+        classes = compile_java("group-reader", [source], jars)
+        super().__init__(java_command([classes, jars], "GroupReader", []))
 
 
 class JavaReader:

@@ -11,7 +11,6 @@ order and where it was acknowledged, and the replicas of each partition are equa
 import asyncio
 import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,13 +21,11 @@ import pytest
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from tests.interop.clients.steps import read_items
-from tests.support.apache_kafka import kafka_jars
+from tests.interop.producer_loads import Load, java_load, librdkafka_load
 from tests.support.barnabas_cluster import BarnabasCluster, pause, resume
-from tests.support.cache import python_environment
-from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY, all_clients
+from tests.support.client_programs import all_clients
 from tests.support.etcd_process import EtcdProcess
 from tests.support.history import read_acknowledged, violations
-from tests.support.java_tools import compile_java, java_command
 from tests.support.kafka_cluster import until
 from tests.support.kafka_tools import ToolCall, run_tools
 from tests.support.network_namespaces import NetworkNamespaces, are_possible, run
@@ -42,43 +39,6 @@ TOPICS = ("from-java", "from-librdkafka")
 # A fault lasts until so many more records were acknowledged to each load.
 STEP = 400
 SMALL_DISK_MEBIBYTES = 400
-
-
-class Load:
-    """One producer program at work."""
-
-    def __init__(self, command: list[str], topic: str, path: Path) -> None:
-        self.topic = topic
-        self.path = path
-        path.touch()
-        self.process = subprocess.Popen(
-            command,
-            cwd=REPOSITORY,
-            env={**os.environ, **CLIENT_ENVIRONMENT},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    @property
-    def count(self) -> int:
-        """How many records were acknowledged."""
-        return self.path.read_bytes().count(b"\n")
-
-    def check(self) -> None:
-        """It must not have given up."""
-        assert self.process.poll() is None, f"{self.topic}: {self.process.communicate()[0]}"
-
-    def end(self) -> None:
-        """Let it deliver what it has, and end."""
-        output, _ = self.process.communicate(timeout=180)
-        assert self.process.returncode == 0, f"{self.topic}: {output}"
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
 
 
 class Stage:
@@ -233,19 +193,6 @@ def small_disks(directory: Path) -> Iterator[None]:
             run(["umount", "-l", str(folder)])
 
 
-def java_load(bootstrap: str, topic: str, path: Path) -> Load:
-    jars = kafka_jars()
-    classes = compile_java("steady-load", [INTEROP / "java" / "SteadyLoad.java"], jars)
-    arguments = [bootstrap, topic, str(PARTITIONS), str(path)]
-    return Load(java_command([classes, jars], "SteadyLoad", arguments), topic, path)
-
-
-def librdkafka_load(bootstrap: str, topic: str, path: Path) -> Load:
-    python = python_environment("modern", INTEROP / "requirements" / "modern.txt")
-    module = ["-m", "tests.interop.clients.steady_load"]
-    return Load([str(python), *module, bootstrap, topic, str(PARTITIONS), str(path)], topic, path)
-
-
 @pytest.mark.skipif(not are_possible(), reason="needs root and network namespaces")
 def test_no_fault_takes_moves_or_doubles_what_was_acknowledged(tmp_path: Path) -> None:
     """REP-18, REP-19, CTL-13, LOG-11: the promise of acks=all on three replicas."""
@@ -259,8 +206,12 @@ def test_no_fault_takes_moves_or_doubles_what_was_acknowledged(tmp_path: Path) -
             with stage.cluster:
                 _create_topics(stage.cluster)
                 bootstrap = stage.cluster.bootstrap
-                stage.loads.append(java_load(bootstrap, TOPICS[0], tmp_path / "java.txt"))
-                stage.loads.append(librdkafka_load(bootstrap, TOPICS[1], tmp_path / "rd.txt"))
+                stage.loads.append(
+                    java_load(bootstrap, TOPICS[0], PARTITIONS, tmp_path / "java.txt")
+                )
+                stage.loads.append(
+                    librdkafka_load(bootstrap, TOPICS[1], PARTITIONS, tmp_path / "rd.txt")
+                )
                 stage.until_mended()
                 stage.run(FAULTS, random.Random(seed))
                 for load in stage.loads:

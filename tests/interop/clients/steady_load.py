@@ -1,12 +1,13 @@
 """An idempotent producer under steady load that lives through the broker's deaths.
 
-Usage: steady_load.py BOOTSTRAP TOPIC PARTITIONS ACKNOWLEDGED_FILE. It numbers its records per
-partition and appends a line `partition number offset` for each acknowledged one. It ends when its
-standard input is closed, after everything has been delivered.
+Usage: steady_load.py BOOTSTRAP TOPIC PARTITIONS ACKNOWLEDGED_FILE [PAUSE_MS]. It numbers its
+records per partition and appends a line `partition number offset` for each acknowledged one. It
+ends when its standard input is closed, after everything has been delivered.
 """
 
 import select
 import sys
+import time
 
 from confluent_kafka import Message, Producer
 
@@ -14,7 +15,7 @@ PAYLOAD = b"." * 200
 IN_FLIGHT_MAX = 20000
 
 
-def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
+def main(bootstrap: str, topic: str, partitions: int, path: str, pause_ms: int = 0) -> None:
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -46,10 +47,13 @@ def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
                     topic, value=PAYLOAD, key=key, partition=partition, on_delivery=on_delivery
                 )
             number += 1
-            if number % 50 == 0:
+            if number % 50 == 0 or pause_ms:
                 acknowledged.flush()
-            # A pace that a small machine holds: some thousand records a second.
+            # A pace that a small machine holds: without a pause, some thousand records a second.
+            deadline = time.monotonic() + pause_ms / 1000
             producer.poll(0.001)
+            while (left_seconds := deadline - time.monotonic()) > 0:
+                producer.poll(left_seconds)
             while len(producer) > IN_FLIGHT_MAX:
                 producer.poll(0.1)
         left = producer.flush(120)
@@ -59,4 +63,4 @@ def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], *map(int, sys.argv[5:]))

@@ -2,16 +2,20 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.WakeupException;
 
 /**
@@ -20,13 +24,19 @@ import org.apache.kafka.common.errors.WakeupException;
  * Standard input: "join TAB member TAB topic TAB key=value...", with the settings of the consumer,
  * and "leave TAB member". Each member is a consumer in a thread of its own.
  *
+ * A member with enable.auto.commit=false commits what it has read before it polls again.
+ *
  * Standard output: "member TAB assigned|revoked|lost TAB milliseconds TAB partitions",
  * "member TAB record TAB value", "member TAB left" and "member TAB failed TAB why".
+ * Of members that commit, instead of each record: "member TAB read TAB milliseconds TAB
+ * partition:first:last:count,...", then "member TAB committed TAB milliseconds TAB
+ * partition:offset,..." or "member TAB refused TAB milliseconds TAB why".
  */
 public class GroupReader implements Runnable, ConsumerRebalanceListener {
     private final String name;
     private final String topic;
     private final KafkaConsumer<byte[], byte[]> consumer;
+    private final boolean isCommitting;
     private final Thread thread = new Thread(this);
     private volatile boolean isStopped;
 
@@ -62,12 +72,15 @@ public class GroupReader implements Runnable, ConsumerRebalanceListener {
         String bytes = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
         settings.put("key.deserializer", bytes);
         settings.put("value.deserializer", bytes);
+        isCommitting = "false".equals(settings.getProperty("enable.auto.commit"));
         consumer = new KafkaConsumer<>(settings);
     }
 
     private void stop() {
         isStopped = true;
-        consumer.wakeup();
+        if (!isCommitting) {
+            consumer.wakeup();
+        }
     }
 
     @Override
@@ -75,7 +88,12 @@ public class GroupReader implements Runnable, ConsumerRebalanceListener {
         try (consumer) {
             consumer.subscribe(List.of(topic), this);
             while (!isStopped) {
-                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+                if (isCommitting) {
+                    process(records);
+                    continue;
+                }
+                for (ConsumerRecord<byte[], byte[]> record : records) {
                     tell("record\t" + new String(record.value(), StandardCharsets.UTF_8));
                 }
             }
@@ -85,6 +103,28 @@ public class GroupReader implements Runnable, ConsumerRebalanceListener {
             tell("failed\t" + error);
         }
         tell("left");
+    }
+
+    private void process(ConsumerRecords<byte[], byte[]> records) {
+        if (records.isEmpty()) {
+            return;
+        }
+        List<String> read = new ArrayList<>();
+        List<String> committed = new ArrayList<>();
+        for (TopicPartition partition : records.partitions()) {
+            List<ConsumerRecord<byte[], byte[]>> some = records.records(partition);
+            long first = some.get(0).offset();
+            long last = some.get(some.size() - 1).offset();
+            read.add(partition.partition() + ":" + first + ":" + last + ":" + some.size());
+            committed.add(partition.partition() + ":" + (last + 1));
+        }
+        tell("read\t" + System.currentTimeMillis() + "\t" + String.join(",", read));
+        try {
+            consumer.commitSync();
+            tell("committed\t" + System.currentTimeMillis() + "\t" + String.join(",", committed));
+        } catch (CommitFailedException | RebalanceInProgressException refused) {
+            tell("refused\t" + System.currentTimeMillis() + "\t" + refused);
+        }
     }
 
     private void tell(String what) {

@@ -12,11 +12,12 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * It numbers its records per partition (the key) and appends a line "partition number offset" for
  * each acknowledged one. It ends when its standard input is closed, after everything is delivered.
  *
- * Arguments: bootstrap topic partitions acknowledgedFile
+ * Arguments: bootstrap topic partitions acknowledgedFile [pauseMilliseconds]
  */
 public final class SteadyLoad {
     public static void main(String[] arguments) throws Exception {
         int partitions = Integer.parseInt(arguments[2]);
+        long pauseMs = arguments.length > 4 ? Long.parseLong(arguments[4]) : 2;
         Properties properties = new Properties();
         properties.put("bootstrap.servers", arguments[0]);
         // The fault may last longer than the two minutes after which a record would be given up.
@@ -40,7 +41,7 @@ public final class SteadyLoad {
                         });
                     }
                     number++;
-                    Thread.sleep(2);
+                    Thread.sleep(pauseMs);
                 }
                 producer.flush();
             }

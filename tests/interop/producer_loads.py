@@ -1,0 +1,70 @@
+"""Idempotent producers of Java and librdkafka as programs that live through faults of brokers.
+
+They number their records per partition and note in a file where each was acknowledged.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.support.apache_kafka import kafka_jars
+from tests.support.cache import python_environment
+from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY
+from tests.support.java_tools import compile_java, java_command
+
+
+class Load:
+    """One producer program at work."""
+
+    def __init__(self, command: list[str], topic: str, path: Path) -> None:
+        self.topic = topic
+        self.path = path
+        path.touch()
+        self.process = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env={**os.environ, **CLIENT_ENVIRONMENT},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @property
+    def count(self) -> int:
+        """How many records were acknowledged."""
+        return self.path.read_bytes().count(b"\n")
+
+    def check(self) -> None:
+        """It must not have given up."""
+        assert self.process.poll() is None, f"{self.topic}: {self.process.communicate()[0]}"
+
+    def end(self) -> None:
+        """Let it deliver what it has, and end."""
+        output, _ = self.process.communicate(timeout=180)
+        assert self.process.returncode == 0, f"{self.topic}: {output}"
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+def java_load(
+    bootstrap: str, topic: str, partition_count: int, path: Path, *, pause_ms: int = 2
+) -> Load:
+    """Java's producer with its defaults."""
+    jars = kafka_jars()
+    classes = compile_java("steady-load", [INTEROP / "java" / "SteadyLoad.java"], jars)
+    arguments = [bootstrap, topic, str(partition_count), str(path), str(pause_ms)]
+    return Load(java_command([classes, jars], "SteadyLoad", arguments), topic, path)
+
+
+def librdkafka_load(
+    bootstrap: str, topic: str, partition_count: int, path: Path, *, pause_ms: int = 0
+) -> Load:
+    """The producer of librdkafka."""
+    python = python_environment("modern", INTEROP / "requirements" / "modern.txt")
+    module = ["-m", "tests.interop.clients.steady_load"]
+    arguments = [bootstrap, topic, str(partition_count), str(path), str(pause_ms)]
+    return Load([str(python), *module, *arguments], topic, path)
