@@ -71,7 +71,7 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.apis: dict[int, Api] = {}
+        self.apis: dict[int, Api] = services.apis
         self._running = 0
 
     @property
@@ -91,7 +91,7 @@ class Dispatcher:
         exchange.api_version = version
         exchange.correlation_id = header.correlation_id
         exchange.client_id = header.client_id
-        api = self.apis.get(key) or self._load(key)
+        api = self.apis.get(key) or load_api(self.apis, key)
         if not api.min_version <= version <= api.max_version:
             if key == ApiKey.API_VERSIONS:
                 self.reply(exchange, _unsupported_api_versions(), version=0)
@@ -114,15 +114,6 @@ class Dispatcher:
             response = answer_of_failure(api, request, error)
         if response is not None:
             self.reply(exchange, response)
-
-    def _load(self, key: int) -> Api:
-        try:
-            api_key = ApiKey(key)
-            module_name = HANDLERS[api_key]
-        except (ValueError, KeyError):
-            raise UnservedRequestError(f"api key {key} is not served") from None
-        api = self.apis[key] = Api(api_key, module_name)
-        return api
 
     def _is_for_another(self) -> bool:
         """Whether what only the controller does has to be sent to another node."""
@@ -178,6 +169,17 @@ class Dispatcher:
                 )
             ]
         )
+
+
+def load_api(apis: dict[int, Api], key: int) -> Api:
+    """The API of a key, from now on in `apis`. Raises: UnservedRequestError."""
+    try:
+        api_key = ApiKey(key)
+        module_name = HANDLERS[api_key]
+    except (ValueError, KeyError):
+        raise UnservedRequestError(f"api key {key} is not served") from None
+    api = apis[key] = Api(api_key, module_name)
+    return api
 
 
 def answer_of_failure(api: Api, request: Any, error: Exception) -> Any:

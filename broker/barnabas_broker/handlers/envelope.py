@@ -2,7 +2,8 @@
 
 Carried out here if this node is the active controller, and never sent on: else two brokers with an
 old view could send it to and fro. Envelopes do not wait for one another, so that the controller may
-commit what they change together; the broker that sends them keeps the order of each connection.
+commit what they change together; the broker that sends them keeps the order of each connection. A
+request is counted as an envelope and as what is inside.
 
 Source: CTL-15, KIP-590.
 """
@@ -12,7 +13,7 @@ import logging
 from typing import Any
 
 from barnabas_broker.controller.channel import is_not_controller
-from barnabas_broker.handlers.dispatch import Api, answer_of_failure
+from barnabas_broker.handlers.dispatch import Api, answer_of_failure, load_api
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
 from barnabas_broker.network.session import Exchange
@@ -57,10 +58,12 @@ async def _carried_out(
     key, version = header.api_key, header.api_version
     if key not in FORWARDED or ApiKey(key) not in HANDLERS:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    api = Api(ApiKey(key), HANDLERS[ApiKey(key)])
+    api: Api = services.apis.get(key) or load_api(services.apis, key)
     if not api.min_version <= version <= api.max_version:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     inner_request, _ = codec.decode(api.request_class, frame, version, header.position)
+    api.requests_count += 1
+    exchange.inner_key = key
     # It stands for the client's own exchange; it is never answered, for the envelope is.
     inner = Exchange(exchange.session, frame, exchange.received_ns)
     inner.api_key, inner.api_version = key, version

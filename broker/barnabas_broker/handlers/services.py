@@ -1,7 +1,7 @@
 """What a handler may use: the parts of the broker, put together by the server."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
@@ -42,6 +42,8 @@ class Services:
     quorum: QuorumAnswers | None = None
     channel: ControllerChannel | None = None
     peers: Peers | None = None
+    # `dispatch.Api` by key: those that were asked for since the start, with their counters.
+    apis: dict[int, Any] = field(default_factory=dict)
 
     @property
     def image(self) -> MetadataImage:

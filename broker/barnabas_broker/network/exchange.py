@@ -28,6 +28,7 @@ class Exchange:
         "client_id",
         "correlation_id",
         "frame",
+        "inner_key",
         "is_done",
         "on_abandoned",
         "parts",
@@ -44,6 +45,7 @@ class Exchange:
         self.on_abandoned: Callable[[], None] | None = None
         self.api_key = -1
         self.api_version = -1
+        self.inner_key = -1  # of the request in an envelope
         self.correlation_id = 0
         self.client_id: str | None = None
 

@@ -24,6 +24,12 @@ class RequestTimes:
         self.buckets = [0] * BUCKETS_COUNT
         self.total_ns = 0
 
+    def add(self, elapsed_ns: int) -> None:
+        """Count an answer; `NetworkMetrics.observe` does the same without a call."""
+        self.total_ns += elapsed_ns
+        index = (elapsed_ns >> _SHIFT).bit_length()
+        self.buckets[index if index < BUCKETS_COUNT else -1] += 1
+
     @property
     def count(self) -> int:
         """Requests that were answered."""
@@ -70,6 +76,8 @@ class NetworkMetrics:
             entry.total_ns += elapsed_ns
             index = (elapsed_ns >> _SHIFT).bit_length()
             entry.buckets[index if index < BUCKETS_COUNT else -1] += 1
+            if exchange.inner_key >= 0:  # of a client, carried by an envelope
+                times.setdefault(exchange.inner_key, RequestTimes()).add(elapsed_ns)
 
     def samples(self) -> Iterator[Sample]:
         """All of it for the collector."""

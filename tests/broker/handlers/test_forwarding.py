@@ -55,6 +55,7 @@ class Front:
             channel=channel,
             config=SimpleNamespace(request_timeout_ms=request_timeout_ms),
             spawn=self._spawn,
+            apis={},
         )
         bench.dispatch = Dispatcher(cast(Services, self.services))
 
@@ -157,6 +158,25 @@ def test_the_largest_request_of_a_client_fits_into_the_envelope(tmp_path: Path) 
             await direct.call(ApiKey.CREATE_TOPICS, 4, request_of(30_001))
 
     with_controller(tmp_path, work, socket_request_max_bytes="30000")
+
+
+def test_the_controller_counts_what_is_in_envelopes(tmp_path: Path) -> None:
+    """MET-5: who looks for the cause of its load sees which requests came, by whatever way."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        def counted(key: ApiKey) -> int:
+            times = server.listeners.metrics.times.get(key)
+            return 0 if times is None else times.count
+
+        for number in range(3):
+            created = await client.call(ApiKey.CREATE_TOPICS, 7, new_topic(f"topic-{number}"))
+            assert created.topics[0].error_code == 0
+        await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("topic-3"))
+        await until(lambda: counted(ApiKey.CREATE_TOPICS) == 4)
+        assert counted(ApiKey.ENVELOPE) == 3
+        assert server.dispatcher.apis[ApiKey.CREATE_TOPICS].requests_count == 4
+
+    with_controller(tmp_path, work)
 
 
 def test_requests_of_one_connection_keep_their_order(tmp_path: Path) -> None:
