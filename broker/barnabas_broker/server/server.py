@@ -7,7 +7,7 @@ A broker without others is a cluster of one. Nothing is decided here.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from barnabas_broker.admin.admin_server import AdminServer
@@ -31,6 +31,7 @@ from barnabas_broker.metadata.quorum_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
+from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.broker_state import BrokerState, move
 from barnabas_broker.server.broker_status import status_of
 from barnabas_broker.server.cluster_link import ClusterLink
@@ -76,7 +77,7 @@ class Server:
         self._network = network or RealNetwork()
         self._random = random or SystemRandom()
         self._arbiter = arbiter
-        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start
+        self._background = BackgroundTasks()
         self._has_admin_http = has_admin_http
         self._admin: LateAdmin | None = None
         self._is_built = False
@@ -113,6 +114,7 @@ class Server:
         self.state = move(self.state, BrokerState.RUNNING)
         if self._admin is not None:
             self._admin.start()
+        logger.info("broker %d serves clients", self.logs.node_id)
 
     async def _start(self) -> None:
         self.logs.open_directories()
@@ -144,7 +146,7 @@ class Server:
             groups=self.groups,
             report_directories=self.membership.directory_reports.report,
             applied=self.membership.note_applied,
-            spawn=self._spawn,
+            spawn=self._background.spawn,
         )
         await self.publisher.join(application.apply)
         self.state = move(self.state, BrokerState.RECOVERY)
@@ -201,7 +203,7 @@ class Server:
             control=self.control,
             publisher=self.publisher,
             advertised=self.listeners.advertised,
-            spawn=self._spawn,
+            spawn=self._background.spawn,
             on_fatal=self._fail,
             on_drain=self._begin_drain,
         )
@@ -210,7 +212,7 @@ class Server:
             self.membership.channel,
             self.dynamic,
             lambda: self.membership.lifecycle.broker_epoch,
-            self._spawn,
+            self._background.spawn,
         )
 
     def _services(self) -> Services:
@@ -225,14 +227,14 @@ class Server:
             fetch_sessions=self.data.fetch_sessions,
             controller=self.control.controller,
             groups=self.groups,
-            topic_creation=TopicCreation(membership.channel, self.config, self._spawn),
+            topic_creation=TopicCreation(membership.channel, self.config, self._background.spawn),
             producer_ids=ProducerIdBlock(
                 membership.channel,
                 node_id=self.logs.node_id,
                 broker_epoch=lambda: membership.lifecycle.broker_epoch,
                 timeout_ms=self.config.request_timeout_ms,
             ),
-            spawn=self._spawn,
+            spawn=self._background.spawn,
             quorum=self.control.quorum,
             channel=membership.channel,
             peers=self.link.peers,
@@ -251,7 +253,7 @@ class Server:
             self.collector,
             self.drain,
         )
-        return LateAdmin(admin, self._spawn, self._fail)
+        return LateAdmin(admin, self._background.spawn, self._fail)
 
     # Callbacks.
 
@@ -277,16 +279,6 @@ class Server:
             self._starting.cancel()  # nothing once it is done
         if self.on_fatal is not None:
             self.on_fatal()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("a background task failed", exc_info=task.exception())
 
     # Stop.
 
@@ -363,10 +355,7 @@ class Server:
     async def _stop_partitions(self) -> None:
         if hasattr(self, "membership"):
             await self.membership.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.cancel()
         await self.replicas.close()
         self.timer.close()
 
