@@ -136,8 +136,14 @@ class ForeignMember:
     """A member that lives in a program."""
 
     def __init__(
-        self, process: MemberProcess, bootstrap: str, name: str, history: GroupHistory
+        self,
+        process: MemberProcess,
+        bootstrap: str,
+        name: str,
+        history: GroupHistory,
+        **more: str,
     ) -> None:
+        self._more = [f"{key.replace('_', '.')}={value}" for key, value in more.items()]
         self._process = process
         self._bootstrap = bootstrap
         self._name = name
@@ -152,7 +158,7 @@ class ForeignMember:
             "auto.offset.reset=earliest",
             "enable.auto.commit=false",
         )
-        await self._process.tell("join", self._name, self._history.topic, *settings)
+        await self._process.tell("join", self._name, self._history.topic, *settings, *self._more)
 
     async def stop(self) -> None:
         await self._process.tell("leave", self._name)
