@@ -48,7 +48,10 @@ def plan_members(now: MemberSituation) -> frozenset[Seat] | None:
     candidates = _candidates(now)
     lost = {seat for seat in now.members if _is_lost(now, seat)}
     kept = now.members - lost
-    by_rank = sorted(kept | candidates, key=lambda seat: (seat != now.leader, seat.node_id))
+    by_rank = sorted(
+        kept | candidates,
+        key=lambda seat: (seat != now.leader, seat.node_id, seat not in kept, seat),
+    )
     wanted = frozenset(_one_each(by_rank)[: now.members_max])
     size_min = min(now.members_min, max(len(now.broker_ids), 1), len(now.members))
     # Too few are left: some of the lost ones stay, for a lower number would be worse.
@@ -83,7 +86,10 @@ def _is_there(now: MemberSituation, seat: Seat) -> bool:
 
 
 def _is_lost(now: MemberSituation, seat: Seat) -> bool:
-    """Silent for too long, unregistered, or a disk whose node runs with another one by now."""
+    """Silent for too long, unregistered, or a disk whose node runs with another one by now.
+
+    Not while both are heard: then a second process has the id by mistake, and is refused one.
+    """
     if seat == now.leader:
         return False
     if now.broker_ids and seat.node_id not in now.broker_ids:
@@ -93,7 +99,10 @@ def _is_lost(now: MemberSituation, seat: Seat) -> bool:
         other.node_id == seat.node_id and other != seat and heard > now.heard_ms.get(seat, -1)
         for other, heard in now.heard_ms.items()
     )
-    return is_replaced or now.silence_ms(seat) >= now.member_lost_ms
+    silence_ms = now.silence_ms(seat)
+    if is_replaced and silence_ms >= CANDIDATE_SILENCE_MS_MAX:
+        return True
+    return silence_ms >= now.member_lost_ms
 
 
 def _one_each(seats: list[Seat]) -> list[Seat]:

@@ -112,6 +112,19 @@ def test_a_node_with_another_disk_takes_its_own_seat_over() -> None:
     assert plan_members(now) == {seat(0), seat(1), seat(2, b"b")}
 
 
+def test_a_second_process_of_a_live_node_does_not_take_its_seat() -> None:
+    """NODE-7: it is refused a registration, and the first goes on; they would take turns else."""
+    twin = seat(2, b"b")
+    for age_ms in (0, 1, 500):
+        now = situation(
+            [0, 1, 2],
+            [1],
+            heard_ms={seat(1): NOW_MS, seat(2): NOW_MS - age_ms, twin: NOW_MS},
+            caught_up=frozenset({seat(0), seat(1), seat(2), twin}),
+        )
+        assert plan_members(now) is None
+
+
 ids = st.integers(0, 6)
 
 
