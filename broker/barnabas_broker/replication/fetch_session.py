@@ -59,7 +59,13 @@ class FetchPartition:
         self.sent_log_start_offset = -1
 
     def ask_again(self, other: "FetchPartition") -> None:
-        """Take over what `other` asks for, keeping what was last answered."""
+        """Take over what `other` asks for, keeping what was last answered in this leader epoch.
+
+        In a new one a follower may have cut its log, and its high watermark with it: it must hear
+        the present one although nothing has moved here.
+        """
+        if other.current_leader_epoch != self.current_leader_epoch:
+            self.sent_high_watermark = self.sent_log_start_offset = -1
         self.fetch_offset = other.fetch_offset
         self.max_bytes = other.max_bytes
         self.current_leader_epoch = other.current_leader_epoch

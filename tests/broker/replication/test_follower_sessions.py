@@ -323,6 +323,24 @@ def test_what_was_fetched_from_an_earlier_leadership_does_not_count() -> None:
     follow(test)
 
 
+def test_a_new_leader_epoch_tells_the_watermark_again() -> None:
+    """REP-4, REP-16: who has cut its log since may have lost what it was told before."""
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        node.produce(b"a")
+        await follower.fetch({0: 0}, wait_ms=0)
+        assert (await follower.fetch({0: 1}, wait_ms=0))[0].high_watermark == 1
+        assert await follower.fetch({0: 1}, wait_ms=0) == {}
+        await node.learn([led_by(0, 1, isr=(0, 1))])
+        answer = await follower.fetch({0: 1}, leader_epoch=1, last_epoch=0, wait_ms=0)
+        assert answer[0].high_watermark == 1
+        assert answer[0].error_code == ErrorCode.NONE
+        again = await follower.fetch({0: 1}, leader_epoch=1, last_epoch=0, wait_ms=0)
+        assert again == {}
+
+    follow(test)
+
+
 def test_an_old_leader_epoch_is_fenced() -> None:
     """REP-17: FENCED_LEADER_EPOCH, with who leads in which epoch (KIP-951)."""
 
