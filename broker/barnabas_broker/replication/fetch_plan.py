@@ -6,7 +6,8 @@ nothing.
 
 Source: KIP-227 (sessions), REP-9, REP-10, REQ-9. Invariants: a partition is in at most one of the
 states `Progress` names; an answer counts only for the position that the leader knew when it
-was given; what was not asked for is never used.
+was given; what was not asked for is never used. The directory of a replica is not told: as in
+Kafka, only members of a metadata log name theirs (here in `metadata_fetch`).
 """
 
 from __future__ import annotations
