@@ -218,10 +218,10 @@ class LogManager:
         self.logs[log.topic_partition] = log
         self._tasks.look_soon()
 
-    async def delete(self, topic_partition: TopicPartition) -> None:
+    async def delete(self, topic_partition: TopicPartition, *, is_stray: bool = False) -> None:
         """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
 
-        The name is free for a new log after `note_deletions`. Does nothing if there is no such log.
+        A stray one was found at a start and is nobody's (TOP-15). The name is free for a new log after `note_deletions`. Does nothing if there is no such log.
         """
         log = self.logs.pop(topic_partition, None)
         if log is None:
@@ -232,11 +232,12 @@ class LogManager:
         log.retire()
         try:
             new_path = rename_for_removal(
-                self.disk, self.random, log.directory, topic_partition, is_stray=False
+                self.disk, self.random, log.directory, topic_partition, is_stray=is_stray
             )
         except OSError as error:
             self.take_offline(directory.path, error)
             return
+        self.recovery.logs_stray_count += is_stray
         delay_ms = log.config.file_delete_delay_ms
         self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
         self._with_deletions.add(directory)

@@ -154,9 +154,12 @@ class ReplicaSet:
             return
         was_leader, leader_epoch = existing.is_leader, existing.leader_epoch
         existing.become(image)
-        if existing.leader_epoch != leader_epoch or existing.is_leader != was_leader:
+        is_new_epoch = existing.leader_epoch != leader_epoch
+        if is_new_epoch or existing.is_leader != was_leader:
             self._follow(existing)
-        if existing.is_leader != was_leader:
+        # Also where this broker goes on to lead: coordinators have to know whether another has led
+        # in between, although nobody has cut the log here meanwhile (OFS-2).
+        if existing.is_leader != was_leader or (is_new_epoch and existing.is_leader):
             self._leadership_changed(existing)
 
     def _make_partition(
@@ -227,7 +230,7 @@ class ReplicaSet:
         ]
         for topic_partition in stray:
             logger.warning("%s-%d is not assigned to this broker any more", *topic_partition)
-            await self._logs.delete(topic_partition)
+            await self._logs.delete(topic_partition, is_stray=True)
         if stray:
             await self._logs.note_deletions()
 

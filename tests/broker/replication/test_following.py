@@ -304,6 +304,9 @@ def test_a_log_that_is_not_assigned_any_more_when_the_broker_joins_is_let_go() -
         await again.start(nodes[0].image)
         assert not again.replicas.partitions
         assert TopicPartition("t", 0) not in again.logs.logs
+        (path,) = again.logs.removals.paths
+        assert path.endswith("-stray")
+        assert again.logs.recovery.logs_stray_count == 1
         await stop([nodes[0], again])
 
     run_virtual(test())
@@ -332,6 +335,31 @@ def test_a_replica_on_a_replaced_disk_is_made_anew_only_out_of_the_isr() -> None
         assert TP in again.replicas.partitions
         assert again.image.topics.by_id[TOPIC_ID].partitions[0].isr == (0,)
         await stop([nodes[0], again])
+
+    run_virtual(test())
+
+
+def test_whoever_follows_leadership_hears_of_every_epoch_that_is_led_here() -> None:
+    """OFS-2: a coordinator whose broker was deposed and elected again in one delta loads anew."""
+
+    async def test() -> None:
+        _, nodes = await pair()
+        node = nodes[0]
+        heard: list[tuple[bool, int]] = []
+        node.replicas.on_leadership.append(
+            lambda partition: heard.append((partition.is_leader, partition.leader_epoch))
+        )
+        first = node.partition().leader_epoch
+        await node.learn([led_by(0, first, isr=(0,), partition_epoch=50)])
+        assert heard == []  # another ISR is no leadership
+        await node.learn([led_by(0, first + 1, partition_epoch=51)])
+        await node.learn(
+            [led_by(1, first + 2, partition_epoch=52), led_by(0, first + 3, partition_epoch=53)]
+        )
+        await node.learn([led_by(1, first + 4, partition_epoch=54)])
+        await node.learn([led_by(1, first + 5, partition_epoch=55)])
+        assert heard == [(True, first + 1), (True, first + 3), (False, first + 4)]
+        await stop(nodes)
 
     run_virtual(test())
 
