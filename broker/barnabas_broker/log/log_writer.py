@@ -89,6 +89,7 @@ class LogWriter(LogState):
         self._staged: list[tuple[Buffer, int, int, int, int]] = []
         self._staged_aborted: list[AbortedTransaction] = []
         self._is_preallocated = False
+        self._is_following = False  # what is staged is a leader's: few will read it from here
         self._stamped_epoch = -1
         self.update_config(config)
         self.reset_active()
@@ -130,6 +131,7 @@ class LogWriter(LogState):
         last_offset = first_offset + header[6]
         self._make_room(size, last_offset, max_timestamp, now_ms)
         stamp(records, 0, first_offset, leader_epoch)
+        self._is_following = False
         if leader_epoch != self._stamped_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
             self._stamped_epoch = leader_epoch
@@ -164,10 +166,16 @@ class LogWriter(LogState):
         if not batches:
             return info
         self._check_follower(view, batches)
+        if not self._is_following:
+            # Only a leader's readers are at the end, and a tail has no hole: it begins anew then.
+            self.write_staged()
+            self.tail.clear()
+            self._is_following = True
         self._append_each(view, batches, None, self.clock.wall_ms(), info)
         return info
 
     def _append_internal(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendInfo:
+        self._is_following = False
         view = memoryview(writable(records))
         info = AppendInfo(-1, -1, -1, self.log_start_offset, False, 0, 0, -1)
         self._append_each(view, _batches_of(view), leader_epoch, now_ms, info)
@@ -210,14 +218,14 @@ class LogWriter(LogState):
             if expected < self.log_end_offset:
                 self.truncate_fully_and_start_at(expected)
         for position, header in batches:
-            if header.base_offset < expected:
+            base_offset, last_offset_delta = header[0], header[6]
+            if base_offset < expected:
                 raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"offset {header.base_offset} is below {expected}",
+                    ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {base_offset} is below {expected}"
                 )
-            if header.last_offset_delta < 0 or not check_crc(view, position, header):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {header.base_offset}")
-            expected = header.last_offset + 1
+            if last_offset_delta < 0 or not check_crc(view, position, header):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {base_offset}")
+            expected = base_offset + last_offset_delta + 1
 
     def _apply(self, header: BatchHeader, batch: memoryview, *, is_leader: bool) -> None:
         """Bring leader epochs and producer state up to a batch that is about to be staged.
@@ -290,9 +298,14 @@ class LogWriter(LogState):
             segment.first_timestamp = staged[0][4]
             self._set_roll_limits()
         before = len(segment.offset_index.entries) if segment.offset_index is not None else 0
-        for buffer, size, base_offset, last_offset, max_timestamp in staged:
-            segment.note_batch(last_offset, max_timestamp, size, interval_bytes)
-            tail.append(buffer, size, base_offset, last_offset)
+        if self._is_following:
+            for _, size, _, last_offset, max_timestamp in staged:
+                segment.note_batch(last_offset, max_timestamp, size, interval_bytes)
+                tail.skip(size)
+        else:
+            for buffer, size, base_offset, last_offset, max_timestamp in staged:
+                segment.note_batch(last_offset, max_timestamp, size, interval_bytes)
+                tail.append(buffer, size, base_offset, last_offset)
         self.log_end_offset = self.staged_end_offset
         if segment.offset_index is not None and len(segment.offset_index.entries) != before:
             self._check_index_room(segment)

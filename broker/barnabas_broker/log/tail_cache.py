@@ -4,7 +4,7 @@ One `TailCache` bounds the memory of all logs; each log has a `Tail` in it. The 
 the requests were received in: nothing is copied. What is oldest over all logs goes first.
 
 Not here: reading from files (`log_reader.py`). Source: architecture.md, section 4. Invariants: a
-tail holds the end of its log without a hole; its buffers are whole batches, one each, in order.
+tail holds the end of its log without a hole, or nothing (a follower's: nobody reads at its end); its buffers are whole batches, one each, in order.
 """
 
 from __future__ import annotations
@@ -93,6 +93,10 @@ class Tail:
         self._lasts.append(last_offset)
         self._bounds.append(self._bounds[-1] + size)
         self._cache.add(self, size)
+
+    def skip(self, size: int) -> None:
+        """Count a batch that was appended to the log, but is not kept; the tail is empty."""
+        self._cache.appended_bytes += size
 
     def read(
         self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool

@@ -119,10 +119,21 @@ class Purgatory:
         except BaseException:
             operation.cancel()
             raise
+        self._start_time(operation)
+        return False
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> None:
+        """Let an operation wait for its keys: its maker has just seen that it is not due yet.
+
+        Nothing may have happened since, and watching may let nothing happen.
+        """
+        self._watch(operation, tuple(dict.fromkeys(keys)))
+        self._start_time(operation)
+
+    def _start_time(self, operation: DelayedOperation) -> None:
         operation._purgatory_task = self._timer.schedule(
             operation.timeout_ms, lambda: self._expire(operation)
         )
-        return False
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try every operation that watches a key; returns how many were completed by that.

@@ -72,7 +72,7 @@ class Production(DelayedOperation):
             self.is_completed = True
             self._done(self._results)
         else:
-            self._waiting_room.try_complete_else_watch(self, self.keys)
+            self._waiting_room.watch(self, self.keys)
 
     def is_settled(self) -> bool:
         """Settle each partition that can be settled now; tells whether that was all of them."""
