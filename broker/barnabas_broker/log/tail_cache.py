@@ -4,7 +4,8 @@ One `TailCache` bounds the memory of all logs; each log has a `Tail` in it. The 
 the requests were received in: nothing is copied. What is oldest over all logs goes first.
 
 Not here: reading from files (`log_reader.py`). Source: architecture.md, section 4. Invariants: a
-tail holds the end of its log without a hole, or nothing (a follower's: nobody reads at its end); its buffers are whole batches, one each, in order.
+tail holds the end of its log without a hole, or nothing (a follower's: hardly anybody reads there);
+its buffers are whole batches, one each, in order.
 """
 
 from __future__ import annotations

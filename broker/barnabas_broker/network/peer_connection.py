@@ -54,7 +54,7 @@ class _Call:
         self.reply: asyncio.Future[Any] = reply
         self.deadline: asyncio.TimerHandle | None = None
 
-    def fail(self, error: PeerLostError) -> None:
+    def fail(self, error: Exception) -> None:
         """Tell the caller, unless it has gone."""
         if self.deadline is not None:
             self.deadline.cancel()
@@ -76,13 +76,20 @@ class PeerConnection(asyncio.BufferedProtocol):
         client_id: str,
         response_bytes_max: int,
         on_end: Callable[[PeerLostError], None],
+        on_answer: Callable[[], None] = lambda: None,
+        failure: Callable[[PeerLostError], Exception] = lambda error: error,
     ) -> None:
-        """Begin to connect; `on_end` is called once, when it is over, unless `close` ended it."""
+        """Begin to connect; `on_end` is called once, when it is over, unless `close` ended it.
+
+        `on_answer` is called with each answer; `failure` makes what a caller gets for an error.
+        """
         self.address = address
         self.is_ended = False
         self._client_id = client_id
         self._receiver = FrameReceiver(shared_buffer, response_bytes_max)
         self._on_end = on_end
+        self._on_answer = on_answer
+        self._failure = failure
         self._transport: asyncio.Transport | None = None
         self._calls: deque[_Call] = deque()
         self._correlation_id = 0
@@ -105,7 +112,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def call(self, message: Any, version: int, timeout_ms: int) -> asyncio.Future[Any]:
         """Send a request, at once or when connected; the future is its decoded answer.
 
-        Its exception is a PeerLostError.
+        Its exception is what `failure` makes of a PeerLostError.
         Raises: PeerLostError if too many calls wait.
         """
         reply: asyncio.Future[Any] = self._loop.create_future()
@@ -180,6 +187,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._calls.popleft()
         if call.deadline is not None:
             call.deadline.cancel()
+        self._on_answer()
         if not call.reply.done():
             call.reply.set_result(response)
 
@@ -206,7 +214,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._receiver.clear()
         calls, self._calls = self._calls, deque()
         for call in calls:
-            call.fail(error)
+            call.fail(self._failure(error))
         on_end, self._on_end = self._on_end, _ignore
         on_end(error)
 

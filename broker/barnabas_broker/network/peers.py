@@ -64,24 +64,26 @@ class Peers:
         self._is_closed = False
         self.last_answer_ms: dict[int, int] = {}  # by node, of the monotonic clock
 
-    async def request(
+    def request(
         self, node_id: int, message: Any, version: int, *, channel: str, timeout_ms: int
-    ) -> Any:
-        """Send a request message and return the response message.
+    ) -> asyncio.Future[Any]:
+        """Send a request message; the future is the response message.
 
         Requests on one channel are sent in the order of the calls, without waiting for answers.
-        Fields of bytes and records are slices of the answer's frame.
-        Raises: PeerUnreachableError; the connection is closed then.
+        Fields of bytes and records are slices of the answer's frame. A future and not a coroutine:
+        followers ask without end, and need no task each time.
+        Its exception is a PeerUnreachableError; the connection is closed then.
         """
-        connection = self._connection(node_id, channel)
         try:
-            response = await connection.call(message, version, timeout_ms)
-        except PeerLostError as error:
-            raise PeerUnreachableError(
-                node_id, str(error), was_refused=error.was_refused
-            ) from error
+            return self._connection(node_id, channel).call(message, version, timeout_ms)
+        except (PeerLostError, PeerUnreachableError) as error:
+            reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            reply.set_exception(_unreachable(node_id, error))
+            reply.exception()  # the caller may be cancelled before it looks
+            return reply
+
+    def _answered(self, node_id: int) -> None:
         self.last_answer_ms[node_id] = self._clock.monotonic_ms()
-        return response
 
     def _connection(self, node_id: int, channel: str) -> PeerConnection:
         if self._is_closed:
@@ -101,6 +103,8 @@ class Peers:
                 self._shared_buffer,
                 client_id=self._client_id,
                 response_bytes_max=self._response_bytes_max,
+                on_answer=lambda: self._answered(node_id),
+                failure=lambda error: _unreachable(node_id, error),
                 on_end=lambda error: self._connection_ended(place),
             )
         return connection
@@ -131,3 +135,11 @@ class Peers:
             self._drop(place)
         await asyncio.gather(*(ended.wait_ended() for ended in self._ended))
         self._ended.clear()
+
+
+def _unreachable(node_id: int, error: PeerLostError | PeerUnreachableError) -> PeerUnreachableError:
+    if isinstance(error, PeerUnreachableError):
+        return error
+    unreachable = PeerUnreachableError(node_id, str(error), was_refused=error.was_refused)
+    unreachable.__cause__ = error
+    return unreachable

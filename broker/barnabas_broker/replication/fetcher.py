@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from barnabas_broker.env.clock import Clock
@@ -47,10 +47,10 @@ _FOREVER_MS = 3_600_000
 class PeerRequests(Protocol):
     """How other brokers are asked: `network.peers.Peers` does."""
 
-    async def request(
+    def request(
         self, node_id: int, message: Any, version: int, *, channel: str, timeout_ms: int
-    ) -> Any:
-        """Send a request and return the answer. Raises: PeerUnreachableError."""
+    ) -> Awaitable[Any]:
+        """Send a request; what is awaited is the answer. Raises, then: PeerUnreachableError."""
         ...
 
 
@@ -93,7 +93,7 @@ class Fetcher:
         self._target = target
         self._throttle = throttle
         self._news = asyncio.Event()
-        self._under_way: deque[tuple[int, asyncio.Task[Any]]] = deque()
+        self._under_way: deque[tuple[int, asyncio.Future[Any]]] = deque()
         self._lost_count = 0
         self._refused_count = 0  # requests that were refused as a whole, one after the other
         self._is_following_up = False
@@ -180,8 +180,8 @@ class Fetcher:
             return
         self._send(ask)
         while self._under_way:
-            number, task = self._under_way[0]
-            response = await task
+            number, asked = self._under_way[0]
+            response = await asked
             self._under_way.popleft()
             self._lost_count = 0
             await self._take(number, response)
@@ -209,8 +209,7 @@ class Fetcher:
             channel=self.channel,
             timeout_ms=ask.request.max_wait_ms + self._settings.request_timeout_ms,
         )
-        task = asyncio.get_running_loop().create_task(request)
-        self._under_way.append((ask.number, task))
+        self._under_way.append((ask.number, asyncio.ensure_future(request)))
 
     async def _take(self, number: int, response: fetch.FetchResponse) -> None:
         answers = self.plan.take(number, response)
@@ -329,11 +328,11 @@ class Fetcher:
 
     def _drop_requests(self) -> None:
         while self._under_way:
-            task = self._under_way.popleft()[1]
-            if not task.done():
-                task.cancel()
-            elif not task.cancelled():
-                task.exception()  # looked at, so that nobody complains
+            asked = self._under_way.popleft()[1]
+            if not asked.done():
+                asked.cancel()
+            elif not asked.cancelled():
+                asked.exception()  # looked at, so that nobody complains
 
     async def _pause(self, at_most_ms: int) -> None:
         """Wait, but not on when there is news."""
