@@ -81,6 +81,8 @@ class LogManager:
         self.cleaner = LogCleaner(self)
         self._loader = LogLoader(self)
         self._tasks = LogTasks(self)
+        # The directories to which logs were being copied when the broker stopped; topic ids.
+        self.interrupted_moves: dict[TopicPartition, tuple[str, bytes]] = {}
         # Their checkpoints still name logs that are gone.
         self._with_deletions: set[LogDirectory] = set()
 
@@ -221,7 +223,8 @@ class LogManager:
     async def delete(self, topic_partition: TopicPartition, *, is_stray: bool = False) -> None:
         """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
 
-        A stray one was found at a start and is nobody's (TOP-15). The name is free for a new log after `note_deletions`. Does nothing if there is no such log.
+        A stray one was found at a start and is nobody's (TOP-15). The name is free for a new log
+        after `note_deletions`. Does nothing if there is no such log.
         """
         log = self.logs.pop(topic_partition, None)
         if log is None:

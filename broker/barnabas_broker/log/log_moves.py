@@ -3,7 +3,8 @@
 The copy grows in a directory of its own name (`-future`), unknown to the log manager. When it has
 all, the log it copies is renamed for removal and the copy gets its name, in this order, each made
 durable: after a crash in between, the copy is found beside what it replaced and is put in its place
-(`settle_leftovers`). Any other copy is thrown away at the next start.
+(`settle_leftovers`). Any other copy is thrown away at the next start, and the log copied anew: what
+of a copy survived a crash is not known. A copy that was given up has lost that name.
 
 Not here: copying (`replication.future_log`). Source: KIP-113, LOG-11. Invariant: a partition never
 has two directories of its own name, and, where a copy was begun, never none that can be found.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from barnabas_broker.log import layout
 from barnabas_broker.log.checkpoints import CheckpointError
+from barnabas_broker.log.directory_removal import rename_for_removal
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.properties_files import (
     PARTITION_METADATA_FILE,
@@ -41,9 +43,9 @@ def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirectory) -> 
     name = layout.future_directory_name(log.topic_partition, manager.random.uuid().hex())
     path = f"{target.path}/{name}"
     manager.disk.make_directories(path)
-    write_topic_id(
-        manager.disk, f"{path}/{PARTITION_METADATA_FILE}", log.topic_id, is_durable=False
-    )
+    # Durable, since this is also the note that the log is to be moved.
+    write_topic_id(manager.disk, f"{path}/{PARTITION_METADATA_FILE}", log.topic_id)
+    manager.disk.sync_directory(target.path)
     # What is copied is old: it must not push what is new out of the shared tail cache.
     copy = PartitionLog.create(
         manager.disk,
@@ -57,7 +59,6 @@ def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirectory) -> 
         manager.index_cache,
         is_empty_directory=True,
     )
-    copy.flushing.is_topic_id_unsynced = True
     if log.log_start_offset:
         copy.truncate_fully_and_start_at(log.log_start_offset)
         copy.removal.cancel()
@@ -65,9 +66,24 @@ def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirectory) -> 
 
 
 def discard_copy(manager: LogManager, copy: PartitionLog) -> None:
-    """Give a copy up; its files go soon."""
+    """Give a copy up; its files go soon, and the next start does not make it again."""
     copy.retire()
-    manager.removals.add(copy.directory, manager.clock.monotonic_ms(), copy)
+    path = copy.directory
+    try:
+        # Not as deleted: that name is for a log that a complete copy may replace.
+        path = rename_for_removal(
+            manager.disk, manager.random, path, copy.topic_partition, is_stray=True
+        )
+    except OSError as error:
+        manager.take_offline(manager.directory_of(copy).path, error)
+        return
+    manager.removals.add(path, manager.clock.monotonic_ms(), copy)
+
+
+def leave_copy(copy: PartitionLog) -> None:
+    """Let a copy be, because the broker stops: the next start makes it again."""
+    copy.retire()
+    copy.release_files()
 
 
 async def put_in_place(manager: LogManager, log: PartitionLog, copy: PartitionLog) -> bool:
@@ -127,7 +143,8 @@ def _point(segment: Segment, directory: str) -> None:
 def settle_leftovers(manager: LogManager) -> None:
     """Put a copy in its place whose log was already renamed; queue the others for removal.
 
-    A directory that fails goes offline.
+    Where those were to go is in the manager's `interrupted_moves`. A directory that fails goes
+    offline.
     """
     live: set[TopicPartition] = set()
     replaced: dict[TopicPartition, set[bytes]] = {}
@@ -157,6 +174,8 @@ def settle_leftovers(manager: LogManager) -> None:
                 manager.disk.sync_directory(directory.path)
                 live.add(topic_partition)
             elif not directory.is_offline:
+                move = directory.path, _topic_id(manager, path)
+                manager.interrupted_moves[topic_partition] = move
                 manager.removals.add(path, manager.clock.monotonic_ms())
         except OSError as error:
             manager.take_offline(directory.path, error)

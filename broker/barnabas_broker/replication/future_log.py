@@ -5,8 +5,8 @@ the loop. One replica is copied at a time. Not here: files and their names (`log
 asks (`handlers.alter_replica_log_dirs`).
 
 Source: KIP-113, AlterReplicaLogDirs. Invariants: what is served is never the copy before it is
-complete; a copy of a log that was cut, or whose start passed what was copied, begins anew; nothing
-of a move outlives a restart.
+complete; a copy of a log that was cut, or whose start passed what was copied, begins anew, and so
+does one that a stop of the broker has interrupted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.log_moves import begin_copy, discard_copy, put_in_place
+from barnabas_broker.log.log_moves import begin_copy, discard_copy, leave_copy, put_in_place
 from barnabas_broker.log.partition_log import LogRead, PartitionLog
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -49,13 +49,14 @@ class _Restart(Exception):
 class FutureLog:
     """A replica on its way to another directory."""
 
-    __slots__ = ("copy", "is_cancelled", "partition", "target")
+    __slots__ = ("copy", "is_cancelled", "is_interrupted", "partition", "target")
 
     def __init__(self, partition: Partition, target: LogDirectory) -> None:
         self.partition = partition
         self.target = target
         self.copy: PartitionLog | None = None  # until its turn has come
         self.is_cancelled = False
+        self.is_interrupted = False  # cancelled because the broker stops
 
     @property
     def lag(self) -> int:
@@ -129,6 +130,17 @@ class FutureLogs:
             del self.wishes[next(iter(self.wishes))]
         self.wishes[topic_partition] = target.path
 
+    def made(self, partition: Partition) -> None:
+        """Move a replica on that the last stop of the broker has kept from arriving."""
+        topic_partition = partition.topic_partition
+        path, topic_id = self._logs.interrupted_moves.pop(topic_partition, ("", b""))
+        if topic_id != partition.topic_id:
+            return
+        try:
+            self.move(topic_partition, path)
+        except KafkaError as error:
+            logger.warning("%s-%d is not moved to %s: %s", *topic_partition, path, error)
+
     def dropped(self, topic_partition: TopicPartition) -> None:
         """End a move: the replica is gone, or is to be elsewhere."""
         future = self.moving.pop(topic_partition, None)
@@ -136,9 +148,10 @@ class FutureLogs:
             future.is_cancelled = True
 
     def close(self) -> None:
-        """End all moves; their files go with the next start."""
+        """End all moves; the next start begins them anew."""
         self._is_closed = True
-        for topic_partition in list(self.moving):
+        for topic_partition, future in list(self.moving.items()):
+            future.is_interrupted = True
             self.dropped(topic_partition)
 
     # Copying.
@@ -172,7 +185,10 @@ class FutureLogs:
             finally:
                 copy, future.copy = future.copy, None
                 if copy is not None and copy is not future.partition.log:
-                    discard_copy(self._logs, copy)
+                    if future.is_interrupted:
+                        leave_copy(copy)
+                    else:
+                        discard_copy(self._logs, copy)
 
     def _is_over(self, future: FutureLog) -> bool:
         """Whether a move has lost its sense."""

@@ -204,6 +204,7 @@ class ReplicaSet:
             self._leadership_changed(partition)
         else:
             self._follow(partition)
+        self.future_logs.made(partition)
 
     # Dropping.
 

@@ -131,6 +131,60 @@ def test_a_moved_replica_is_found_after_a_clean_stop() -> None:
     run_virtual(test())
 
 
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_move_goes_on_after_a_restart(crashes: bool) -> None:
+    """KIP-113: the user has asked once; what was copied before is not relied on."""
+
+    async def test() -> None:
+        node = await leader_in_a()
+        await node.log.flush()
+        expected = await node.values()
+        node.replicas.future_logs.move(TP, B)
+        await soon(lambda: any(f.size_bytes > 0 for f in node.replicas.future_logs.moving.values()))
+        image = node.image
+        if crashes:
+            await node.crash()
+        else:
+            await node.stop()
+        again = ReplicaNode(0, Links(), disk=node.disk, directories=f"{A},{B}", topic_config=SMALL)
+        await again.start(image)
+        assert again.log.directory == f"{A}/t-0"
+        assert again.replicas.future_logs.moving.keys() == {TP}
+        await moved(again)
+        assert again.log.directory == f"{B}/t-0"
+        assert await again.values() == expected
+        await again.stop()
+        third = ReplicaNode(0, Links(), disk=node.disk, directories=f"{A},{B}", topic_config=SMALL)
+        await third.start(image)
+        assert not third.replicas.future_logs.moving
+        assert third.log.directory == f"{B}/t-0"
+        await third.stop()
+
+    run_virtual(test())
+
+
+def test_a_move_that_was_taken_back_is_not_resumed() -> None:
+    """KIP-113: its copy may still be there, under another name."""
+
+    async def test() -> None:
+        node = await leader_in_a()
+        moves = node.replicas.future_logs
+        moves.move(TP, B)
+        await soon(lambda: any(future.size_bytes > 0 for future in moves.moving.values()))
+        moves.move(TP, A)
+        await soon(lambda: not moves._is_working)
+        assert [name.endswith("-stray") for name in names(node, B)] == [True]
+        image = node.image
+        await node.stop()
+        again = ReplicaNode(0, Links(), disk=node.disk, directories=f"{A},{B}", topic_config=SMALL)
+        await again.start(image)
+        assert not again.replicas.future_logs.moving
+        assert again.log.directory == f"{A}/t-0"
+        await again.stop()
+
+    run_virtual(test())
+
+
 def test_a_move_can_be_taken_back() -> None:
     """KIP-113: to the directory where it is means to stay; the copy goes."""
 
