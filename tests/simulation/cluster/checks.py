@@ -38,6 +38,18 @@ def unhealthy(nodes: list[Node]) -> str:
     return "" if len(offsets) == 1 else f"the images are at {sorted(offsets)}"
 
 
+def uncommitted(nodes: list[Node]) -> str:
+    """What leaders have not committed yet, though nobody writes any more; empty if nothing is.
+
+    A new leader learns only from its followers how much was committed; until then it shows less.
+    """
+    for replica in replicas_of(nodes):
+        log = replica.partition.log
+        if replica.partition.is_leader and log.high_watermark < log.log_end_offset:
+            return f"{replica.name} ends at {log.log_end_offset}, {log.high_watermark} is committed"
+    return ""
+
+
 async def check_topics(client: ClusterClient, history: History) -> None:
     """What was created is there, what was deleted is not. Raises: LOST, HistoryError."""
     response = await client.metadata()
@@ -157,4 +169,4 @@ def _batches(node: Node, directory: str) -> dict[int, bytes]:
     return batches
 
 
-__all__ = ["RetryError", "check_everything", "check_replicas", "unhealthy"]
+__all__ = ["RetryError", "check_everything", "check_replicas", "uncommitted", "unhealthy"]

@@ -4,7 +4,12 @@ import asyncio
 
 from barnabas_broker.server import Server
 from tests.simulation.cluster.administration import Administrator, create_topic
-from tests.simulation.cluster.checks import check_everything, check_replicas, unhealthy
+from tests.simulation.cluster.checks import (
+    check_everything,
+    check_replicas,
+    uncommitted,
+    unhealthy,
+)
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.faults import Faults, Hardship
@@ -125,7 +130,7 @@ class Story:
             worker.is_over = True
         async with asyncio.timeout(RECOVERY_SECONDS_MAX):
             await asyncio.gather(*tasks)
-        await self._until_healthy(RECOVERY_SECONDS_MAX)
+        await self._until_healthy(RECOVERY_SECONDS_MAX, is_quiet=True)
         await check_everything(admin, self.history)
         admin.drop()
         self.observer.look(nodes)
@@ -168,10 +173,11 @@ class Story:
             if task.done():
                 task.result()
 
-    async def _until_healthy(self, seconds: float) -> None:
+    async def _until_healthy(self, seconds: float, *, is_quiet: bool = False) -> None:
         """Wait until all nodes serve and all replicas are in sync. Raises: StoryError."""
         deadline = self.cluster.loop.time() + seconds
-        while reason := unhealthy(self.cluster.nodes):
+        nodes = self.cluster.nodes
+        while reason := unhealthy(nodes) or (uncommitted(nodes) if is_quiet else ""):
             # One that has stopped because of a fault is started again, as a supervisor does.
             for node in self.cluster.nodes:
                 if not node.is_up:
