@@ -228,7 +228,7 @@ class BrokerLifecycle:
             self._heard.clear()
             await self._heard.wait()
 
-    async def leave(self, timeout_ms: int, *, is_last: bool = False) -> None:
+    async def leave(self, timeout_ms: int, *, is_last: Callable[[], bool] = lambda: False) -> None:
         """Have the controller fence this broker: it stops now (REG-9). Never raises.
 
         For the last one, nobody may be left to do that.
@@ -238,7 +238,7 @@ class BrokerLifecycle:
         try:
             await self._beat(timeout_ms)
         except KafkaError as error:
-            level = logging.INFO if is_last else logging.WARNING
+            level = logging.INFO if is_last() else logging.WARNING
             logger.log(level, "the controller does not know that this broker stops: %s", error)
 
     async def _run(self) -> None:

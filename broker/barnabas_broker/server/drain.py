@@ -25,6 +25,9 @@ from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 # The controller has acted and what is left has nobody to go to: others get this long to hear of
 # what did move, since the controller only says so of a broker that leads nothing.
 UNMOVABLE_SETTLE_MS: Final = 500
+# Without a majority of the metadata log's members nothing moves: they may just be restarting, or
+# the whole cluster stops.
+UNDECIDED_SETTLE_MS: Final = 2000
 
 
 class DrainPhase(Enum):
@@ -41,6 +44,7 @@ class DrainEnd(Enum):
 
     MOVED = "the broker leads nothing any more, and all others know"
     NOTHING_TO_MOVE = "nobody could take over what the broker leads"
+    NOBODY_DECIDES = "a majority of the metadata log's members cannot be reached"
     BUDGET_SPENT = "the time for it was over"
     CUT_SHORT = "it was cut short"
 
@@ -54,6 +58,7 @@ class Handover:
     peers_count: int  # brokers that are there and stay
     is_announced: bool  # the metadata says that this broker is shutting down, or fenced
     may_stop: bool = False  # the controller said: leads nothing, and all others know (STOP-5)
+    is_undecided: bool = False  # too few members can be reached to change anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,7 @@ class Drain:
     started_ms: int = -1
     deadline_ms: int = -1
     unmovable_since_ms: int | None = None
+    undecided_since_ms: int | None = None
     end: DrainEnd | None = None
 
     def started(self, now_ms: int, budget_ms: int) -> Drain:
@@ -92,12 +98,13 @@ class Drain:
         is_unmovable = (
             handover.is_announced and handover.leaders_count > 0 and handover.movable_count == 0
         )
-        if not is_unmovable:
-            return replace(self, unmovable_since_ms=None)
-        since_ms = now_ms if self.unmovable_since_ms is None else self.unmovable_since_ms
-        if now_ms - since_ms >= UNMOVABLE_SETTLE_MS:
+        unmovable_ms = _since(self.unmovable_since_ms, now_ms) if is_unmovable else None
+        if unmovable_ms is not None and now_ms - unmovable_ms >= UNMOVABLE_SETTLE_MS:
             return self._ended(DrainEnd.NOTHING_TO_MOVE)
-        return replace(self, unmovable_since_ms=since_ms)
+        undecided_ms = _since(self.undecided_since_ms, now_ms) if handover.is_undecided else None
+        if undecided_ms is not None and now_ms - undecided_ms >= UNDECIDED_SETTLE_MS:
+            return self._ended(DrainEnd.NOBODY_DECIDES)
+        return replace(self, unmovable_since_ms=unmovable_ms, undecided_since_ms=undecided_ms)
 
     def cut_short(self) -> Drain:
         """The drain after somebody would not wait any longer."""
@@ -111,7 +118,13 @@ class Drain:
         return replace(self, phase=DrainPhase.DRAINED, end=end)
 
 
-def handover_of(image: MetadataImage, node_id: int, *, may_stop: bool = False) -> Handover:
+def _since(known_ms: int | None, now_ms: int) -> int:
+    return now_ms if known_ms is None else known_ms
+
+
+def handover_of(
+    image: MetadataImage, node_id: int, *, may_stop: bool = False, is_undecided: bool = False
+) -> Handover:
     """What the broker has still to give away, by an image; looks at every partition."""
     staying = {
         broker.node_id
@@ -131,6 +144,7 @@ def handover_of(image: MetadataImage, node_id: int, *, may_stop: bool = False) -
         peers_count=len(staying),
         is_announced=me is not None and (me.is_shutting_down or me.fenced),
         may_stop=may_stop,
+        is_undecided=is_undecided,
     )
 
 

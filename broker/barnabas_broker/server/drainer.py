@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 # How often what is left is looked at; each look reads all partitions of the image.
 _LOOK_INTERVAL_MS: Final = 50
+# A drain that is not over by then asks whether anybody is there to decide on it.
+_SLOW_MS: Final = 1000
 
 
 class Drainer:
@@ -33,14 +35,19 @@ class Drainer:
         image: Callable[[], MetadataImage],
         budget_ms: int,
         on_start: Callable[[], None],
+        is_undecided: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_start` is called once, before anything else happens: readiness goes first."""
+        """`on_start` is called once, before anything else happens: readiness goes first.
+
+        `is_undecided` finds out whether too few members of the metadata log can be reached.
+        """
         self._node_id = node_id
         self._clock = clock
         self._lifecycle = lifecycle
         self._image = image
         self._budget_ms = budget_ms
         self._on_start = on_start
+        self._is_undecided = is_undecided
         self.state = Drain()
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -105,8 +112,15 @@ class Drainer:
             self._look()
 
     def _look(self) -> None:
-        handover = handover_of(self._image(), self._node_id, may_stop=self._lifecycle.may_stop)
-        self.state = self.state.observed(handover, self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        is_slow = now_ms - self.state.started_ms >= _SLOW_MS
+        handover = handover_of(
+            self._image(),
+            self._node_id,
+            may_stop=self._lifecycle.may_stop,
+            is_undecided=is_slow and self._is_undecided(),
+        )
+        self.state = self.state.observed(handover, now_ms)
         self._note_end()
 
     def _note_end(self) -> None:

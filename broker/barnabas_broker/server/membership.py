@@ -6,6 +6,7 @@ do; decides nothing. Source: BOOT-2, REG-1, REG-9.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from barnabas_broker.server.broker_lifecycle import BrokerLifecycle, LifecycleSe
 from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.directory_reports import DirectoryReports
+from barnabas_broker.server.drain import DrainEnd
 from barnabas_broker.server.drainer import Drainer
 from barnabas_broker.server.image_watch import ImageWatch
 from barnabas_protocol.messages.broker_registration import (
@@ -36,6 +38,7 @@ from barnabas_protocol.messages.broker_registration import (
 LEAVE_MS_MAX: Final = 1000
 # Where all others stop too, the controller may be gone first, and nobody misses this broker.
 LEAVE_LAST_MS_MAX: Final = 100
+_LEAVE_LOOK_SECONDS: Final = 0.05
 
 _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -64,6 +67,7 @@ class Membership:
         self._control = control
         self._advertised = advertised
         self._incarnation_id = random.uuid()
+        self._reachability = link.reachability
         self.published = ImageWatch()  # what is committed, as far as this node knows
         publisher.subscribe(self.published)
         self.applied = ImageWatch()  # what this broker's parts have acted on
@@ -95,6 +99,7 @@ class Membership:
             image=lambda: self.applied.image,
             budget_ms=config.barnabas_drain_budget_ms,
             on_start=on_drain,
+            is_undecided=self._is_undecided,
         )
         self.directory_reports = DirectoryReports(
             node_id=logs.node_id,
@@ -163,12 +168,25 @@ class Membership:
             for broker in self.published.image.brokers.values()
         )
 
+    def _is_undecided(self) -> bool:
+        """Whether so many members of the metadata log are out of reach that nothing changes."""
+        members = {seat.node_id for seat in self._control.quorum.record.members}
+        others = members - {self._logs.node_id}
+        lost = {node_id for node_id in others if self._reachability.is_suspected(node_id)}
+        for node_id in others - lost:
+            self._reachability.suspect(node_id)  # no longer than until it accepts
+        return len(members) - len(lost) <= len(members) // 2 if members else False
+
     @property
-    def _does_anybody_stay(self) -> bool:
+    def _is_missed(self) -> bool:
+        """Whether others go on, and somebody can tell them that this broker has gone."""
+        if self.drainer.state.end is DrainEnd.NOBODY_DECIDES:
+            return False
         return any(
             not broker.fenced
             and not broker.is_shutting_down
             and broker.node_id != self._logs.node_id
+            and self._reachability.refused_since_ms(broker.node_id) is None
             for broker in self.published.image.brokers.values()
         )
 
@@ -177,11 +195,18 @@ class Membership:
         broker = self.published.image.brokers.get(self._logs.node_id)
         is_in = broker is not None and broker.epoch == self.lifecycle.broker_epoch
         if self.has_peers and broker is not None and is_in and not broker.fenced:
-            if self._does_anybody_stay:
-                await self.lifecycle.leave(LEAVE_MS_MAX)
-            else:
-                await self.lifecycle.leave(LEAVE_LAST_MS_MAX, is_last=True)
+            await self._be_fenced()
         await self.lifecycle.close()
+
+    async def _be_fenced(self) -> None:
+        leaving = asyncio.create_task(
+            self.lifecycle.leave(LEAVE_MS_MAX, is_last=lambda: not self._is_missed)
+        )
+        while self._is_missed and not leaving.done():
+            await asyncio.wait((leaving,), timeout=_LEAVE_LOOK_SECONDS)
+        await asyncio.wait((leaving,), timeout=LEAVE_LAST_MS_MAX / 1000)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
 
     async def close(self) -> None:
         """End what runs; safe twice."""

@@ -14,6 +14,7 @@ from barnabas_broker.metadata.image import (
     TopicsImage,
 )
 from barnabas_broker.server.drain import (
+    UNDECIDED_SETTLE_MS,
     UNMOVABLE_SETTLE_MS,
     Drain,
     DrainEnd,
@@ -51,6 +52,17 @@ def test_a_drain_ends_when_the_controller_says_so() -> None:
     assert drain.phase is DrainPhase.DRAINING
     drain = drain.observed(replace(EMPTY, may_stop=True), 3)
     assert (drain.phase, drain.end) == (DrainPhase.DRAINED, DrainEnd.MOVED)
+
+
+def test_a_drain_does_not_wait_for_a_control_plane_that_has_gone() -> None:
+    """STOP-3: bounded; where a whole cluster stops, members may be gone before the observers."""
+    undecided = replace(MOVABLE, is_undecided=True)
+    drain = Drain().started(0, BUDGET_MS).observed(undecided, 10)
+    drain = drain.observed(undecided, 9 + UNDECIDED_SETTLE_MS)
+    assert drain.phase is DrainPhase.DRAINING
+    back = drain.observed(MOVABLE, 10 + UNDECIDED_SETTLE_MS)  # they were just restarting
+    assert back.observed(undecided, 20 + UNDECIDED_SETTLE_MS).phase is DrainPhase.DRAINING
+    assert drain.observed(undecided, 10 + UNDECIDED_SETTLE_MS).end is DrainEnd.NOBODY_DECIDES
 
 
 def test_a_second_start_changes_nothing_but_an_earlier_deadline() -> None:
