@@ -25,6 +25,7 @@ from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.log_ends import LogEnd
 from barnabas_broker.metadata.members_plan import is_heir_missing
 from barnabas_broker.metadata.quorum_asking import QuorumAsking
+from barnabas_broker.metadata.quorum_description import QuorumDescription, describe
 from barnabas_broker.metadata.quorum_effects import Effects, Swap
 from barnabas_broker.metadata.quorum_fetches import FetchReply
 from barnabas_broker.metadata.quorum_messages import (
@@ -222,6 +223,12 @@ class MetadataQuorum(QuorumAsking):
         broker = self.log.pending_image.brokers.get(node_id)
         listener = None if broker is None else broker.listeners.get(self._listener_name)
         return None if listener is None else (listener.host, listener.port)
+
+    def describe(self) -> QuorumDescription:
+        """Who has the metadata log, and how far each copy is. Raises: NotLeadingError."""
+        self._check_active()
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
+        return describe(self.node, self._observations, now_ms=now_ms, wall_ms=wall_ms)
 
     async def wait_for_change(self) -> None:
         """Return when the leader, or whether it is active, has changed."""

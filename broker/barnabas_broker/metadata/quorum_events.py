@@ -225,7 +225,8 @@ class QuorumEvents:
 
         def decide() -> Effects:
             if asked.controller_epoch == self.node.promised_epoch:
-                self._observations.heard(asked.seat)
+                end_offset = self.node.copy.log.log_end_offset
+                self._observations.fetched(asked.seat, asked.end.end_offset, end_offset)
             return self.node.fetch_asked(asked)
 
         self._tell(Event(decide=decide, incoming=incoming))

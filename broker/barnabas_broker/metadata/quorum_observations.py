@@ -23,9 +23,12 @@ class Observations:
 
     __slots__ = (
         "_clock",
+        "_ends_when_fetched",
         "_expiry",
         "_seat",
         "_settings",
+        "caught_up_ms",
+        "fetched_ms",
         "heard_ms",
         "is_doubted",
         "is_expired",
@@ -50,6 +53,10 @@ class Observations:
         self.role = Role.FOLLOWER
         self.role_since_ms = clock.monotonic_ms()
         self.heard_ms: dict[Seat, int] = {}  # fetches and promises, also of former roles
+        # Of this leadership: the last fetch, when it last had all, and the log end at its fetch.
+        self.fetched_ms: dict[Seat, int] = {}
+        self.caught_up_ms: dict[Seat, int] = {}
+        self._ends_when_fetched: dict[Seat, int] = {}
 
     def record_read(self, stored: Stored) -> None:
         """Note who leads by the record, and whether it is old (rule 8)."""
@@ -65,6 +72,20 @@ class Observations:
         """Note that a node has fetched or promised."""
         self.heard_ms[seat] = self._clock.monotonic_ms()
 
+    def fetched(self, seat: Seat, end_offset: int, log_end_offset: int) -> None:
+        """Note that a node has fetched what follows its end, and where this node's log ends.
+
+        It had all there was at its fetch before if it now has what there was then (KIP-836).
+        """
+        now_ms = self._clock.monotonic_ms()
+        if end_offset >= log_end_offset:
+            self.caught_up_ms[seat] = now_ms
+        elif end_offset >= self._ends_when_fetched.get(seat, log_end_offset):
+            fetched_ms = self.fetched_ms[seat]
+            self.caught_up_ms[seat] = max(self.caught_up_ms.get(seat, 0), fetched_ms)
+        self.heard_ms[seat] = self.fetched_ms[seat] = now_ms
+        self._ends_when_fetched[seat] = log_end_offset
+
     def answered(self, node_id: int, answer: RecordsAnswered) -> None:
         """Note that the one who was asked has answered, and what it knows to be committed."""
         self.is_doubted = False
@@ -77,6 +98,8 @@ class Observations:
         if role is not self.role:
             if self.role is Role.LEADING:
                 self.leader_heard_ms = {}
+            for of_leadership in (self.fetched_ms, self.caught_up_ms, self._ends_when_fetched):
+                of_leadership.clear()
             self.role, self.role_since_ms = role, self._clock.monotonic_ms()
 
     def situation(

@@ -15,6 +15,7 @@ from typing import Protocol
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.metadata.log_ends import LogEnd
 from barnabas_broker.metadata.quorum import Seat
+from barnabas_broker.metadata.quorum_description import QuorumDescription
 from barnabas_broker.metadata.quorum_messages import (
     DivergenceAnswered,
     FetchAnswered,
@@ -50,6 +51,10 @@ class QuorumAnswers(Protocol):
 
     async def snapshot_bytes(self, snapshot: LogEnd) -> bytes | None:
         """The content of a snapshot file; None if there is none (any more)."""
+        ...
+
+    def describe(self) -> QuorumDescription:
+        """Who has the metadata log, and how far each copy is. Raises: NotLeadingError."""
         ...
 
 

@@ -21,7 +21,13 @@ from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import SERVED, ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import create_topics, delete_topics, envelope, metadata
+from barnabas_protocol.messages import (
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    envelope,
+    metadata,
+)
 from barnabas_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas_protocol.schema import Message
 from tests.protocol.random_messages import RandomMessages
@@ -158,6 +164,47 @@ def test_the_largest_request_of_a_client_fits_into_the_envelope(tmp_path: Path) 
             await direct.call(ApiKey.CREATE_TOPICS, 4, request_of(30_001))
 
     with_controller(tmp_path, work, socket_request_max_bytes="30000")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_metadata_log_is_described_by_any_broker(tmp_path: Path, version: int) -> None:
+    """KIP-595, KIP-836: what kafka-metadata-quorum shows; nothing is known of other partitions."""
+
+    def asked(topic: str, *indexes: int) -> describe_quorum.DescribeQuorumRequest:
+        partitions = [
+            describe_quorum.DescribeQuorumRequestPartitionData(partition_index=index)
+            for index in indexes
+        ]
+        return describe_quorum.DescribeQuorumRequest(
+            topics=[
+                describe_quorum.DescribeQuorumRequestTopicData(
+                    topic_name=topic, partitions=partitions
+                )
+            ]
+        )
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        for one in (client, direct):
+            answer = await one.call(ApiKey.DESCRIBE_QUORUM, version, asked("__cluster_metadata", 0))
+            assert answer.error_code == 0
+            (partition,) = answer.topics[0].partitions
+            assert (partition.error_code, partition.leader_id) == (0, 0)
+            assert partition.leader_epoch == server.image.epoch
+            (voter,) = partition.current_voters
+            assert voter.log_end_offset == partition.high_watermark == server.image.offset + 1
+            assert partition.observers == []
+            assert (voter.last_caught_up_timestamp > 0) == (version > 0)
+            directory_id = server.logs.directories[0].directory_id
+            assert voter.replica_directory_id == (directory_id if version == 2 else bytes(16))
+            assert [(node.node_id, len(node.listeners)) for node in answer.nodes] == (
+                [(0, 1)] if version == 2 else []
+            )
+            for other in (asked("__cluster_metadata", 0, 1), asked("other", 0)):
+                refused = await one.call(ApiKey.DESCRIBE_QUORUM, version, other)
+                codes = [item.error_code for item in refused.topics[0].partitions]
+                assert set(codes) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    with_controller(tmp_path, work)
 
 
 def test_the_controller_counts_what_is_in_envelopes(tmp_path: Path) -> None:

@@ -111,6 +111,43 @@ def test_a_silent_leader_is_replaced_when_its_record_is_old() -> None:
     with_cluster(work)
 
 
+def test_the_leader_tells_who_has_the_log_and_how_far_each_copy_is() -> None:
+    """KIP-836: members as voters, the other brokers as observers; who is silent falls behind."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        leader = cluster.active
+        await cluster.write("before")
+        await cluster.all_have("before")
+        await cluster.until(
+            lambda: all(
+                copy.log_end_offset == leader.quorum.high_watermark
+                for copy in leader.quorum.describe().members
+            )
+        )
+        before = leader.quorum.describe()
+        assert before.leader_id == leader.node_id
+        assert before.controller_epoch == leader.quorum.controller_epoch
+        assert [copy.seat.node_id for copy in before.members] == [0, 1, 2]
+        assert [copy.seat.node_id for copy in before.observers] == [3]
+        for copy in (*before.members, *before.observers):
+            assert copy.last_caught_up_ms <= copy.last_fetch_ms
+            assert cluster.clock.wall_ms() - copy.last_fetch_ms < 1000
+        lost = cluster.machines[(leader.node_id + 1) % 3]
+        await lost.stop()
+        began_ms = cluster.clock.wall_ms()
+        await cluster.write("after")
+        await cluster.until(lambda: cluster.clock.wall_ms() > began_ms + 2000)
+        after = {copy.seat.node_id: copy for copy in leader.quorum.describe().members}
+        assert after[lost.node_id].log_end_offset < after[leader.node_id].log_end_offset
+        assert after[lost.node_id].last_caught_up_ms <= after[lost.node_id].last_fetch_ms
+        assert after[lost.node_id].last_fetch_ms <= began_ms
+        with pytest.raises(NotLeadingError):
+            cluster.machines[(leader.node_id + 2) % 3].quorum.describe()
+
+    with_cluster(work, count=4)
+
+
 def test_a_node_that_was_away_catches_up_from_a_snapshot() -> None:
     """CTL-12: the log that it needs is gone."""
 
