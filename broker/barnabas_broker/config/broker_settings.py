@@ -168,7 +168,13 @@ GROUPS: Final = (
     ),
     _S("offsets.topic.num.partitions", INT, "50", "Partitions of __consumer_offsets.", 1),
     _S("offsets.topic.replication.factor", SHORT, "3", "Replicas of __consumer_offsets.", 1),
-    _S("offsets.topic.segment.bytes", INT, "104857600", "segment.bytes of __consumer_offsets.", 1),
+    _S(
+        "offsets.topic.segment.bytes",
+        INT,
+        "104857600",
+        "segment.bytes of __consumer_offsets.",
+        1048576,
+    ),
     _S(
         "offsets.topic.compression.codec",
         INT,

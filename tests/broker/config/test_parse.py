@@ -88,6 +88,8 @@ def test_node_id_and_broker_id_are_one_setting() -> None:
         ({"num.partitions": "0"}, "Value must be at least 1"),
         ({"num.partitions": "2147483648"}, "Not a number of type INT"),
         ({"log.segment.bytes": "5"}, "Value must be at least 1048576"),
+        # A topic with smaller segments is refused: groups would learn that, not who starts it.
+        ({"offsets.topic.segment.bytes": "65536"}, "Value must be at least 1048576"),
         ({"auto.create.topics.enable": "yes"}, "either true or false"),
         ({"log.cleanup.policy": "delete,shred"}, "Invalid value shred .* one of: compact, delete"),
         ({"compression.gzip.level": "0"}, "between 1 and 9 or equal to -1"),
