@@ -16,6 +16,12 @@ REFUSALS = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
 )
+# What `retriable()` does not say although it passes.
+PASSING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 _lock = threading.Lock()
 
 
@@ -81,7 +87,7 @@ class Member:
                 if code in REFUSALS:
                     self._tell("refused", str(_now_ms()), str(error))
                     return
-                if not error.args[0].retriable():
+                if code not in PASSING and not error.args[0].retriable():
                     raise
                 self._tell("repeated", str(error))
                 continue
