@@ -229,7 +229,9 @@ class Fetcher:
                 continue
             before_bytes = self._target.bytes_in
             step = self._target.take(answered)
-            if step is Step.LOOK_UP:
+            if step is Step.GO_ON:
+                self.plan.moved(followed)
+            elif step is Step.LOOK_UP:
                 looked_up.append(followed)
             else:
                 self._next(followed, step)

@@ -265,7 +265,9 @@ def diverging(request: FetchPartition, log: PartitionLog) -> tuple[int, int] | N
     Raises: KafkaError 1 if we do not know that epoch (REP-16).
     """
     asked = request.last_fetched_epoch
-    if asked < 0:
+    if asked < 0 or (
+        asked == log.leader_epochs.latest and request.fetch_offset <= log.log_end_offset
+    ):
         return None
     epoch, end_offset = log.leader_epochs.end_offset_for(asked, log.log_end_offset)
     if epoch < 0 or end_offset < 0:

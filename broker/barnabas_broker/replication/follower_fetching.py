@@ -208,7 +208,7 @@ class FollowerFetches:
             session.parked.give_way()
         fetching = session.parked = FollowerFetching(session, parameters, self, done)
         if not fetching.try_complete():
-            self.purgatory.try_complete_else_watch(fetching, (session,))
+            self.purgatory.watch(fetching, (session,))
         return fetching
 
     # Partitions.
@@ -221,7 +221,19 @@ class FollowerFetches:
         assert isinstance(request, FollowedPartition)
         if request.refusal is not None:
             raise request.refusal
-        return self.find(request)
+        return self.find_again(request)
+
+    def find_again(self, followed: FollowedPartition) -> Partition:
+        """The partition that is to be read, as `find`, which mostly is the same as before."""
+        partition = followed.partition
+        if (
+            partition is not None
+            and partition.is_leader
+            and partition.image.leader_epoch == followed.current_leader_epoch
+            and not partition.log.is_offline
+        ):
+            return partition
+        return self.find(followed)
 
     def partition_of(self, request: FetchPartition) -> Partition | None:
         """The replica here, led or not."""

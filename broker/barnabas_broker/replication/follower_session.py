@@ -160,7 +160,7 @@ class FollowerSession(FetchSession):
         """Count a fetch for the partition where it is valid, and see what there is to tell."""
         followed.refusal = None
         try:
-            partition = self._fetches.find(followed)
+            partition = self._fetches.find_again(followed)
             self._attach(followed, partition)
             log, offset = partition.log, followed.fetch_offset
             if (
