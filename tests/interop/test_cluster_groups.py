@@ -6,6 +6,7 @@ killed. Not here: one broker alone (`test_client_groups.py`).
 """
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -61,6 +62,7 @@ class Stage:
             "librdkafka": MemberProcess([str(python), "-m", module], CLIENT_ENVIRONMENT),
         }
         self._members: dict[str, list[Member]] = defaultdict(list)
+        self._numbers = itertools.count()
         self._loads: list[Load] = []
         self.histories = {group: GroupHistory(group, topic) for group, topic in GROUPS.items()}
 
@@ -82,7 +84,7 @@ class Stage:
     async def join(self, group: str) -> None:
         """One more member."""
         history, members = self.histories[group], self._members[group]
-        name = f"{group}-{len(members)}"
+        name = f"{group}-{next(self._numbers)}"
         bootstrap = self._cluster.bootstrap
         if group in self._processes:
             members.append(ForeignMember(self._processes[group], bootstrap, name, history))
