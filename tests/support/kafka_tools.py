@@ -23,6 +23,7 @@ CLASSES = {
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "dump-log": "kafka.tools.DumpLogSegments",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 
