@@ -88,6 +88,13 @@ class GroupHistory:
         """The commit came in the middle of a rebalance."""
         self.refused += self._uncommitted.pop(member)
 
+    def died(self, member: str) -> None:
+        """It ended without a word: what it had, and had read last, may be somebody else's."""
+        self.refused += self._uncommitted.pop(member, [])
+        owners = self.timeline.owners
+        mine = [partition for partition, owner in owners.items() if owner == member]
+        self.timeline.note(_now_ms(), member, "give", mine)
+
     def ends(self) -> dict[int, int]:
         """The newest commit of each partition."""
         ends: dict[int, int] = defaultdict(int)

@@ -49,7 +49,7 @@ def cluster(started: BarnabasCluster) -> BarnabasCluster:
 def test_a_client_works_through_any_broker(
     client: ClientProgram, cluster: BarnabasCluster, tmp_path: Path
 ) -> None:
-    """MD-1: what was written and committed through one broker is there through the next."""
+    """CLI-1, OFS-1: what was written and committed through one broker is there through the next."""
     topic, group = f"any-{client.name}", f"through-any-{client.name}"
 
     async def create() -> None:

@@ -16,7 +16,7 @@ import pytest
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_protocol.ids import TopicPartition
-from tests.interop.cluster_load import lose_each_broker
+from tests.interop.cluster_load import NumberedLoad, lose_each_broker
 from tests.interop.committing_members import ForeignMember, GroupHistory, Member, OwnMember
 from tests.interop.java_readers import JavaProcess, MemberProcess
 from tests.interop.producer_loads import Load, java_load, librdkafka_load
@@ -47,6 +47,13 @@ def cluster(tmp_path: Path) -> Iterator[BarnabasCluster]:
         yield running
 
 
+def librdkafka_process() -> MemberProcess:
+    """A process for members with librdkafka."""
+    python = python_environment("modern", INTEROP / "requirements" / "modern.txt")
+    module = "tests.interop.clients.librdkafka_group_reader"
+    return MemberProcess([str(python), "-m", module], CLIENT_ENVIRONMENT)
+
+
 class Stage:
     """The groups with their members, and the loads that they read."""
 
@@ -54,12 +61,10 @@ class Stage:
         self._cluster = cluster
         self._admin = admin
         self._directory = directory
-        python = python_environment("modern", INTEROP / "requirements" / "modern.txt")
-        module = "tests.interop.clients.librdkafka_group_reader"
         self._processes: dict[str, MemberProcess] = {
             "java-4.1.1": JavaProcess("4.1.1"),
             "java-3.4.1": JavaProcess("3.4.1"),
-            "librdkafka": MemberProcess([str(python), "-m", module], CLIENT_ENVIRONMENT),
+            "librdkafka": librdkafka_process(),
         }
         self._members: dict[str, list[Member]] = defaultdict(list)
         self._numbers = itertools.count()
@@ -146,7 +151,7 @@ class Stage:
 def test_groups_of_every_client_lose_and_double_nothing_when_coordinators_go(
     cluster: BarnabasCluster, tmp_path: Path
 ) -> None:
-    """GRP-1, OFF-1: nobody hears of it while members stay; members that change commit in time."""
+    """OFS-2 to OFS-5: nobody hears of it while members stay; members that change commit in time."""
 
     async def run() -> None:
         async with Admin(cluster.bootstrap) as admin:
@@ -193,7 +198,7 @@ def event_counts(stage: Stage) -> list[int]:
 async def check_offsets_survive(
     cluster: BarnabasCluster, admin: Admin, wanted: Offsets, directory: Path
 ) -> None:
-    """OFF-1: all brokers tell the same, whichever is stopped or killed."""
+    """OFS-2, OFS-11: all brokers tell the same, whichever is stopped or killed."""
     assert await asyncio.to_thread(described, cluster, set(), directory / "before") == wanted
     for broker in cluster.brokers.values():
         await asyncio.to_thread(broker.stop)
@@ -234,3 +239,55 @@ def described(cluster: BarnabasCluster, away: set[int], directory: Path) -> Offs
         answers.append(dict(offsets))
     assert all(answer == answers[0] for answer in answers)
     return answers[0]
+
+
+def test_a_member_that_dies_with_the_coordinator_is_missed_by_the_next(
+    cluster: BarnabasCluster,
+) -> None:
+    """OFS-3, GRP-16: it has a fresh session with the next coordinator; the other member gets what it had."""
+    topic = "widowed"
+
+    async def run() -> None:
+        history = GroupHistory("widows", topic)
+        load = NumberedLoad(cluster.bootstrap, topic, PARTITIONS)
+        processes = {"java": JavaProcess("4.1.1"), "librdkafka": librdkafka_process()}
+        members = {
+            name: ForeignMember(
+                process, cluster.bootstrap, name, history, session_timeout_ms="6000"
+            )
+            for name, process in processes.items()
+        }
+
+        async def is_shared_by(*counts: int) -> bool:
+            assert history.failures == []
+            return history.timeline.counts() == [*counts]
+
+        async def is_done() -> bool:
+            return history.ends() == {p: max(o.values()) + 1 for p, o in load.offsets.items()}
+
+        async with Admin(cluster.bootstrap) as admin:
+            await cluster.until_formed(admin)
+            await cluster.create_topics(admin, NewTopic(name=topic, partition_count=PARTITIONS))
+            producing = asyncio.create_task(load.run())
+            try:
+                for member in members.values():
+                    await member.start()
+                await until(lambda: is_shared_by(3, 3))
+                group = (await admin.groups.describe([history.group])).unwrap()[history.group]
+                await asyncio.to_thread(cluster.brokers[group.coordinator_id].kill)
+                await processes["librdkafka"].kill()
+                history.died("librdkafka")
+                await until(lambda: is_shared_by(6))
+                load.stop()
+                await producing
+                await until(is_done)
+            finally:
+                load.stop()
+                await producing
+                await members["java"].stop()
+                await processes["java"].stop()
+        assert load.failures == []
+        assert history.violations({p: o.values() for p, o in load.offsets.items()}) == []
+        history.timeline.check()
+
+    asyncio.run(run())
