@@ -244,7 +244,7 @@ def described(cluster: BarnabasCluster, away: set[int], directory: Path) -> Offs
 def test_a_member_that_dies_with_the_coordinator_is_missed_by_the_next(
     cluster: BarnabasCluster,
 ) -> None:
-    """OFS-3, GRP-16: it has a fresh session with the next coordinator; the other member gets what it had."""
+    """OFS-3, GRP-16: the next coordinator gives its partitions to the other member in time."""
     topic = "widowed"
 
     async def run() -> None:
