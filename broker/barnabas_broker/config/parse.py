@@ -246,6 +246,7 @@ class BrokerConfig:
         _join_directories(values)
         _join_inter_broker_listener(values)
         check_arbiter(values)
+        _check_replica_waits(values)
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])
@@ -315,6 +316,17 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
     if name is not None and name.upper() not in names:
         raise ConfigError(f"inter.broker.listener.name: {name} is not one of advertised.listeners")
     values["inter_broker_listener_name"] = names[0] if name is None else name.upper()
+
+
+def _check_replica_waits(values: dict[str, Any]) -> None:
+    """A follower that waits for records must count neither as lost nor as lagging (as in Kafka)."""
+    wait_ms = values["replica_fetch_wait_max_ms"]
+    for key in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        limit_ms = values[key.replace(".", "_")]
+        if wait_ms > limit_ms:
+            raise ConfigError(
+                f"replica.fetch.wait.max.ms: {wait_ms} is more than {key}, which is {limit_ms}"
+            )
 
 
 def _check_advertised(listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> None:

@@ -64,7 +64,7 @@ class Fetchers:
         self._throttle = throttle
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._fetchers_per_leader = fetchers_per_leader
+        self.fetchers_per_leader = fetchers_per_leader
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._targets: dict[tuple[int, int], FollowerAppend] = {}
         self._by_partition: dict[TopicPartition, tuple[Following, Fetcher]] = {}
@@ -112,15 +112,15 @@ class Fetchers:
 
     def resize(self, fetchers_per_leader: int) -> None:
         """Take over another `num.replica.fetchers`."""
-        if fetchers_per_leader == self._fetchers_per_leader:
+        if fetchers_per_leader == self.fetchers_per_leader:
             return
-        self._fetchers_per_leader = fetchers_per_leader
+        self.fetchers_per_leader = fetchers_per_leader
         followed = {name: known[0] for name, known in self._by_partition.items()}
         self.unfollow(followed)
         self.update(followed)
 
     def _fetcher_for(self, following: Following) -> Fetcher:
-        number = fetcher_number(following.topic_partition, self._fetchers_per_leader)
+        number = fetcher_number(following.topic_partition, self.fetchers_per_leader)
         key = following.leader_id, number
         fetcher = self._fetchers.get(key)
         if fetcher is None:

@@ -95,6 +95,11 @@ def test_node_id_and_broker_id_are_one_setting() -> None:
         ({"compression.gzip.level": "0"}, "between 1 and 9 or equal to -1"),
         ({"listeners": "PLAINTEXT:9092"}, "NAME://host:port"),
         ({"listeners": "PLAINTEXT://:70000"}, "NAME://host:port"),
+        ({"replica.fetch.wait.max.ms": "40000"}, "more than replica.socket.timeout.ms"),
+        (
+            {"replica.fetch.wait.max.ms": "600", "replica.lag.time.max.ms": "599"},
+            "more than replica.lag.time.max.ms, which is 599",
+        ),
         ({"listeners": "MINE://:9092"}, "has no protocol for MINE"),
         ({"listeners": "SSL://:9092"}, "only PLAINTEXT is served"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "different name"),
