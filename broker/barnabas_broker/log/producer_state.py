@@ -19,7 +19,7 @@ appended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas_broker.log.transaction_index import AbortedTransaction
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -34,6 +34,7 @@ NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 NO_TRANSACTION = -1
+_new_tuple: Final = tuple.__new__
 
 
 class CachedBatch(NamedTuple):
@@ -169,21 +170,21 @@ class ProducerState:
         """Apply a data batch that is in the log. `base_offset` replaces the header's if it is not
         stamped.
         """
-        first_offset = header.base_offset if base_offset is None else base_offset
-        self.end_offset = first_offset + header.last_offset_delta + 1
-        if header.producer_id < 0:
+        first_offset = header[0] if base_offset is None else base_offset
+        offset_delta = header[6]
+        self.end_offset = first_offset + offset_delta + 1
+        if header[9] < 0:
             return
-        entry = self._entry_for(header)
-        batch = CachedBatch(
-            header.last_sequence,
-            first_offset + header.last_offset_delta,
-            header.last_offset_delta,
-            header.max_timestamp,
+        entry, max_timestamp = self._entry_for(header), header[8]
+        last_offset = first_offset + offset_delta
+        batch = _new_tuple(
+            CachedBatch, (header.last_sequence, last_offset, offset_delta, max_timestamp)
         )
-        entry.batches.append(batch)
-        if len(entry.batches) > CACHED_BATCH_COUNT:
-            del entry.batches[0]
-        entry.last_timestamp = header.max_timestamp
+        batches = entry.batches
+        batches.append(batch)
+        if len(batches) > CACHED_BATCH_COUNT:
+            del batches[0]
+        entry.last_timestamp = max_timestamp
         if header.is_transactional and entry.transaction_first_offset == NO_TRANSACTION:
             entry.transaction_first_offset = first_offset
             self._open[first_offset] = entry.producer_id

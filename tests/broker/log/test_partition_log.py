@@ -167,6 +167,26 @@ def test_followers_take_the_leaders_offsets_and_epochs() -> None:
     assert log.staged_end_offset == 8
 
 
+def test_a_replica_that_comes_to_lead_reads_what_it_followed_and_what_it_led() -> None:
+    """A tail has no hole: what was followed is read from the file, what is led from memory."""
+    fixture = LogFixture()
+    log = fixture.log
+    fixture.append(b"led before")
+    for base in (1, 3):
+        log.append_as_follower(leader_batch(base, 2))
+        log.write_staged()
+        assert asyncio.run(fixture.offsets()) == [*range(base + 2)]
+    assert log.tail.size_between(0, 5) is None
+    log.append_as_follower(leader_batch(5))
+    log.append_as_leader(client_batch(b"led now"), 4, now_ms=NOW_MS)
+    log.write_staged()
+    assert asyncio.run(fixture.offsets()) == [*range(7)]
+    assert log.tail.size_between(6, 7) == log.size_between(6, 7) > 0
+    log.append_as_follower(leader_batch(7, epoch=5))
+    log.write_staged()
+    assert asyncio.run(fixture.offsets()) == [*range(8)]
+
+
 def test_an_empty_follower_may_begin_anywhere() -> None:
     """LOG-9: the first offset below the log end restarts an empty log there."""
     fixture = LogFixture()

@@ -97,6 +97,25 @@ def test_an_event_between_trying_and_watching_is_not_lost() -> None:
     on_loop(work)
 
 
+def test_what_was_just_tried_waits_without_another_try() -> None:
+    """PUR-2: its maker has looked; an event on a key, named twice or not, completes it once."""
+
+    async def work(purgatory: Purgatory, timer: Timer) -> None:
+        operation = Operation()
+        purgatory.watch(operation, ["a", "b", "a"])
+        assert operation.seen == []
+        assert purgatory.watched_count == 2
+        operation.may_complete = True
+        assert purgatory.check_and_complete("b") == 1
+        late = Operation(timeout_ms=50)
+        purgatory.watch(late, ["a"])
+        await asyncio.sleep(0.2)
+        assert operation.seen == ["try", "complete"]
+        assert late.seen == ["expire", "complete"]
+
+    on_loop(work)
+
+
 def test_time_out_expires_and_completes_once() -> None:
     """PUR-1: expiry prepares, completion answers."""
 
