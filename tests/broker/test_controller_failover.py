@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from barnabas_broker.metadata.delta import MetadataDelta
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
@@ -14,22 +16,25 @@ from tests.support.raw_client import RawClient
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
+def broker(directory: Path, node_id: int) -> Server:
+    return Server(
+        {
+            "node.id": str(node_id),
+            "cluster.id": CLUSTER_ID,
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(directory / str(node_id)),
+            "arbiter.file.path": str(directory / "arbiter"),
+            "admin.http.port": "-1",
+            # Who leaves says so; nobody finds it out.
+            "broker.fence.on.refused.ms": "600000",
+        }
+    )
+
+
 @asynccontextmanager
 async def running_cluster(directory: Path, count: int = 3) -> AsyncIterator[list[Server]]:
     """Brokers in this loop, with a file as arbiter."""
-    servers = [
-        Server(
-            {
-                "node.id": str(node_id),
-                "cluster.id": CLUSTER_ID,
-                "listeners": "PLAINTEXT://127.0.0.1:0",
-                "log.dirs": str(directory / str(node_id)),
-                "arbiter.file.path": str(directory / "arbiter"),
-                "admin.http.port": "-1",
-            }
-        )
-        for node_id in range(count)
-    ]
+    servers = [broker(directory, node_id) for node_id in range(count)]
     await asyncio.gather(*(server.start() for server in servers))
     try:
         yield servers
@@ -116,5 +121,32 @@ def test_a_request_to_a_controller_that_stops_is_answered_before_it_is_gone(
                 response = await client.call(ApiKey.CREATE_TOPICS, 7, request)
             assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
             await stopping
+
+    asyncio.run(run())
+
+
+def test_a_start_that_is_cut_off_leaves_as_a_broker_does(tmp_path: Path) -> None:
+    """REG-9: also who has asked to serve, and has not heard yet that it may."""
+
+    async def run() -> None:
+        async with running_cluster(tmp_path) as servers:
+            controller = controller_of(servers)
+            node_id = (controller.logs.node_id + 1) % 3
+            await servers[node_id].stop()
+            again = broker(tmp_path, node_id)
+
+            async def never_told(delta: MetadataDelta | None, image: MetadataImage) -> None:
+                known = image.brokers.get(node_id)
+                if known is not None and not known.fenced and delta is not None:
+                    await asyncio.Event().wait()
+
+            again.publisher.subscribe(never_told)
+            starting = asyncio.create_task(again.start())
+            decided = controller.control.quorum
+            while decided.pending_image.brokers[node_id].fenced:
+                await asyncio.sleep(0.001)
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            assert decided.pending_image.brokers[node_id].fenced
 
     asyncio.run(run())

@@ -25,7 +25,7 @@ from barnabas_broker.server.broker_lifecycle import BrokerLifecycle, LifecycleSe
 from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.directory_reports import DirectoryReports
-from barnabas_broker.server.drain import DrainEnd
+from barnabas_broker.server.drain import DrainEnd, DrainPhase
 from barnabas_broker.server.drainer import Drainer
 from barnabas_broker.server.image_watch import ImageWatch
 from barnabas_protocol.messages.broker_registration import (
@@ -155,7 +155,7 @@ class Membership:
 
         Raises: RegistrationError.
         """
-        await self.lifecycle.register(lambda: self._control.quorum.leader_id is not None)
+        await self.lifecycle.register(lambda: self._control.quorum.is_arbiter_away)
         self.lifecycle.start()
         broker_epoch = self.lifecycle.broker_epoch
         await self.published.until(lambda image: image.offset >= broker_epoch)
@@ -194,9 +194,16 @@ class Membership:
         """Be fenced now, unless that has happened or concerns nobody (REG-9). Never raises."""
         broker = self.published.image.brokers.get(self._logs.node_id)
         is_in = broker is not None and broker.epoch == self.lifecycle.broker_epoch
-        if self.has_peers and broker is not None and is_in and not broker.fenced:
+        is_served = broker is not None and (not broker.fenced or self._may_be_unfenced)
+        if self.has_peers and is_in and is_served:
             await self._be_fenced()
         await self.lifecycle.close()
+
+    @property
+    def _may_be_unfenced(self) -> bool:
+        """Whether this broker has asked to serve and has not begun to drain: a start is cut off."""
+        is_wished = not self.lifecycle.wishes.is_fenced
+        return is_wished and self.drainer.state.phase is DrainPhase.RUNNING
 
     async def _be_fenced(self) -> None:
         leaving = asyncio.create_task(
