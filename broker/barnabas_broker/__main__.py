@@ -14,7 +14,7 @@ from pathlib import Path
 import uvloop
 
 from barnabas_broker.arbiter.arbiter import ArbiterError
-from barnabas_broker.arbiter.election import ForeignClusterError, NotAMemberError
+from barnabas_broker.arbiter.election import ForeignClusterError
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import parse_properties
 from barnabas_broker.env.allocator import forget_start_up, keep_freed_memory
@@ -40,7 +40,6 @@ START_ERRORS = (
     LogDirectoryLockedError,
     MetadataLogError,
     NoLogDirectoryError,
-    NotAMemberError,
     OSError,
 )
 

@@ -1,19 +1,15 @@
-"""The decisions about leading, without a store, a clock or a network.
+"""What a swap has come to and whether a leader is gone, without a store, a clock or a network.
 
-Rules 1, 4, 7 and 8 of the control plane (`docs/formats/arbiter.md`): only a member takes over, by a
-swap that raises the controller epoch by one; members change one swap at a time; a swap whose fate
-is not known is judged by what is stored; expiry is judged by the observer's own clock.
+Rules 7 and 8 of the control plane (`docs/formats/arbiter.md`): a swap whose fate is not known is
+judged by what is stored; expiry is judged by the observer's own clock. Not here: who may swap what
+(`metadata.quorum_node`).
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from barnabas_broker.arbiter.arbiter import ArbiterRecord, Leader, Member, Stored, SwapOutcome
-
-
-class NotAMemberError(Exception):
-    """This node, with this disk, has no seat and may not lead."""
+from barnabas_broker.arbiter.arbiter import ArbiterRecord, Stored, SwapOutcome
 
 
 class ForeignClusterError(Exception):
@@ -26,62 +22,6 @@ class Verdict(Enum):
     WON = "won"
     LOST = "lost"  # another's epoch or leader is stored: step down at once
     TRY_AGAIN = "try again"  # nothing is stored of what was tried
-
-
-def take_over(
-    stored: ArbiterRecord | None,
-    cluster_id: str,
-    me: Member,
-    leader: Leader,
-    now_ms: int,
-    known_epoch: int = 0,
-) -> ArbiterRecord:
-    """The record with which this node takes leadership (CTL-2: the first epoch is 1).
-
-    Without a record, this node becomes the only member, in the epoch after `known_epoch`, the last
-    one of its own log: that is 0 in a new cluster, and more when an operator has cleared the record
-    (CTL-10). The epoch rises also when the same node takes over again: nobody goes on in an epoch
-    after a restart.
-    Raises: NotAMemberError, ForeignClusterError.
-    """
-    if stored is None:
-        return ArbiterRecord(cluster_id, known_epoch + 1, leader, (me,), now_ms)
-    if stored.cluster_id != cluster_id:
-        raise ForeignClusterError(
-            f"the arbiter's record is of cluster {stored.cluster_id}, not of {cluster_id}"
-        )
-    if me not in stored.members:
-        raise NotAMemberError(
-            f"node {me.node_id} with directory {me.directory_id.hex()} is not a member of the "
-            "metadata log"
-        )
-    return stored._replace(
-        controller_epoch=stored.controller_epoch + 1, leader=leader, renewed_ms=now_ms
-    )
-
-
-def change_members(
-    stored: ArbiterRecord, epoch: int, members: tuple[Member, ...], now_ms: int
-) -> ArbiterRecord:
-    """The record with which the leader of an epoch asks for other members (rule 4).
-
-    Raises: ValueError if there would be none, or if the stored epoch is another's.
-    """
-    if not members:
-        raise ValueError("the metadata log needs a member")
-    if stored.controller_epoch != epoch:
-        raise ValueError(f"epoch {epoch} is over: {stored.controller_epoch} is stored")
-    return stored._replace(members=members, renewed_ms=now_ms)
-
-
-def renew(stored: ArbiterRecord, now_ms: int) -> ArbiterRecord:
-    """The record as a sign of life."""
-    return stored._replace(renewed_ms=now_ms)
-
-
-def resign(stored: ArbiterRecord, now_ms: int) -> ArbiterRecord:
-    """The record without a leader; the epoch stays, so that the next one is higher (CTL-7)."""
-    return stored._replace(leader=None, renewed_ms=now_ms)
 
 
 def judge(tried: ArbiterRecord, outcome: SwapOutcome, read_back: Stored) -> Verdict:

@@ -21,7 +21,7 @@ from barnabas_broker.arbiter.arbiter import (
     SwapOutcome,
 )
 from barnabas_broker.arbiter.decided_swap import UndecidedError, swap_until_decided
-from barnabas_broker.arbiter.election import Expiry, Verdict, renew, resign, take_over
+from barnabas_broker.arbiter.election import Expiry, Verdict
 from tests.broker.arbiter.conftest import MakeStore
 from tests.support.arbiter_faults import Fault
 from tests.support.arbiter_stores import StoreUnderTest
@@ -44,7 +44,12 @@ def on(make_store: MakeStore, test: Callable[[StoreUnderTest], Coroutine[Any, An
 
 
 def taken_over(stored: Stored, node: int, now_ms: int = 5) -> ArbiterRecord:
-    return take_over(stored.record, "cluster", MEMBERS[node], LEADERS[node], now_ms)
+    """The record with which a node takes leadership: of itself alone if there is none yet."""
+    record = stored.record
+    if record is None:
+        return ArbiterRecord("cluster", 1, LEADERS[node], (MEMBERS[node],), now_ms)
+    epoch = record.controller_epoch + 1
+    return record._replace(controller_epoch=epoch, leader=LEADERS[node], renewed_ms=now_ms)
 
 
 async def started(store: StoreUnderTest) -> Stored:
@@ -362,7 +367,7 @@ def test_paused_holder_is_replaced_and_finds_out_when_it_wakes(make_store: MakeS
         clock, expiry = SimulatedClock(), Expiry(1000)
         assert not expiry.observe(await observer.read(), clock.monotonic_ms())
         clock.advance(500)
-        renewed = renew(mine.record, 9)
+        renewed = mine.record._replace(renewed_ms=9)
         assert (await swap_until_decided(holder, mine.token, renewed)).verdict is Verdict.WON
         mine = await holder.read()
         assert not expiry.observe(await observer.read(), clock.monotonic_ms())
@@ -374,7 +379,7 @@ def test_paused_holder_is_replaced_and_finds_out_when_it_wakes(make_store: MakeS
         assert expiry.observe(seen, clock.monotonic_ms())
         successor = taken_over(seen, 1)
         assert (await swap_until_decided(observer, seen.token, successor)).verdict is Verdict.WON
-        decided = await swap_until_decided(holder, mine.token, renew(renewed, 10))
+        decided = await swap_until_decided(holder, mine.token, renewed._replace(renewed_ms=10))
         assert decided.verdict is Verdict.LOST
         assert (await observer.read()).record == successor
 
@@ -392,7 +397,7 @@ def test_jumps_of_the_wall_clock_neither_end_nor_prolong_leadership(make_store: 
             clock.jump_wall(jump_ms)
             clock.advance(900)
             assert stored.record is not None
-            renewed = renew(stored.record, clock.wall_ms())
+            renewed = stored.record._replace(renewed_ms=clock.wall_ms())
             assert await holder.compare_and_swap(stored.token, renewed) is SwapOutcome.STORED
             stored = await holder.read()
             assert not expiry.observe(await observer.read(), clock.monotonic_ms())
@@ -412,7 +417,7 @@ def test_released_record_is_free_at_once(make_store: MakeStore) -> None:
         stored = await started(store)
         assert stored.record is not None
         client = store.open()
-        released = resign(stored.record, 6)
+        released = stored.record._replace(leader=None, renewed_ms=6)
         assert (await swap_until_decided(client, stored.token, released)).verdict is Verdict.WON
         stored = await store.open().read()
         assert Expiry(10**9).observe(stored, 0)

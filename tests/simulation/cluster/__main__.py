@@ -1,7 +1,7 @@
 """Many seeds of cluster stories over all cores: `python -m tests.simulation.cluster`.
 
-SIM_SEEDS says how many, SIM_FIRST where to begin, SEED which single one to tell in all detail,
-SIM_BUG which known bug to plant. Prints each failure with its story and, in the end, the rate.
+SIM_SEEDS says how many, SIM_FIRST where to begin, SIM_PROCESSES by how many processes, SEED which
+single one to tell in all detail. Prints each failure with its story and, in the end, the rate.
 """
 
 import os
