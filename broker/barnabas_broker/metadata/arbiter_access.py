@@ -73,6 +73,11 @@ class ArbiterAccess:
         """Whether a reading or a swap is under way."""
         return self._task is not None and not self._task.done()
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the last reading failed."""
+        return self._is_away
+
     def read(self) -> None:
         """Read the record soon."""
         self._is_wanted = True

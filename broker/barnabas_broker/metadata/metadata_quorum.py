@@ -188,6 +188,11 @@ class MetadataQuorum(QuorumAsking):
         return self.node.record
 
     @property
+    def is_arbiter_away(self) -> bool:
+        """Whether the arbiter could not be read when this node last tried."""
+        return self._access.is_away
+
+    @property
     def high_watermark(self) -> int:
         """Everything below is known to be committed."""
         return self.node.copy.high_watermark

@@ -124,12 +124,13 @@ class BrokerLifecycle:
 
     # ---- registration ----------------------------------------------------------------------------
 
-    async def register(self, has_controller: Callable[[], bool] = lambda: True) -> None:
+    async def register(self, is_arbiter_away: Callable[[], bool] = lambda: False) -> None:
         """Return when the controller has accepted this broker, fenced (REG-4).
 
         A second broker of the id may be this one's last life, whose session ends soon: that is
-        tried again. The time counts only while there is a controller to ask: a broker that gives
-        up because nobody leads yet would help nobody.
+        tried again. A live controller of this very id answers nobody here, so silence counts, too
+        (NODE-7). Only while nobody answers and the arbiter is away the time stands still: no
+        controller can be made then, and a broker that gives up would help nobody (CTL-13).
         Raises: RegistrationError when refused for good, or for longer than
         initial.broker.registration.timeout.ms (BOOT-12).
         """
@@ -142,14 +143,16 @@ class BrokerLifecycle:
             except KafkaError as error:
                 if error.code in _REFUSED_FOR_GOOD:
                     raise RegistrationError(f"the registration was refused: {error}") from error
+                reason = str(error)
                 now_ms = self._clock.monotonic_ms()
-                if not has_controller():
+                if error.code == ErrorCode.REQUEST_TIMED_OUT and is_arbiter_away():
                     deadline_ms = now_ms + self._settings.registration_timeout_ms
+                    reason += "; the arbiter cannot be read: this broker waits until it can"
                 elif now_ms >= deadline_ms:
                     raise RegistrationError(f"the broker could not register: {error}") from error
-                if str(error) != told:
-                    told = str(error)
-                    logger.warning("not registered yet: %s", error)
+                if reason != told:
+                    told = reason
+                    logger.warning("not registered yet: %s", reason)
             await asyncio.sleep(REGISTRATION_BACKOFF_MS / 1000)
 
     async def _register_once(self, timeout_ms: int) -> None:

@@ -163,16 +163,35 @@ def test_a_broker_that_cannot_register_gives_up() -> None:
     in_world(work)
 
 
-def test_without_any_controller_a_broker_goes_on_trying() -> None:
-    """An arbiter that is away must not end brokers: none of them could help by starting again."""
+def test_without_controller_and_arbiter_a_broker_goes_on_trying(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """CTL-13: an arbiter that is away must not end brokers; when it is back, the time counts."""
 
     async def work(world: World) -> None:
         world.controller.is_away = True
-        registering = asyncio.ensure_future(world.lifecycle.register(lambda: False))
+        away = [True]
+        registering = asyncio.ensure_future(world.lifecycle.register(lambda: away[0]))
         await asyncio.sleep(600)
         assert not registering.done()
-        world.controller.is_away = False
-        await registering
+        away[0] = False
+        with pytest.raises(RegistrationError):
+            await registering
+        assert 650_000 <= world.clock.monotonic_ms() < 680_000
+
+    in_world(work)
+    said = [one for one in caplog.messages if "the arbiter cannot be read" in one]
+    assert len(said) == 1
+
+
+def test_who_is_refused_gives_up_also_while_the_arbiter_is_away() -> None:
+    """NODE-7: a controller that refuses is there, and is the one that counts."""
+
+    async def work(world: World) -> None:
+        world.controller.refusals = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 1_000
+        with pytest.raises(RegistrationError):
+            await world.lifecycle.register(lambda: True)
+        assert 60_000 <= world.clock.monotonic_ms() < 70_000
 
     in_world(work)
 
