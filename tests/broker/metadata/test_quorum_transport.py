@@ -98,6 +98,7 @@ class Node:
             quorum=self.quorum,
             channel=None,
             spawn=self._spawn,
+            apis={},
         )
         bench.dispatch = Dispatcher(cast(Services, services))
 
