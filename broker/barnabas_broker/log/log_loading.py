@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.directory_removal import rename_for_removal
+from barnabas_broker.log.duplicate_logs import LogEnd, log_end
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_moves import settle_leftovers
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from barnabas_broker.log.log_manager import LogManager
 
 _logger = logging.getLogger(__name__)
-
-
-class DuplicatePartitionError(Exception):
-    """Two log directories hold the same partition: an operator must say which one is right."""
 
 
 class RecoveryProgress:
@@ -75,14 +72,14 @@ class LogLoader:
         topic_config: Callable[[str, bytes], LogConfig | None],
         known_topic_id: Callable[[str], bytes],
     ) -> None:
-        """Load all directories side by side. Raises: DuplicatePartitionError."""
+        """Load all directories side by side."""
         manager = self._manager
         self._known_topic_id = known_topic_id
         settle_leftovers(manager)
         plans = {
             directory.path: self._find(directory) for directory in manager.online_directories()
         }
-        self._put_duplicates_aside(plans)
+        await self._put_duplicates_aside(plans)
         manager.recovery.logs_remaining_count = sum(map(len, plans.values()))
         async with asyncio.TaskGroup() as group:
             for directory in manager.online_directories():
@@ -228,11 +225,12 @@ class LogLoader:
         log.flushing.is_topic_id_unsynced = is_healed
         manager.recovery.logs_loaded_count += 1
 
-    def _put_duplicates_aside(self, plans: dict[str, list[TopicPartition]]) -> None:
+    async def _put_duplicates_aside(self, plans: dict[str, list[TopicPartition]]) -> None:
         """Load of a partition in two directories the replica that the metadata remembers.
 
         A replica may have been taken away and assigned anew, to another directory, while its old
-        one was offline. Raises: DuplicatePartitionError where neither is remembered.
+        one was offline. Where neither is remembered, because the broker died before it had told
+        where the replica is, the newer one is loaded.
         """
         manager = self._manager
         found: dict[TopicPartition, list[LogDirectory]] = {}
@@ -244,28 +242,61 @@ class LogLoader:
                 continue
             remembered = manager.remembered_directory(topic_partition)
             others = [one for one in directories if one.directory_id != remembered]
-            if len(others) == len(directories):
-                paths = " and ".join(directory.path for directory in directories)
-                name = f"{topic_partition.topic}-{topic_partition.partition}"
-                raise DuplicatePartitionError(f"{name} is in {paths}")
+            is_guess = len(others) == len(directories)
+            if is_guess:
+                others = await self._older(topic_partition, directories)
             for directory in others:
                 plans[directory.path].remove(topic_partition)
                 path = directory.partition_path(topic_partition)
                 try:
-                    self._put_aside(path, topic_partition, "is in another directory by now")
+                    reason = "is in another directory by now"
+                    self._put_aside(path, topic_partition, reason, is_kept=is_guess)
                 except OSError as error:
                     manager.take_offline(directory.path, error)
 
-    def _put_aside(self, path: str, topic_partition: TopicPartition, reason: str) -> None:
-        """Rename a directory of a partition, to be removed later (TOP-15). Raises: OSError."""
+    async def _older(
+        self, topic_partition: TopicPartition, directories: list[LogDirectory]
+    ) -> list[LogDirectory]:
+        """All but the directory that has the newest log; says loudly which one that is."""
+        manager = self._manager
+        ends: dict[LogDirectory, LogEnd] = {}
+        known_topic_id = self._known_topic_id(topic_partition.topic)
+        for directory in directories:
+            path = directory.partition_path(topic_partition)
+            try:
+                ends[directory] = await manager.disk.run(
+                    log_end, manager.disk, path, known_topic_id
+                )
+            except OSError as error:
+                manager.take_offline(directory.path, error)
+        if not ends:
+            return []
+        newest = max(ends, key=lambda one: ends[one])
+        _logger.warning(
+            "%s-%d is in several log directories, and the metadata remembers none of them: "
+            "the newest is used, %s; leader epoch and end of each: %s",
+            *topic_partition,
+            newest.path,
+            ", ".join(f"{one.path} {end.leader_epoch}/{end[2]}" for one, end in ends.items()),
+        )
+        return [one for one in ends if one is not newest]
+
+    def _put_aside(
+        self, path: str, topic_partition: TopicPartition, reason: str, *, is_kept: bool = False
+    ) -> None:
+        """Rename a directory of a partition, to be removed later (TOP-15), but not before the next
+        start if it is to be kept. Raises: OSError.
+        """
         manager = self._manager
         stray = rename_for_removal(
             manager.disk, manager.random, path, topic_partition, is_stray=True
         )
-        _logger.warning("%s %s: renamed to %s", path, reason, stray)
-        due_ms = manager.clock.monotonic_ms() + manager.config.log_segment_delete_delay_ms
-        manager.removals.add(stray, due_ms)
+        kept = ", and kept until the next start" if is_kept else ""
+        _logger.warning("%s %s: renamed to %s%s", path, reason, stray, kept)
         manager.recovery.logs_stray_count += 1
+        if not is_kept:
+            due_ms = manager.clock.monotonic_ms() + manager.config.log_segment_delete_delay_ms
+            manager.removals.add(stray, due_ms)
 
     def _read_checkpoints(self, directory: LogDirectory) -> _Checkpointed:
         """Return what the checkpoint files say; a broken one counts as empty. Raises: OSError."""

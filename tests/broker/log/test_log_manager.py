@@ -2,15 +2,16 @@
 
 import asyncio
 import errno
+from functools import partial
 
 import pytest
 
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.log_identity import IdentityError, NoLogDirectoryError
-from barnabas_broker.log.log_loading import DuplicatePartitionError
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import uuid_to_text
+from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,
@@ -256,14 +257,48 @@ def test_directories_renamed_before_a_crash_are_removed_after_it(tmp_path):
     assert run_with(manager_over(tmp_path), finish) == []
 
 
-def test_one_partition_in_two_directories_is_refused(tmp_path):
-    """TOP-16: partitions do not move by themselves, so one of the two is somebody's mistake."""
-    a, b = tmp_path / "a", tmp_path / "b"
-    run_with(manager_over(a, b), nothing)
-    (a / "t-0").mkdir()
-    (b / "t-0").mkdir()
-    with pytest.raises(DuplicatePartitionError):
-        run_with(manager_over(a, b), nothing)
+@pytest.mark.parametrize("newer", [0, 1])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_of_a_partition_in_two_directories_the_newer_log_is_loaded(
+    tmp_path, caplog, newer, is_empty
+):
+    """TOP-15: a broker may die before it has told where its replica was made anew.
+
+    The newer one has the batch of the higher leader epoch, not the one more record; or the other
+    one is empty. That is renamed, and is there for as long as the broker runs.
+    """
+    directories = [tmp_path / "a", tmp_path / "b"]
+    older = 1 - newer
+
+    written = {
+        newer: {"record_count": 2, "leader_epoch": 5},
+        older: {"record_count": 0 if is_empty else 3, "leader_epoch": 4},
+    }
+    hidden = tmp_path / "hidden"
+
+    async def write(manager, directory, record_count, leader_epoch):
+        log = manager.create(partition("t"), TOPIC_ID, topic_config(), str(directory))
+        if record_count:
+            batch = encode_batch([Record(n, 1, b"k", b"v") for n in range(record_count)])
+            log.append_as_leader(memoryview(bytearray(batch)), leader_epoch, now_ms=1_000_000)
+            log.write_staged()
+
+    for number, directory in enumerate(directories):
+        work = partial(write, directory=directory, **written[number])
+        run_with(manager_over(*directories), work)
+        if number == 0:
+            (directory / "t-0").rename(hidden)  # as while it is offline
+    hidden.rename(directories[0] / "t-0")
+
+    async def look(manager):
+        log = manager.logs[partition("t")]
+        await manager.removals.remove_due(2**62)
+        return log.directory, log.log_end_offset
+
+    assert run_with(manager_over(*directories), look) == (str(directories[newer] / "t-0"), 2)
+    (put_aside,) = directories[older].glob("t-0*")
+    assert put_aside.name.endswith("-stray")
+    assert "the metadata remembers none of them" in caplog.text
 
 
 def test_of_a_partition_in_two_directories_the_remembered_one_is_loaded(tmp_path):
