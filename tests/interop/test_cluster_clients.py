@@ -6,6 +6,7 @@ whichever it asked first. Not here: brokers that go while groups read (`test_clu
 
 import asyncio
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,8 +104,11 @@ def essence(items: list[Item]) -> list[tuple[int, int, bytes | None]]:
 def bytes_read(broker: BarnabasProcess, topic: str) -> int:
     """What clients have read of the topic's partition 0 from this broker, by its metrics."""
     url = f"http://{broker.host}:{broker.admin_port}/metrics"
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        text = answer.read().decode()
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            text = answer.read().decode()
+    except urllib.error.URLError:  # it starts: nothing was read since
+        return 0
     labels = re.compile(r"^barnabas_partition_bytes_out_total\{([^}]*)\} (\S+)$", re.MULTILINE)
     for found, value in labels.findall(text):
         if set(found.split(",")) == {f'topic="{topic}"', 'partition="0"'}:
