@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.metadata.arbiter_access import ArbiterAccess
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_log import ImageLog
@@ -194,7 +193,7 @@ class Performing:
     async def _flush(self, effect: Flush) -> None:
         try:
             await self._log.flush(effect.end_offset)
-        except (OSError, LogDirectoryError) as error:
+        except Exception as error:  # nothing else would tell that this flush never ends
             self._hooks.fail(error)
             return
         node = self._node

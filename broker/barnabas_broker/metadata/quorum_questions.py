@@ -9,6 +9,7 @@ Not here: what the answers mean.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -22,6 +23,8 @@ from barnabas_broker.metadata.quorum_messages import (
     SnapshotAnswered,
 )
 from barnabas_broker.metadata.quorum_transport_protocol import FETCH_WAIT_MS_MAX, QuorumTransport
+
+logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 Question = PromiseAsked | FetchAsked | SnapshotAnswered
@@ -114,11 +117,15 @@ class Questions:
         ask: Callable[[], Awaitable[Answer]],
         told: Callable[[Answer], None],
     ) -> None:
+        kind, node_id = key
         try:
             answer = await ask()
-        except OSError:
+        except Exception as error:
+            # Whatever it is: a question that seems to be under way is never asked again.
+            if not isinstance(error, OSError):
+                logger.exception("asking node %d for a %s failed", node_id, kind)
             self._forget(key)
-            self._on_lost(key[1], question)
+            self._on_lost(node_id, question)
             return
         self._forget(key)
         told(answer)
