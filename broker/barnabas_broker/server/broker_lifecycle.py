@@ -258,6 +258,9 @@ class BrokerLifecycle:
             except RegistrationError as error:
                 self._on_fatal(error)
                 return
+            except Exception:
+                # A broker without heartbeats would be fenced for good, and nobody would know why.
+                logger.exception("a heartbeat failed")
             try:
                 async with asyncio.timeout(delay_ms / 1000):
                     await self._wake.wait()

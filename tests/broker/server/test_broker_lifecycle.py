@@ -345,3 +345,17 @@ def test_leaving_fences_at_once_and_never_fails() -> None:
         await world.lifecycle.leave(1_000)
 
     in_world(work)
+
+
+def test_fault_of_ours_does_not_end_the_heartbeats(caplog: pytest.LogCaptureFixture) -> None:
+    """REG-5: a broker that stops to send them without a word would stay fenced for good."""
+
+    async def work(world: World) -> None:
+        world.lifecycle.on_answer.append(lambda answer: 1 / 0)  # type: ignore[arg-type, return-value]
+        await world.lifecycle.register()
+        world.lifecycle.start()
+        await world.until_beats(3)
+        assert world.failures == []
+        assert "a heartbeat failed" in caplog.text
+
+    in_world(work)
