@@ -67,6 +67,7 @@ class Followed:
         "leader_epoch",
         "log_start_offset",
         "progress",
+        "told_code",
         "topic_partition",
     )
 
@@ -80,6 +81,7 @@ class Followed:
         self.progress = Progress.FETCHING
         self.delayed_until_ms = 0
         self.failure_count = 0
+        self.told_code = 0  # the leader's last error that was logged: said once, not each second
         # Records that the leader has committed and we lack; -1: not known.
         self.lag = -1
         # The position that the leader's session knows, and the number of the request that told it.

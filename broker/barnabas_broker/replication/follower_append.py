@@ -80,8 +80,6 @@ class FollowerAppend:
         self._cut: dict[PartitionLog, None] = {}
         self.bytes_in = 0
         self.truncation_count = 0
-        # Truncations below what we had taken for committed: data loss after an unclean election.
-        self.lost_committed_count = 0
 
     # Beginning.
 
@@ -157,7 +155,7 @@ class FollowerAppend:
                 )
                 return Step.FAIL
             self._append(partition, followed, data.records)
-        followed.failure_count = 0
+        followed.failure_count = followed.told_code = 0
         partition.take_leader_offsets(data.high_watermark, data.log_start_offset)
         followed.lag = max(0, data.high_watermark - log.log_end_offset)
         _stand(followed, log)
@@ -174,7 +172,6 @@ class FollowerAppend:
         finally:
             log.write_staged()
         self.bytes_in += info.size_bytes
-        partition.bytes_replicated += info.size_bytes
         self._note_unsynced(partition)
 
     def _diverge(self, partition: Partition, followed: Followed, data: PartitionData) -> Step:
@@ -235,7 +232,9 @@ class FollowerAppend:
             return Step.RETRY_LATER  # newer metadata is on its way to us, and is obeyed at once
         if code in _SOON:
             return Step.RETRY_SOON
-        logger.warning("%s-%d: its leader answers error %d", *partition_of(followed), code)
+        if code != followed.told_code:
+            followed.told_code = code
+            logger.warning("%s-%d: its leader answers error %d", *partition_of(followed), code)
         return Step.RETRY_LATER
 
     # Truncation and flushing.
@@ -243,7 +242,7 @@ class FollowerAppend:
     def _truncate(self, log: PartitionLog, offset: int) -> None:
         end_offset, high_watermark = log.log_end_offset, log.high_watermark
         if offset < max(high_watermark, log.log_start_offset):
-            self.lost_committed_count += 1
+            # Data loss: after an unclean election, say.
             logger.error(
                 "%s-%d is cut to %d, below its high watermark %d: its leader has other records",
                 *log.topic_partition,

@@ -201,17 +201,18 @@ class IsrChanges:
         }
         is_through = True
         granted: dict[tuple[tuple[int, ...], tuple[int, ...]], list[str]] = {}
+        refused: dict[int, list[str]] = {}
         for wish in batch:
             partition = wish.partition
             key = (partition.topic_id, partition.topic_partition.partition)
             answer = answers.get(key)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error_code
+            name = "{}-{}".format(*partition.topic_partition)
             if answer is not None and code == ErrorCode.NONE:
                 if self._granted(wish, answer):
-                    name = "{}-{}".format(*partition.topic_partition)
                     granted.setdefault((wish.old_isr, wish.isr), []).append(name)
                 continue
-            self._failed("{}-{}".format(*partition.topic_partition), code)
+            refused.setdefault(code, []).append(name)
             # Asked again if newer metadata does not come meanwhile, as after a controller's fall.
             is_through = False
             if code in _REFUSALS:
@@ -220,6 +221,8 @@ class IsrChanges:
                     partition.isr_refused()
         for (old_isr, isr), names in granted.items():
             _tell(old_isr, isr, names)
+        for code, names in refused.items():
+            self._failed(_listed(names), code, count=len(names))
         return is_through
 
     def _granted(self, wish: _Wish, answer: AlterPartitionResponsePartitionData) -> bool:
@@ -239,8 +242,8 @@ class IsrChanges:
         if self._wishes.get(wish.partition) is wish:
             del self._wishes[wish.partition]
 
-    def _failed(self, what: str, code: int) -> None:
-        self.failures_count += 1
+    def _failed(self, what: str, code: int, *, count: int = 1) -> None:
+        self.failures_count += count
         level = logging.DEBUG if code in _OUTDATED else logging.INFO
         logger.log(level, "%s: the ISR is not changed, error %d", what, code)
 
@@ -261,11 +264,10 @@ async def keep_shrinking(
 
 def _tell(old_isr: Sequence[int], isr: Sequence[int], names: Sequence[str]) -> None:
     """One line for all partitions that change alike: a broker that comes or goes has thousands."""
-    logger.info(
-        "the ISR %s from %s to %s: %s%s",
-        "shrinks" if len(isr) < len(old_isr) else "grows",
-        list(old_isr),
-        list(isr),
-        ", ".join(names[:NAMES_TOLD_MAX]),
-        f" and {len(names) - NAMES_TOLD_MAX} more" if len(names) > NAMES_TOLD_MAX else "",
-    )
+    change = "shrinks" if len(isr) < len(old_isr) else "grows"
+    logger.info("the ISR %s from %s to %s: %s", change, list(old_isr), list(isr), _listed(names))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_TOLD_MAX} more" if len(names) > NAMES_TOLD_MAX else ""
+    return ", ".join(names[:NAMES_TOLD_MAX]) + more

@@ -83,7 +83,6 @@ class PartitionState:
         "bytes_in",
         "bytes_out",
         "bytes_rejected",
-        "bytes_replicated",
         "bytes_to_followers",
         "followers",
         "image",
@@ -136,7 +135,6 @@ class PartitionState:
         self.bytes_in = 0
         self.bytes_out = 0
         self.bytes_rejected = 0
-        self.bytes_replicated = 0  # from the leader
         self.bytes_to_followers = 0
         self.records_in = 0
         self._take(image)

@@ -123,6 +123,25 @@ async def pause(seconds: float = 0.01) -> None:
     await asyncio.sleep(seconds)
 
 
+def test_partitions_whose_wishes_fail_alike_are_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A controller that refuses thousands each second must not fill the log."""
+
+    async def test(bench: Bench) -> None:
+        bench.code = ErrorCode.UNKNOWN_SERVER_ERROR
+        for index in range(3):
+            bench.fetched(index)
+        await pause()
+        lines = [record.getMessage() for record in caplog.records]
+        (line,) = [line for line in lines if line.endswith("the ISR is not changed, error -1")]
+        assert "-0, " in line
+        assert bench.changes.failures_count == 3
+
+    caplog.set_level(logging.INFO)
+    change(test)
+
+
 def test_all_wishes_of_a_turn_go_in_one_request() -> None:
     """REP-8: batched, so that a burst does not flood the controller."""
 
