@@ -47,8 +47,6 @@ class SessionSettings:
 
     request_bytes_max: int = 100 * 1024 * 1024
     takes_envelopes: bool = False  # other brokers connect, with requests of clients in theirs
-    # By how much an envelope with a request of a client may be larger, where brokers connect.
-    envelope_bytes: int = 0
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
     idle_ms_max: int = 600_000

@@ -104,11 +104,6 @@ class PeerConnection(asyncio.BufferedProtocol):
         """Whether it has ended, down to the socket."""
         return self._is_gone.is_set()
 
-    @property
-    def calls_count(self) -> int:
-        """Calls without an answer."""
-        return len(self._calls)
-
     def call(self, message: Any, version: int, timeout_ms: int) -> asyncio.Future[Any]:
         """Send a request, at once or when connected; the future is its decoded answer.
 

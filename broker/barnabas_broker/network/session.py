@@ -360,10 +360,6 @@ class Session(asyncio.BufferedProtocol):
         """Have a callback run when the connection is lost; for one request, see `Exchange`."""
         self._on_closed[callback] = None
 
-    def forget_on_closed(self, callback: Callable[[], None]) -> None:
-        """Take back `on_closed`."""
-        self._on_closed.pop(callback, None)
-
     def close(self, reason: str, kind: str = "handler") -> None:
         """Close after what is ready was sent; later answers are dropped.
 

@@ -146,13 +146,8 @@ def test_callbacks_hear_of_the_closing() -> None:
         await bench.until(lambda: len(bench.exchanges) == 2)
         first, second = bench.exchanges
 
-        def forgotten() -> None:
-            seen.append("forgotten")
-
         bench.session.on_closed(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
         bench.session.on_closed(lambda: seen.append("session"))
-        bench.session.on_closed(forgotten)
-        bench.session.forget_on_closed(forgotten)
         first.on_closed(lambda: seen.append("first"))
         second.on_closed(lambda: seen.append("second"))
         first.reply([b"A"])
