@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
+from barnabas_broker.metadata.delta import applied
 from barnabas_broker.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from barnabas_broker.metadata.records import PartitionRecord
 from barnabas_protocol.ids import ZERO_UUID
@@ -213,20 +214,6 @@ def _advanced(
 
 def _without(nodes: Iterable[int], removed: Collection[int]) -> tuple[int, ...]:
     return tuple(node for node in nodes if node not in removed)
-
-
-def applied(record: PartitionRecord) -> PartitionImage:
-    """The partition as a record says it is."""
-    return PartitionImage(
-        record.replicas,
-        record.isr,
-        record.leader,
-        record.leader_epoch,
-        record.partition_epoch,
-        record.directories,
-        record.adding_replicas,
-        record.removing_replicas,
-    )
 
 
 class PartitionChanges:

@@ -37,6 +37,20 @@ class InconsistentRecordError(Exception):
     """A record speaks of a topic, partition or broker that the records before it do not know."""
 
 
+def applied(record: PartitionRecord) -> PartitionImage:
+    """The partition as a record says it is."""
+    return PartitionImage(
+        record.replicas,
+        record.isr,
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        record.directories,
+        record.adding_replicas,
+        record.removing_replicas,
+    )
+
+
 class MetadataDelta:
     """Collects records on top of an image.
 
@@ -167,16 +181,7 @@ class MetadataDelta:
         partitions = self._partitions.get(record.topic_id)
         if partitions is None:
             partitions = self._partitions[record.topic_id] = list(topic.partitions)
-        image = PartitionImage(
-            record.replicas,
-            record.isr,
-            record.leader,
-            record.leader_epoch,
-            record.partition_epoch,
-            record.directories,
-            record.adding_replicas,
-            record.removing_replicas,
-        )
+        image = applied(record)
         if record.partition == len(partitions):
             partitions.append(image)
         elif record.partition < len(partitions):
