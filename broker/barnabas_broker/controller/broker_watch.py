@@ -94,7 +94,13 @@ class BrokerWatch:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            planned_ms = self._look(self._clock.monotonic_ms())
+            now_ms = self._clock.monotonic_ms()
+            try:
+                planned_ms = self._look(now_ms)
+            except Exception:
+                # Without this task no broker would ever be fenced, and nothing would fail over.
+                logger.exception("the sessions of brokers could not be looked at")
+                planned_ms = now_ms + _LOOK_INTERVAL_MS_MAX
             try:
                 async with asyncio.timeout(max(planned_ms - self._clock.monotonic_ms(), 1) / 1000):
                     await self._wake.wait()
