@@ -135,14 +135,20 @@ def test_data_goes_on_while_etcd_is_away(tmp_path: Path) -> None:
                 assert values == list(range(count))
 
 
-def test_broker_without_its_store_ends_with_one_line(tmp_path: Path) -> None:
-    """CTL-7, BOOT-6: nobody leads by its own word; the supervisor tries again."""
+def test_broker_without_its_store_waits_for_it(tmp_path: Path) -> None:
+    """CTL-7, CTL-13: nobody leads by its own word; it says so once, and serves with etcd."""
     with EtcdProcess(tmp_path / "etcd") as etcd:
         broker = broker_on(etcd, tmp_path / "broker")
         etcd.kill()
-        printed = ends(broker)
-        assert "the broker cannot run: etcd:" in printed
-        assert "Traceback" not in printed
+        with broker:
+            process = broker.process
+            assert process is not None
+            wait_until(lambda: "the arbiter cannot be read" in process.log_tail(), 60, str)
+            assert not is_ready(broker)
+            etcd.start()
+            wait_until_ready(broker)
+            assert process.log_tail().count("the arbiter cannot be read") == 1
+            assert "Traceback" not in process.log_tail()
 
 
 def test_broker_of_another_cluster_leaves_the_record_alone(tmp_path: Path) -> None:
@@ -150,5 +156,7 @@ def test_broker_of_another_cluster_leaves_the_record_alone(tmp_path: Path) -> No
     with EtcdProcess(tmp_path / "etcd") as etcd, broker_on(etcd, tmp_path / "one") as one:
         wait_until_ready(one)
         mine = asyncio.run(record_in(etcd))
-        assert "the arbiter's record is of cluster" in ends(broker_on(etcd, tmp_path / "other"))
-        assert asyncio.run(record_in(etcd)) == mine
+        other = broker_on(etcd, tmp_path / "other")
+        other.properties["cluster.id"] = "QW5vdGhlckNsdXN0ZXIwMQ"
+        assert "the arbiter's record is of cluster" in ends(other)
+        assert asyncio.run(record_in(etcd))._replace(renewed_ms=0) == mine._replace(renewed_ms=0)

@@ -186,7 +186,8 @@ def test_the_broker_survives_damaged_frames(tmp_path: Path) -> None:
         assert memory[-1] - memory[0] < GROWTH_BYTES_MAX, [size >> 20 for size in memory]
         assert_ordinary_service(broker)
         answered, refused = what_became_of_them(broker)
-        assert len(answered) == len(SERVED), sorted(answered)
+        fuzzed = {key.name.lower() for key in SERVED if key not in OUSTING}
+    assert fuzzed <= answered.keys(), fuzzed - answered.keys()
         # The rest announced more bytes than it had, and waited for them.
         assert sum(answered.values()) + refused > 0.8 * FRAMES, (answered, refused)
         print(

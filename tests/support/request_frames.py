@@ -19,6 +19,8 @@ TOPIC = "fuzzed"
 GROUP = "fuzzed-group"
 _TOPIC_FIELDS = {"name", "topic", "topic_name"}
 _PARTITION_FIELDS = {"partition", "index", "partition_index", "partition_id"}
+# Requests by which whoever may send them takes the broker out of its cluster, as they should.
+OUSTING = (ApiKey.UNREGISTER_BROKER, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
 _EXTREMES = (0, -1, 1, 127, 128, 32767, 2**31 - 1, -(2**31), 2**24, 1_000_000)
 
 
@@ -30,9 +32,11 @@ class RequestFrames:
         self._messages = RandomMessages(seed, small=True)
 
     def valid_frames(self, per_version: int) -> list[bytes]:
-        """Frames for each served key and version."""
+        """Frames for each served key and version, but those that could end the service."""
         frames = []
         for key, (served_low, high) in SERVED.items():
+            if key in OUSTING:
+                continue
             for version in range(max(served_low, KNOWN[key][0]), high + 1):
                 for number in range(per_version):
                     request = self._messages.message(codec.request_class(key), version)
