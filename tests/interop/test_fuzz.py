@@ -187,7 +187,7 @@ def test_the_broker_survives_damaged_frames(tmp_path: Path) -> None:
         assert_ordinary_service(broker)
         answered, refused = what_became_of_them(broker)
         fuzzed = {key.name.lower() for key in SERVED if key not in OUSTING}
-    assert fuzzed <= answered.keys(), fuzzed - answered.keys()
+        assert fuzzed <= answered.keys(), fuzzed - answered.keys()
         # The rest announced more bytes than it had, and waited for them.
         assert sum(answered.values()) + refused > 0.8 * FRAMES, (answered, refused)
         print(
