@@ -16,8 +16,9 @@ from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, NoRefusals
+from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse
 from barnabas_broker.metadata.records import ListenerAddress
+from barnabas_broker.metadata.refusals import NoRefusals
 from tests.support.memory_log import MemoryLog
 from tests.support.simulated_clock import SimulatedClock
 from tests.support.simulated_disk import SimulatedDisk

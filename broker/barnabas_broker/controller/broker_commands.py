@@ -13,7 +13,6 @@ from typing import Final
 
 from barnabas_broker.controller import brokers, directories, heartbeats, isr, producer_ids
 from barnabas_broker.controller.broker_sessions import BrokerSessions
-from barnabas_broker.controller.broker_watch import RefusedNodes
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, ControllerLog, Reply
@@ -22,6 +21,7 @@ from barnabas_broker.controller.producer_ids import ProducerIdBlock
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord
+from barnabas_broker.metadata.refusals import Refusals
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -40,7 +40,7 @@ class BrokerCommands:
     _log: ControllerLog
     _configs: TopicConfigs
     _sessions: BrokerSessions
-    _refused: RefusedNodes
+    _refused: Refusals
 
     @property
     def is_active(self) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.refusals import Refusals
 
 logger = logging.getLogger(__name__)
 
@@ -22,45 +23,13 @@ _LOOK_INTERVAL_MS_MAX: Final = 1000
 _LATE_MS_MIN: Final = 500
 
 
-class RefusedNodes(Protocol):
-    """Who refuses connections (`network.reachability`)."""
-
-    on_refused_change: list[Callable[[int], None]]
-
-    def suspect(self, node_id: int) -> None:
-        """Find out whether a node refuses connections."""
-
-    def refused_since_ms(self, node_id: int) -> int | None:
-        """Since when a node has refused connections, of the monotonic clock."""
-
-    def forget(self, node_id: int) -> None:
-        """Stop to ask: the node was heard of."""
-
-
-class NobodyRefuses:
-    """For a broker that has no others to look after."""
-
-    def __init__(self) -> None:
-        self.on_refused_change: list[Callable[[int], None]] = []
-
-    def suspect(self, node_id: int) -> None:
-        """Nothing is found out."""
-
-    def refused_since_ms(self, node_id: int) -> int | None:
-        """None: not known to refuse."""
-        return None
-
-    def forget(self, node_id: int) -> None:
-        """Nothing was remembered."""
-
-
 class BrokerWatch:
     """Finds the brokers that are lost."""
 
     def __init__(
         self,
         sessions: BrokerSessions,
-        refused: RefusedNodes,
+        refused: Refusals,
         clock: Clock,
         *,
         image: Callable[[], MetadataImage],

@@ -18,7 +18,7 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.broker_commands import BrokerCommands
 from barnabas_broker.controller.broker_sessions import BrokerSessions
-from barnabas_broker.controller.broker_watch import BrokerWatch, NobodyRefuses, RefusedNodes
+from barnabas_broker.controller.broker_watch import BrokerWatch
 from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.event_queue import Command, ControllerLog, EventQueue, Reply
@@ -26,6 +26,7 @@ from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.refusals import NoRefusals, Refusals
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Controller(Administration, BrokerCommands):
         clock: Clock,
         random: Random,
         on_failure: Callable[[BaseException], None],
-        refused: RefusedNodes | None = None,
+        refused: Refusals | None = None,
     ) -> None:
         """`on_failure` is called when the log fails while this node leads it.
 
@@ -59,7 +60,7 @@ class Controller(Administration, BrokerCommands):
         self._on_failure = on_failure
         self._queue: EventQueue | None = None
         self._configs = topic_configs(dynamic_config)
-        self._refused = refused or NobodyRefuses()
+        self._refused = refused or NoRefusals()
         self._sessions = BrokerSessions(
             config.broker_session_timeout_ms,
             config.broker_fence_on_refused_ms,

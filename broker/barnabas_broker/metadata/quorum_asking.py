@@ -34,7 +34,8 @@ from barnabas_broker.metadata.quorum_messages import (
 from barnabas_broker.metadata.quorum_performing import Event
 from barnabas_broker.metadata.quorum_questions import Question, Questions
 from barnabas_broker.metadata.quorum_timing import Act, QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import QuorumTransport, Refusals
+from barnabas_broker.metadata.quorum_transport_protocol import QuorumTransport
+from barnabas_broker.metadata.refusals import Refusals
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_broker.metadata.snapshot import decode_snapshot
 from barnabas_protocol.errors import ParseError

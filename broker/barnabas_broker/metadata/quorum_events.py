@@ -31,7 +31,7 @@ from barnabas_broker.metadata.quorum_node import QuorumNode, Role
 from barnabas_broker.metadata.quorum_observations import Observations
 from barnabas_broker.metadata.quorum_performing import Event, Performing
 from barnabas_broker.metadata.quorum_timing import QuorumSettings, QuorumTiming
-from barnabas_broker.metadata.quorum_transport_protocol import Refusals
+from barnabas_broker.metadata.refusals import Refusals
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_broker.metadata.snapshot import SnapshotName
 from barnabas_broker.metadata.snapshotting import Snapshotting

@@ -6,7 +6,6 @@ an answer is to the question with which it is returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from barnabas_broker.env.disk import Buffer
@@ -45,41 +44,6 @@ class QuorumTransport(Protocol):
     async def fetch_snapshot(self, node_id: int, snapshot: LogEnd, timeout_ms: int) -> bytes:
         """The content of a snapshot file. Raises: OSError, also where it is not there any more."""
         ...
-
-
-class Refusals(Protocol):
-    """Who refuses connections: `network.reachability`."""
-
-    on_refused_change: list[Callable[[int], None]]
-
-    def suspect(self, node_id: int) -> None:
-        """A connection with this node was lost: find out whether it refuses new ones."""
-        ...
-
-    def refused_since_ms(self, node_id: int) -> int | None:
-        """Since when, on the monotonic clock; None where it does not refuse."""
-        ...
-
-    def forget(self, node_id: int) -> None:
-        """Stop to ask: the node was heard of, or is no more."""
-        ...
-
-
-class NoRefusals:
-    """Nobody is ever known to refuse: for a node without others."""
-
-    def __init__(self) -> None:
-        self.on_refused_change: list[Callable[[int], None]] = []
-
-    def suspect(self, node_id: int) -> None:
-        """Nothing is found out."""
-
-    def refused_since_ms(self, node_id: int) -> int | None:
-        """Nobody refuses."""
-        return None
-
-    def forget(self, node_id: int) -> None:
-        """Nothing was remembered."""
 
 
 class NobodyElse:

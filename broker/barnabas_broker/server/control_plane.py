@@ -28,12 +28,8 @@ from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import (
-    NobodyElse,
-    NoRefusals,
-    QuorumTransport,
-    Refusals,
-)
+from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, QuorumTransport
+from barnabas_broker.metadata.refusals import NoRefusals, Refusals
 from barnabas_broker.server.arbiter_choice import make_arbiter
 from barnabas_broker.server.cluster_identity import adopt_cluster_id, lower_recovery_point
 

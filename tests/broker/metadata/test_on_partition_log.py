@@ -22,8 +22,9 @@ from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_events import QuorumCallbacks
 from barnabas_broker.metadata.quorum_timing import QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, NoRefusals
+from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse
 from barnabas_broker.metadata.records import ConfigRecord
+from barnabas_broker.metadata.refusals import NoRefusals
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from tests.support.memory_arbiter import MemoryArbiter, MemoryStore
 from tests.support.memory_log import MemoryLog
