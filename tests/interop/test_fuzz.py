@@ -28,7 +28,7 @@ from barnabas_protocol.records.record import Record, decode_records, encode_batc
 from tests.interop.conftest import PROPERTIES, start_broker
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.client_programs import all_clients
-from tests.support.request_frames import TOPIC, RequestFrames
+from tests.support.request_frames import OUSTING, TOPIC, RequestFrames
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
