@@ -22,13 +22,13 @@ from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_reader import IndexCache, TimestampOffset
 from barnabas_broker.log.log_reads import LogReads
 from barnabas_broker.log.log_truncation import truncate_to
-from barnabas_broker.log.log_writer import AppendInfo, LogWriter
+from barnabas_broker.log.log_writer import LogWriter
 from barnabas_broker.log.recovery import LoadedLog, LogLoading
 from barnabas_broker.log.tail_cache import LogRead, TailCache
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
-__all__ = ["AppendInfo", "LogRead", "PartitionLog"]
+__all__ = ["LogRead", "PartitionLog"]
 
 
 class PartitionLog(LogWriter):

@@ -11,8 +11,8 @@ before it is on the disk.
 import asyncio
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.partition_log import AppendInfo
 from barnabas_broker.metadata.image import PartitionImage
 from barnabas_broker.replication.partition_state import (
     INTERNAL_TOPICS,

@@ -11,7 +11,7 @@ succeeded is in its file.
 from collections.abc import Callable, Iterable, Sequence
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.partition_log import AppendInfo
+from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.purgatory.purgatory import DelayedOperation, Purgatory
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError

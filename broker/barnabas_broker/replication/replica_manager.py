@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.errors import NotOneBatchError
 from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.partition_log import AppendInfo
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from barnabas_broker.handlers.produce_response import encode_produce_response
-from barnabas_broker.log.partition_log import AppendInfo
+from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.validator import InvalidRecordsError
 from barnabas_broker.replication.producing import ProduceResult
 from barnabas_protocol import codec
