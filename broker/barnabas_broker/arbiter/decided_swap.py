@@ -6,7 +6,7 @@ effect later. So what is stored is read back, and judged by `election.judge`. As
 has not moved on, a write that is still under way could be stored any time; the very same swap is
 then tried again, with the same token, so that at most one of the tries can succeed.
 
-Not here: how stores are asked (the backends), what is tried (`election`), waiting for an election.
+Not here: how stores are asked (the backends), and what is tried.
 """
 
 from __future__ import annotations
