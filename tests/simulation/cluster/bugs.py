@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from barnabas_broker.coordinator.group.commits import OffsetCommands
 from barnabas_broker.log.log_writer import LogWriter
 from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.replication.fetch_plan import Followed
@@ -64,6 +65,10 @@ def _forget_producer(
     """As if no producer could ever repeat itself."""
 
 
+def _admit_all(self: OffsetCommands, *_: object) -> None:
+    """As if no member were ever replaced."""
+
+
 BUGS: dict[str, Bug] = {
     "truncate_to_high_watermark": Bug(
         "a follower cuts its log to its high watermark, which may be stale (KIP-101)",
@@ -84,6 +89,10 @@ BUGS: dict[str, Bug] = {
     "producers_of_the_leader_only": Bug(
         "a follower does not note the sequences of what it appends (IDEM-5)",
         ((LogWriter, "_apply", _apply_as_leader_only),),
+    ),
+    "commits_of_any_generation": Bug(
+        "a coordinator takes commits of members that have been replaced (GRP-19)",
+        ((OffsetCommands, "_admit", _admit_all),),
     ),
 }
 

@@ -34,9 +34,9 @@ class Commit:
         self.uncertain.append(offset)
 
     def acknowledge(self, offset: int) -> None:
-        """It was answered."""
+        """It was answered, perhaps later than a higher one of another member that came after."""
         self.uncertain.remove(offset)
-        self.acknowledged = offset
+        self.acknowledged = max(self.acknowledged, offset)
 
     def check(self, found: int, what: str) -> None:
         """Raises: HistoryError where what was found was neither acknowledged nor may be it."""

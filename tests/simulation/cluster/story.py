@@ -13,6 +13,7 @@ from tests.simulation.cluster.checks import (
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.faults import Faults, Hardship
+from tests.simulation.cluster.group_members import GroupHistory, GroupMember
 from tests.simulation.cluster.history import History
 from tests.simulation.cluster.invariants import Observer
 from tests.simulation.cluster.node import Node
@@ -162,6 +163,11 @@ class Story:
         workers.append(
             Administrator(self._client("administrator"), self.history, TOPIC, self.node_count)
         )
+        if self._draws.integer(2):
+            team = GroupHistory(self.history, "team", TOPIC)
+            for number in range(2 + self._draws.integer(2)):
+                member = self._client(f"member-{number}")
+                workers.append(GroupMember(member, self.history, team))
         return workers
 
     async def _while_nobody_fails(
