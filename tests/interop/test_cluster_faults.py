@@ -9,6 +9,7 @@ order and where it was acknowledged, and the replicas of each partition are equa
 """
 
 import asyncio
+import errno
 import os
 import random
 import time
@@ -117,9 +118,7 @@ class Stage:
         broker = self.cluster.brokers[victim]
         data = broker.data_directory
         filler = data / "filler"
-        free = os.statvfs(data)
-        with filler.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - (1 << 20))
+        fill_up(data, filler)
         assert broker.process is not None
         process = broker.process
         wait_until(
@@ -174,6 +173,21 @@ class Stage:
     def state(self) -> str:
         counts = ", ".join(f"{load.topic}: {load.count}" for load in self.loads)
         return f"{counts}\n{self.cluster.logs()}"
+
+
+def fill_up(folder: Path, filler: Path) -> None:
+    """Leave hardly any room on the disk of a folder that somebody else is writing to."""
+    with filler.open("wb") as file:
+        while True:
+            free = os.statvfs(folder)
+            try:
+                size = max(free.f_bavail * free.f_frsize - (1 << 20), 1)
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                continue  # it was taken meanwhile
+            return
 
 
 @contextmanager
