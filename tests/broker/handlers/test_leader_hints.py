@@ -36,7 +36,9 @@ def image() -> MetadataImage:
             node_id=node_id,
             epoch=broker.epoch,
             incarnation=broker.incarnation,
-            listeners={LISTENER: ListenerAddress(LISTENER, f"host-{node_id}", 9092 + node_id, LISTENER)},
+            listeners={
+                LISTENER: ListenerAddress(LISTENER, f"host-{node_id}", 9092 + node_id, LISTENER)
+            },
             rack=RACKS.get(node_id),
             directories=(),
             fenced=broker.fenced,
