@@ -121,6 +121,8 @@ class Cluster:
             for node in self.nodes:
                 node.kill()
             self.loop.kill(self._clients)
+            for link in list(self.network.links):
+                link.vanish(is_silent=True)  # nobody else closes what a killed client had open
             self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.close()
             logger.removeHandler(handler)
