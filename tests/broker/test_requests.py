@@ -10,7 +10,7 @@ from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import api_versions, metadata
+from barnabas_protocol.messages import api_versions, broker_heartbeat, metadata
 from tests.broker.test_produce_and_fetch import (
     batch,
     fetch_request,
@@ -20,6 +20,7 @@ from tests.broker.test_produce_and_fetch import (
     with_broker,
 )
 from tests.support.in_process_broker import running_broker
+from tests.support.processes import free_port
 from tests.support.raw_client import RawClient
 
 
@@ -120,3 +121,26 @@ def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
                     pass
 
     asyncio.run(run())
+
+
+def test_requests_of_brokers_are_for_their_listener_only(tmp_path: Path) -> None:
+    """NET-16: clients of another listener must not fence brokers or follow the metadata log."""
+    port = free_port()
+    properties = {
+        "listeners": f"BROKERS://127.0.0.1:{port},CLIENTS://127.0.0.1:0",
+        "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+    }
+    request = broker_heartbeat.BrokerHeartbeatRequest(broker_id=0, broker_epoch=-1)
+
+    async def test() -> None:
+        async with running_broker(tmp_path, **properties) as server:
+            own, other = server.listeners.advertised()
+            async with await RawClient.connect(own.port) as client:
+                response = await client.call(ApiKey.BROKER_HEARTBEAT, 1, request)
+                assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
+            async with await RawClient.connect(other.port) as client:
+                client.send(ApiKey.BROKER_HEARTBEAT, 1, request)
+                assert await client.is_closed_by_peer()
+
+    asyncio.run(test())

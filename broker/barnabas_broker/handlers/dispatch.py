@@ -18,7 +18,7 @@ from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol import codec
-from barnabas_protocol.api import ApiKey
+from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.schema import Message
 
@@ -44,6 +44,7 @@ class Api:
         "handle",
         "is_coroutine",
         "is_forwarded",
+        "is_internal",
         "key",
         "max_version",
         "min_version",
@@ -60,6 +61,7 @@ class Api:
         self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
         self.is_coroutine = inspect.iscoroutinefunction(module.handle)
         self.is_forwarded = key in FORWARDED
+        self.is_internal = key in INTERNAL
         self.failed: Failed | None = getattr(module, "failed", None)
         self.requests_count = 0
         self.errors_count = 0
@@ -97,6 +99,8 @@ class Dispatcher:
                 self.reply(exchange, _unsupported_api_versions(), version=0)
                 return
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
+        if api.is_internal and not self._is_of_brokers(exchange):
+            raise UnservedRequestError(f"{api.key.name} is for the listener of the brokers only")
         request, _ = codec.decode(api.request_class, frame, version, header.position)
         api.requests_count += 1
         if api.is_forwarded and self._is_for_another():
@@ -114,6 +118,10 @@ class Dispatcher:
             response = answer_of_failure(api, request, error)
         if response is not None:
             self.reply(exchange, response)
+
+    def _is_of_brokers(self, exchange: Exchange) -> bool:
+        """Whether it came by the listener that brokers use among themselves."""
+        return exchange.session.listener_name == self._services.config.inter_broker_listener_name
 
     def _is_for_another(self) -> bool:
         """Whether what only the controller does has to be sent to another node."""

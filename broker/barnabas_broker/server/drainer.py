@@ -109,7 +109,12 @@ class Drainer:
     async def _run(self) -> None:
         while self.state.phase is DrainPhase.DRAINING:
             await asyncio.sleep(_LOOK_INTERVAL_MS / 1000)
-            self._look()
+            try:
+                self._look()
+            except Exception:
+                # A stop must go on: whoever waits for the drain would wait for ever.
+                logger.exception("the drain cannot be watched, and is cut short")
+                self.cut_short()
 
     def _look(self) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -59,7 +59,9 @@ class Front:
         )
         self.services = SimpleNamespace(
             channel=channel,
-            config=SimpleNamespace(request_timeout_ms=request_timeout_ms),
+            config=SimpleNamespace(
+                request_timeout_ms=request_timeout_ms, inter_broker_listener_name="PLAINTEXT"
+            ),
             spawn=self._spawn,
             apis={},
         )

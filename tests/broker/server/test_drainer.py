@@ -132,3 +132,14 @@ def test_a_second_signal_ends_the_wait() -> None:
         assert world.drainer.state.phase is DrainPhase.DRAINED
 
     draining(work)
+
+
+def test_a_fault_of_ours_ends_the_drain_and_not_the_stop() -> None:
+    """STOP-4, STOP-8: whoever waits for the drain goes on with the stop."""
+
+    async def work(world: Draining) -> None:
+        world.drainer.start("a test")
+        world.shown = None  # type: ignore[assignment]
+        assert await world.drainer.until_drained(2_000)
+
+    draining(work)
