@@ -94,6 +94,7 @@ class Node:
         )
         self.transport = PeerTransport(self.peers, cluster_id=lambda: self.cluster_id)
         services = SimpleNamespace(
+            config=SimpleNamespace(inter_broker_listener_name="PLAINTEXT"),
             logs=SimpleNamespace(cluster_id="ours", node_id=1),
             quorum=self.quorum,
             channel=None,
