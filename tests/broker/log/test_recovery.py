@@ -272,6 +272,7 @@ def test_aborted_transactions_survive_recovery() -> None:
 
 @settings(deadline=None, max_examples=80)
 @example(0, ["a", "a", "t", "a", "r"], True)  # a segment was begun within the one before
+@example(0, ["a", "a", "f", "a", "t", "r"], True)  # and at the recovery point
 @given(st.integers(0, 10_000), st.lists(st.sampled_from("aaaaaafrt"), max_size=40), st.booleans())
 def test_a_crash_loses_nothing_that_was_flushed(seed: int, steps: list[str], keep: bool) -> None:
     """REC-1, SEG-8: whatever survives of the rest is a prefix, readable, with right indexes."""
