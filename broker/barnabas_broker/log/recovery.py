@@ -203,8 +203,8 @@ class LogLoading:
         """Scan from the recovery point on and cut at the first bad byte; returns the end offset."""
         self._is_clean = False
         first = 0
-        # Not the segment that begins at the recovery point, but the one that ends there: a crash may
-        # have undone a truncation after which that one was begun.
+        # Not the segment that begins at the recovery point, but the one that ends there: a crash
+        # may have undone a truncation after which the former was begun.
         while first + 1 < len(segments) and segments[first + 1].base_offset < recovery_point:
             first += 1
         start = prepare_scan(segments[first], recovery_point)
