@@ -155,6 +155,8 @@ def _record_calls() -> dict[str, ToolCall]:
         "offsets at the start": offsets("--topic", "orders", "--time", "-2"),
         # One record alone, and later than the others: two of one call may share a millisecond.
         "produce the last record": produce("events", "trace:last\tkey-c\tlatest\n", *headed),
+        # The producer lingers for a second, and its tool does not wait for it.
+        "consume the last record": consume("events", 1, *first, "--offset", "2"),
         "offsets of the largest time": offsets("--topic", "events", "--time", "-3"),
         "offsets at a time": offsets("--topic", "orders", "--time", "1000"),
         "offsets after all": offsets("--topic", "orders", "--time", "99999999999999"),
