@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from barnabas_broker.metadata.delta import MetadataDelta
-from barnabas_broker.metadata.image import RESOURCE_TOPIC, BrokerImage, MetadataImage, TopicImage
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import (
-    BrokerRecord,
-    BrokerStateRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
     MetadataRecord,
-    PartitionRecord,
     ProducerIdsRecord,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas_broker.metadata.snapshot import broker_records, partition_record
 
 
 def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
@@ -38,7 +36,7 @@ def _records(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]
     yield EpochRecord(new.epoch, new.controller_id, new.cluster_id)
     for broker in new.brokers.values():
         if old.brokers.get(broker.node_id) != broker:
-            yield from _broker(broker)
+            yield from broker_records(broker)
     for node_id, gone in old.brokers.items():
         if node_id not in new.brokers:
             yield RemoveBrokerRecord(node_id, gone.epoch)
@@ -59,21 +57,6 @@ def _records(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]
     yield ProducerIdsRecord(0, 0, new.next_producer_id)
 
 
-def _broker(broker: BrokerImage) -> Iterator[MetadataRecord]:
-    yield BrokerRecord(
-        node_id=broker.node_id,
-        broker_epoch=broker.epoch,
-        incarnation_id=broker.incarnation,
-        listeners=tuple(broker.listeners.values()),
-        rack=broker.rack,
-        directories=broker.directories,
-        is_fenced=broker.fenced,
-        features=broker.features,
-    )
-    if broker.is_shutting_down:
-        yield BrokerStateRecord(broker.node_id, broker.epoch, broker.fenced, True)
-
-
 def _topic(old: TopicImage | None, new: TopicImage) -> Iterator[MetadataRecord]:
     if old is None:
         yield TopicRecord(new.name, new.topic_id)
@@ -81,18 +64,7 @@ def _topic(old: TopicImage | None, new: TopicImage) -> Iterator[MetadataRecord]:
     for index, partition in enumerate(new.partitions):
         if index < len(known) and known[index] == partition:
             continue
-        yield PartitionRecord(
-            new.topic_id,
-            index,
-            partition.replicas,
-            partition.isr,
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.directories,
-            partition.adding_replicas,
-            partition.removing_replicas,
-        )
+        yield partition_record(new.topic_id, index, partition)
 
 
 def _overrides(

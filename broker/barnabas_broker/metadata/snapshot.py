@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.metadata.delta import InconsistentRecordError, MetadataDelta
-from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
     BrokerRecord,
@@ -65,39 +65,49 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     """The records that make the image when they are applied to an empty one."""
     yield EpochRecord(image.epoch, max(image.controller_id, 0), image.cluster_id)
     for broker in image.brokers.values():
-        yield BrokerRecord(
-            node_id=broker.node_id,
-            broker_epoch=broker.epoch,
-            incarnation_id=broker.incarnation,
-            listeners=tuple(broker.listeners.values()),
-            rack=broker.rack,
-            directories=broker.directories,
-            is_fenced=broker.fenced,
-            features=broker.features,
-        )
-        if broker.is_shutting_down:
-            yield BrokerStateRecord(broker.node_id, broker.epoch, broker.fenced, True)
+        yield from broker_records(broker)
     for topic in image.topics.by_name.values():
         yield TopicRecord(topic.name, topic.topic_id)
         for index, partition in enumerate(topic.partitions):
-            yield PartitionRecord(
-                topic.topic_id,
-                index,
-                partition.replicas,
-                partition.isr,
-                partition.leader,
-                partition.leader_epoch,
-                partition.partition_epoch,
-                partition.directories,
-                partition.adding_replicas,
-                partition.removing_replicas,
-            )
+            yield partition_record(topic.topic_id, index, partition)
     for (resource_type, name), overrides in image.configs.items():
         for key, value in overrides.items():
             yield ConfigRecord(resource_type, name, key, value)
     for name, level in image.features.items():
         yield FeatureRecord(name, level)
     yield ProducerIdsRecord(0, 0, image.next_producer_id)
+
+
+def broker_records(broker: BrokerImage) -> Iterator[MetadataRecord]:
+    """The records that make a broker what its image says."""
+    yield BrokerRecord(
+        node_id=broker.node_id,
+        broker_epoch=broker.epoch,
+        incarnation_id=broker.incarnation,
+        listeners=tuple(broker.listeners.values()),
+        rack=broker.rack,
+        directories=broker.directories,
+        is_fenced=broker.fenced,
+        features=broker.features,
+    )
+    if broker.is_shutting_down:
+        yield BrokerStateRecord(broker.node_id, broker.epoch, broker.fenced, True)
+
+
+def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
+    """The record that makes a partition what its image says."""
+    return PartitionRecord(
+        topic_id,
+        index,
+        partition.replicas,
+        partition.isr,
+        partition.leader,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        partition.directories,
+        partition.adding_replicas,
+        partition.removing_replicas,
+    )
 
 
 def encode_snapshot(image: MetadataImage, now_ms: int) -> bytes:
