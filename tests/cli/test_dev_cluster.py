@@ -132,9 +132,14 @@ def test_two_brokers_run_as_one_cluster_until_ctrl_c(tmp_path: Path) -> None:
         running.shows("2 brokers of Barnabas are ready")
         cli = CommandLine(f"127.0.0.1:{running.port + 1}")
         running.shows("declared")
+        # The topic is declared once the controller has it; the broker that is asked learns it next.
+        wait_until(
+            lambda: cli.json("cluster", "status")["partitions"] == 2,
+            DEADLINE_SECONDS,
+            lambda: running.process.log_tail(),
+        )
         status = cli.json("cluster", "status")
         assert [one["state"] for one in status["brokers"]] == ["ready", "ready"]
-        assert status["partitions"] == 2
         running.shows("0 | ")
         running.shows("1 | ")
         brokers = running.brokers()
