@@ -1,0 +1,1 @@
+"""The API server as the operator uses it: reads, server-side apply, patches, Leases, events."""

@@ -1,0 +1,1 @@
+"""The queue of what is to be reconciled."""
