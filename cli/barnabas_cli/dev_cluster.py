@@ -114,9 +114,11 @@ def _cluster_id(path: Path) -> str:
 
 
 def run(cluster: DevCluster, on_ready: Callable[[], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run the brokers until Ctrl-C or SIGTERM, or until one of them ends.
+    """Run the brokers until Ctrl-C or SIGTERM, until none is left, or one does not come up.
 
-    The process exits 0 after a clean stop of all, 1 otherwise. Raises: click.UsageError.
+    A broker that ends later, because somebody kills it, say, is what a cluster is for: the others
+    go on. The process exits 0 after a clean stop of all that ran, 1 otherwise.
+    Raises: click.UsageError.
     """
     cluster.check_data()
     sys.exit(asyncio.run(_run(cluster, cluster.write_properties(), on_ready)))
@@ -133,23 +135,49 @@ async def _run(
     lines = [
         asyncio.ensure_future(_relay(number, process)) for number, process in enumerate(processes)
     ]
-    ends = [asyncio.ensure_future(process.wait()) for process in processes]
     ready = asyncio.ensure_future(_tell_ready(cluster, on_ready))
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({stopping, *ends}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (ready, stopping):
-        task.cancel()
-    await asyncio.gather(ready, stopping, return_exceptions=True)
-    died = [number for number, end in enumerate(ends) if end.done()] if not stop.is_set() else []
-    for number in died:
-        click.echo(
-            f"Error: broker {number} ended with exit code {processes[number].returncode}:"
-            " stopping the others.",
-            err=True,
-        )
-    await _stop(processes)
+    await _until_over(processes, files, ready, stop)
+    ready.cancel()
+    await asyncio.gather(ready, return_exceptions=True)
+    running = [process for process in processes if process.returncode is None]
+    await _stop(running)
     await asyncio.gather(*lines)
-    return FAILED if died or any(process.returncode for process in processes) else 0
+    was_asked = stop.is_set() and bool(running)
+    return 0 if was_asked and not any(process.returncode for process in running) else FAILED
+
+
+async def _until_over(
+    processes: list[asyncio.subprocess.Process],
+    files: list[Path],
+    ready: asyncio.Future[None],
+    stop: asyncio.Event,
+) -> None:
+    """Wait for the stop, for the last broker's end, or for one that ends before all were ready."""
+    stopping = asyncio.ensure_future(stop.wait())
+    ends = {
+        asyncio.ensure_future(process.wait()): number for number, process in enumerate(processes)
+    }
+    while ends:
+        done, _ = await asyncio.wait({stopping, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        if stopping in done:
+            break
+        for end in done:
+            number = ends.pop(end)
+            _tell_end(number, processes[number].returncode, files[number], goes_on=ready.done())
+        if not ready.done():
+            break
+    for task in (stopping, *ends):
+        task.cancel()
+    await asyncio.gather(stopping, *ends, return_exceptions=True)
+
+
+def _tell_end(number: int, exit_code: int | None, file: Path, *, goes_on: bool) -> None:
+    then = (
+        f"the others go on. Bring it back with: barnabas broker --config {file}"
+        if goes_on
+        else "stopping the others."
+    )
+    click.echo(f"Error: broker {number} ended with exit code {exit_code}: {then}", err=True)
 
 
 async def _start(file: Path) -> asyncio.subprocess.Process:

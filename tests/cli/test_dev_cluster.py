@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import click
@@ -74,17 +75,19 @@ def test_the_data_of_another_number_of_brokers_is_left_alone(tmp_path: Path) -> 
 
 
 class Running:
-    """`barnabas dev --brokers 2` as a process of its own."""
+    """`barnabas dev --brokers N` as a process of its own."""
 
-    def __init__(self, data: Path, *arguments: str) -> None:
-        self.port = _ports(2)
+    def __init__(
+        self, data: Path, *arguments: str, count: int = 2, port: int | None = None
+    ) -> None:
+        self.port = _ports(count) if port is None else port
         log = data.with_suffix(".log")
         self.process = ManagedProcess(
             [
                 str(barnabas_command()),
                 "dev",
                 "--brokers",
-                "2",
+                str(count),
                 "--port",
                 str(self.port),
                 "--admin-port",
@@ -109,7 +112,7 @@ class Running:
     def brokers(self) -> list[int]:
         """The processes of the brokers."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in children.read_text().split()]
+        return [int(pid) for pid in children.read_text().split()] if children.exists() else []
 
 
 def _ports(count: int) -> int:
@@ -151,15 +154,57 @@ def test_two_brokers_run_as_one_cluster_until_ctrl_c(tmp_path: Path) -> None:
         running.process.stop()
 
 
-def test_all_stop_when_one_broker_ends(tmp_path: Path) -> None:
-    """Of two there is no majority left, so the other's drain is ended by its budget."""
-    running = Running(tmp_path / "data", "--set", "barnabas.drain.budget.ms=200")
+def test_the_others_go_on_when_a_broker_is_killed(tmp_path: Path) -> None:
+    """The README's promise; what is printed brings the broker back, and the end is still clean."""
+    running = Running(tmp_path / "data", "--set", "barnabas.drain.budget.ms=200", count=3)
+    cli = CommandLine(f"127.0.0.1:{running.port},127.0.0.1:{running.port + 1}")
+
+    def states() -> list[str]:
+        return [one["state"] for one in cli.json("cluster", "status")["brokers"]]
+
+    try:
+        running.shows("3 brokers of Barnabas are ready")
+        os.kill(running.brokers()[2], signal.SIGKILL)
+        file = tmp_path / "data" / "broker-2.properties"
+        running.shows(
+            "Error: broker 2 ended with exit code -9: the others go on."
+            f" Bring it back with: barnabas broker --config {file}"
+        )
+        wait_until(lambda: states() == ["ready", "ready", "fenced"], DEADLINE_SECONDS, states)
+        back = ManagedProcess(
+            [str(barnabas_command()), "broker", "--config", str(file)], tmp_path / "back.log", {}
+        )
+        try:
+            wait_until(lambda: states() == ["ready"] * 3, DEADLINE_SECONDS, states)
+        finally:
+            back.stop()
+        running.process.process.send_signal(signal.SIGINT)
+        assert running.process.process.wait(DEADLINE_SECONDS) == 0
+    finally:
+        running.process.stop()
+
+
+def test_all_stop_when_a_broker_does_not_come_up(tmp_path: Path) -> None:
+    """A port that is taken, here: half a cluster would only be a riddle."""
+    first = _ports(2)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first + 1))
+        taken.listen()
+        running = Running(tmp_path / "data", port=first)
+        try:
+            running.shows("Error: broker 1 ended with exit code 1: stopping the others.")
+            assert running.process.process.wait(DEADLINE_SECONDS) == 1
+            assert not running.brokers()
+        finally:
+            running.process.stop()
+
+
+def test_nothing_is_left_when_the_last_broker_ends(tmp_path: Path) -> None:
+    running = Running(tmp_path / "data")
     try:
         running.shows("2 brokers of Barnabas are ready")
-        first, second = running.brokers()
-        os.kill(second, signal.SIGKILL)
-        running.shows("Error: broker 1 ended with exit code -9")
+        for pid in running.brokers():
+            os.kill(pid, signal.SIGKILL)
         assert running.process.process.wait(DEADLINE_SECONDS) == 1
-        assert not Path(f"/proc/{first}").exists()
     finally:
         running.process.stop()
