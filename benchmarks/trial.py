@@ -80,7 +80,8 @@ def end(broker: Broker) -> None:
     try:
         broker.stop()
     except TimeoutError as error:
-        print(f"  note: {broker.name} did not stop by itself: {error}")
+        reason = str(error).splitlines()[0]
+        print(f"  note: {broker.name} did not stop by itself: {reason}")
 
 
 def process_of(broker: Broker) -> ManagedProcess:

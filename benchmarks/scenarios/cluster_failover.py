@@ -59,6 +59,7 @@ def measure(trial: Trial) -> dict[str, float]:
             time.sleep(settle_seconds)
             load.mark("undisturbed")
             time.sleep(settle_seconds)
+            load.mark("before the kill")  # what is under way then is not undisturbed
             controller_id = brokers.controller_id()
             others = [node_id for node_id in brokers.brokers if node_id != controller_id]
             _hurt(brokers, load, others[0], "kill", settle_seconds)
