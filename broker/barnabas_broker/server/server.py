@@ -43,6 +43,7 @@ from barnabas_broker.server.listeners import Listeners
 from barnabas_broker.server.membership import Membership
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_broker.server.metrics_registration import register_samples
+from barnabas_broker.server.stop_steps import run_stop_steps
 from barnabas_protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
@@ -312,12 +313,8 @@ class Server:
             self.membership.drainer.start("the broker stops")
             await self.membership.drainer.until_drained()
         self.state = move(self.state, BrokerState.SHUTTING_DOWN)
-        for step in self._stop_steps():
-            try:
-                await step()
-            except Exception as error:
-                logger.exception("a step of the stop failed")
-                self.fatal_error = self.fatal_error or error
+        error = await run_stop_steps(self._stop_steps(), lambda: self.fatal_error is not None)
+        self.fatal_error = self.fatal_error or error
         self._disk.close()
         self.state = move(self.state, BrokerState.NOT_RUNNING)
 
