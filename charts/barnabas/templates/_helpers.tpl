@@ -1,0 +1,102 @@
+{{/* The name of what belongs to the whole release. */}}
+{{- define "barnabas.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "barnabas.operator" -}}
+{{ include "barnabas.fullname" . }}-operator
+{{- end -}}
+
+{{- define "barnabas.brokerName" -}}
+{{- .Values.broker.name | default .Release.Name -}}
+{{- end -}}
+
+{{- define "barnabas.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "barnabas.operator" .) -}}
+{{- end -}}
+
+{{- define "barnabas.operatorImage" -}}
+{{ .Values.operator.image.repository }}:{{ .Values.operator.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- define "barnabas.brokerImage" -}}
+{{ .Values.brokerImage.repository }}:{{ .Values.brokerImage.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{/* Labels that never change: selectors are immutable. */}}
+{{- define "barnabas.selectorLabels" -}}
+app.kubernetes.io/name: barnabas-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "barnabas.labels" -}}
+{{ include "barnabas.selectorLabels" . }}
+app.kubernetes.io/component: operator
+{{ include "barnabas.releaseLabels" . }}
+{{- end -}}
+
+{{/* Labels of what is not a part of the operator. */}}
+{{- define "barnabas.releaseLabels" -}}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: barnabas
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* What a container of ours may do: nothing but run. */}}
+{{- define "barnabas.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- define "barnabas.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{/* The rights of the operator in a namespace that it looks after. */}}
+{{- define "barnabas.namespacedRules" -}}
+- apiGroups: [barnabas.dev]
+  resources: [brokers, topics, consumergroups]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [barnabas.dev]
+  resources: [brokers/status, topics/status, consumergroups/status]
+  verbs: [get, update, patch]
+- apiGroups: [barnabas.dev]
+  resources: [brokers/finalizers, topics/finalizers, consumergroups/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps, serviceaccounts]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, list, watch, create, update, patch, delete]
+# What the brokers' own roles grant; nobody can grant what they do not have.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update, patch]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [get, list, create, patch]
+{{- end -}}

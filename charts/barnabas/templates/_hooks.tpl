@@ -1,0 +1,86 @@
+{{/* The Broker of this release. */}}
+{{- define "barnabas.brokerManifest" -}}
+apiVersion: barnabas.dev/v1alpha1
+kind: Broker
+metadata:
+  name: {{ include "barnabas.brokerName" . }}
+  namespace: {{ .Release.Namespace }}
+  labels:
+    {{- with .Values.broker.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- include "barnabas.releaseLabels" . | nindent 4 }}
+  annotations:
+    {{- with .Values.broker.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    meta.helm.sh/release-name: {{ .Release.Name }}
+    meta.helm.sh/release-namespace: {{ .Release.Namespace }}
+spec:
+  {{- toYaml .Values.broker.spec | nindent 2 }}
+{{- end -}}
+
+{{/* A Job of a hook: root, name, hook, arguments of release_hook.py. */}}
+{{- define "barnabas.hookJob" -}}
+{{- $root := .root -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ include "barnabas.fullname" $root }}-{{ .name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "barnabas.releaseLabels" $root | nindent 4 }}
+  annotations:
+    helm.sh/hook: {{ .hook }}
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: 2
+  activeDeadlineSeconds: 240
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: barnabas-hook
+        app.kubernetes.io/instance: {{ $root.Release.Name }}
+    spec:
+      restartPolicy: Never
+      serviceAccountName: {{ include "barnabas.fullname" $root }}-hooks
+      {{- with $root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        {{- include "barnabas.podSecurity" $root | nindent 8 }}
+      {{- with $root.Values.operator.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $root.Values.operator.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      containers:
+        - name: hook
+          image: {{ include "barnabas.operatorImage" $root | quote }}
+          imagePullPolicy: {{ $root.Values.operator.image.pullPolicy }}
+          command:
+            - python
+            - -I
+            - /hook/release_hook.py
+            {{- range .arguments }}
+            - {{ . | quote }}
+            {{- end }}
+          resources:
+            requests:
+              cpu: 10m
+              memory: 32Mi
+          securityContext:
+            {{- include "barnabas.containerSecurity" $root | nindent 12 }}
+          volumeMounts:
+            - name: hook
+              mountPath: /hook
+              readOnly: true
+      volumes:
+        - name: hook
+          configMap:
+            name: {{ include "barnabas.fullname" $root }}-hooks
+{{- end -}}
