@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.server.broker_lifecycle import BrokerLifecycle
 from barnabas_broker.server.drain import Drain, DrainEnd, DrainPhase, handover_of
+from barnabas_broker.server.drain_metrics import drain_samples
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +58,10 @@ class Drainer:
     def leaders_count(self) -> int:
         """What the broker still leads, by the newest metadata it has applied."""
         return handover_of(self._image(), self._node_id).leaders_count
+
+    def samples(self) -> Iterator[Sample]:
+        """For the collector."""
+        return drain_samples(self.state, self._budget_ms, self._clock.monotonic_ms())
 
     def start(self, reason: str, budget_ms: int | None = None) -> None:
         """Begin, unless it has begun; a smaller budget than before is taken over."""

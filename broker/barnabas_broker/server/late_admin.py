@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from barnabas_broker.admin.admin_server import AdminServer
+from barnabas_broker.server.loop_lag import LoopLag
 
 START_SECONDS_MAX: Final = 3.0
 
@@ -26,6 +27,7 @@ class LateAdmin:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         """`on_failure` hears of a port that cannot be bound."""
+        self.loop_lag = LoopLag(asyncio.get_running_loop())
         self._admin = admin
         self._spawn = spawn
         self._on_failure = on_failure
@@ -37,6 +39,7 @@ class LateAdmin:
         self._timer.cancel()
         if not self._is_started:
             self._is_started = True
+            self.loop_lag.start()
             self._spawn(self._start())
 
     async def _start(self) -> None:
@@ -48,5 +51,6 @@ class LateAdmin:
     async def stop(self) -> None:
         """Close it, or do not start it any more."""
         self._timer.cancel()
+        self.loop_lag.stop()
         self._is_started = True
         await self._admin.stop()

@@ -1,10 +1,11 @@
 """What this broker tells Prometheus about its log directories, recovery and compaction.
 
-Read at scrape time from the objects that own the numbers; nothing here touches a disk. What is told
-of single partitions is in `broker_metrics`. Source: MET-1, REC-3, REC-7, NODE-8.
+Read at scrape time from the objects that own the numbers; of a disk only the file system's two
+sizes are asked, which it keeps in memory. What is told of single partitions is in `broker_metrics`.
+Source: MET-1, REC-3, REC-7, NODE-8.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metrics.sample import Sample
@@ -32,6 +33,27 @@ def _directories(logs: LogManager) -> Iterator[Sample]:
             "Partitions in a log directory.",
             labels,
             len(directory.logs),
+        )
+        if not directory.is_offline:
+            yield from _space(logs, directory.path)
+
+
+def _space(logs: LogManager, path: str) -> Iterator[Sample]:
+    """The file system of a directory; nothing of one that does not answer.
+
+    Directories of one file system tell the same.
+    """
+    rows: tuple[tuple[str, str, Callable[[str], int]], ...] = (
+        ("free", "What may still be written to its file system.", logs.disk.free_bytes),
+        ("total", "The size of its file system.", logs.disk.total_bytes),
+    )
+    for name, text, read in rows:
+        try:
+            value = read(path)
+        except OSError:
+            continue
+        yield Sample(
+            f"barnabas_log_directory_{name}_bytes", "gauge", text, {"directory": path}, value
         )
 
 

@@ -9,6 +9,7 @@ from barnabas_broker.controller.controller_metrics import controller_samples
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metrics.collector import MetricsCollector
+from barnabas_broker.metrics.sample import MetricSource
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
 from barnabas_broker.server.broker_state import BrokerState
@@ -30,6 +31,7 @@ def register_samples(
     logs: LogManager,
     dispatcher: Dispatcher,
     state: Callable[[], BrokerState],
+    drain: MetricSource,
 ) -> None:
     """Have the collector read from the parts of a broker."""
     register = collector.register
@@ -42,4 +44,5 @@ def register_samples(
     register(lambda: partition_samples(data.replicas))
     register(lambda: replication_samples(data.replicas))
     register(lambda: group_samples(data.groups, data.replicas))
+    register(drain)
     register(lambda: broker_samples(data.replicas, dispatcher, data.fetch_sessions, state))

@@ -132,6 +132,7 @@ class Server:
             logs=self.logs,
             dispatcher=self.dispatcher,
             state=lambda: self.state,
+            drain=self.membership.drainer.samples,
         )
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)
@@ -254,7 +255,9 @@ class Server:
             self.collector,
             self.drain,
         )
-        return LateAdmin(admin, self._background.spawn, self._fail)
+        late = LateAdmin(admin, self._background.spawn, self._fail)
+        self.collector.register(late.loop_lag.samples)
+        return late
 
     # Callbacks.
 
