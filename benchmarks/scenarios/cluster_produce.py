@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks import clients
-from benchmarks.cluster import cluster
+from benchmarks.cluster import Cluster, cluster
 from benchmarks.scenario import Figure, Scenario, medians
 from benchmarks.trial import Trial
 
@@ -26,6 +26,7 @@ def measure(trial: Trial, *, idle_topic_count: int) -> dict[str, float]:
     with cluster(trial) as brokers:
         if idle_topic_count:
             brokers.create_topics("idle", trial.size(idle_topic_count, 10), 3)
+        _warm_up(brokers, trial.size(200_000, 5_000))
         for run in range(trial.repeat_count):
             brokers.create_topics(f"run{run}", 1, PARTITION_COUNT)
             load = clients.produce(brokers, f"run{run}-0", record_count, RECORD_BYTES, "acks=all")
@@ -38,6 +39,12 @@ def measure(trial: Trial, *, idle_topic_count: int) -> dict[str, float]:
                 }
             )
     return medians(runs)
+
+
+def _warm_up(brokers: Cluster, record_count: int) -> None:
+    """A load that does not count: a JVM compiles what it is busy with, for half a minute."""
+    brokers.create_topics("warm", 1, PARTITION_COUNT)
+    clients.produce(brokers, "warm-0", record_count, RECORD_BYTES, "acks=all")
 
 
 SCENARIOS = [
