@@ -7,7 +7,10 @@ INTERVAL_SECONDS = 0.05
 
 
 def wait_until(
-    condition: Callable[[], bool], timeout_seconds: float, describe: Callable[[], str]
+    condition: Callable[[], bool],
+    timeout_seconds: float,
+    describe: Callable[[], str],
+    interval_seconds: float = INTERVAL_SECONDS,
 ) -> None:
     """Return when the condition holds; it may raise to give up early.
 
@@ -17,4 +20,4 @@ def wait_until(
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {timeout_seconds} s: {describe()}")
-        time.sleep(INTERVAL_SECONDS)
+        time.sleep(interval_seconds)
