@@ -1,0 +1,18 @@
+#!/bin/bash
+# image.sh NAME ARCHIVE BUILD-ARGUMENT...: build an image with buildah, on the lab's Debian, and
+# write it to the archive.
+# image.sh --load ARCHIVE: import an archive on all nodes of the running cluster.
+set -euo pipefail
+. "$(dirname "$0")/settings.sh"
+if [ "$1" = --load ]; then
+  load_image "$2"
+  exit
+fi
+name=$1 archive=$2
+shift 2
+# The machine's certificates are needed to reach a package index from within; they stay outside.
+bd bud --quiet --layers --isolation chroot --build-arg BASE=localhost/debian:1 \
+  --volume /etc/ssl/certs:/etc/ssl/certs:ro --tag "$name" "$@"
+mkdir -p "$(dirname "$archive")"
+export_image "$name" "$archive.partial"
+mv "$archive.partial" "$archive"
