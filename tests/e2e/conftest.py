@@ -1,0 +1,109 @@
+"""What the end-to-end tests share: a cluster of Kubernetes, the images, the chart's release and a
+cluster of three brokers. All are made when the first test asks for them.
+
+    python -m pytest -m e2e tests/e2e
+
+The tests of a session share `demo`, the cluster of brokers that the chart makes; each uses topics
+of its own, and leaves three brokers that are well.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.support.broker_cluster import BrokerCluster
+from tests.e2e.support.client_pods import ClientPod
+from tests.e2e.support.cluster import Cluster, bring_up
+from tests.e2e.support.figures import Figures
+from tests.e2e.support.images import Images, provide_images
+from tests.e2e.support.kubectl import Kubectl
+from tests.e2e.support.release import Release
+
+_FIGURES = pytest.StashKey[Figures]()
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_FIGURES] = Figures()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+            # The first test of a session may have to build Kubernetes.
+            item.add_marker(pytest.mark.timeout(7200))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = terminalreporter.config.stash[_FIGURES].lines()
+    if lines:
+        terminalreporter.section("figures")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
+    """Where a test notes what it has measured; `E2E_FIGURES` names a file for it."""
+    noted = request.config.stash[_FIGURES]
+    yield noted
+    path = os.environ.get("E2E_FIGURES")
+    if path:
+        noted.write(Path(path))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    return bring_up()
+
+
+@pytest.fixture(scope="session")
+def lab(cluster: Cluster) -> Cluster:
+    """The cluster, where parts of Kubernetes itself may be taken away."""
+    if not cluster.is_lab:
+        pytest.skip("takes parts of Kubernetes away: only in the lab")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def images(cluster: Cluster) -> Images:
+    return provide_images(cluster)
+
+
+@pytest.fixture(scope="session")
+def release(cluster: Cluster, images: Images) -> Release:
+    """The chart, installed or upgraded to what this tree holds, with the brokers `demo`."""
+    release = Release(cluster, images, namespace="barnabas-e2e", name="demo")
+    release.provide()
+    return release
+
+
+@pytest.fixture
+def demo(release: Release) -> BrokerCluster:
+    """Three brokers that are well."""
+    release.brokers.until_ready()
+    return release.brokers
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kubectl]:
+    """A namespace for one test; what it holds is shown when the test fails."""
+    test = request.node.name.removeprefix("test_").replace("_", "-")
+    name = f"e2e-{test[:40].strip('-')}"
+    cluster.kubectl.remove_namespace(name)
+    there = cluster.kubectl.make_namespace(name)
+    yield there
+    if request.session.testsfailed:
+        print(there.describe_pods())
+    cluster.kubectl.remove_namespace(name)
+
+
+@pytest.fixture
+def client(namespace: Kubectl, images: Images, demo: BrokerCluster) -> Iterator[ClientPod]:
+    """A pod with our clients, which finds `demo`."""
+    pod = ClientPod(namespace, images.broker, demo.bootstrap)
+    yield pod.start()
+    pod.remove()

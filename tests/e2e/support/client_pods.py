@@ -1,0 +1,201 @@
+"""Pods with clients in them, next to the brokers: the command line and the Python client of the
+broker's image, and Java's producer under a measured load.
+
+They carry a label by which the tests keep them on a node that is drained.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.support.kubectl import Kubectl
+
+CLIENTS = Path(__file__).resolve().parents[1] / "clients"
+KEEP = {"e2e.barnabas.dev/keep": "true"}
+
+
+def client_pod(
+    name: str, image: str, command: list[str] | None = None, arguments: list[str] | None = None
+) -> dict[str, Any]:
+    """A pod that may do nothing but write into /tmp."""
+    container: dict[str, Any] = {
+        "name": "client",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "HOME", "value": "/tmp"}],
+        "securityContext": {
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    if command is not None:
+        container["command"] = command
+    if arguments is not None:
+        container["args"] = arguments
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": KEEP},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 10001},
+            "containers": [container],
+            "volumes": [{"name": "tmp", "emptyDir": {}}],
+        },
+    }
+
+
+class ClientPod:
+    """The command line and Python, for as long as the test needs them."""
+
+    def __init__(self, kubectl: Kubectl, image: str, bootstrap: str, name: str = "client") -> None:
+        self._kubectl = kubectl
+        self._image = image
+        self._bootstrap = bootstrap
+        self.name = name
+
+    def start(self) -> "ClientPod":
+        waits = "import signal; signal.signal(15, lambda *_: exit()); signal.pause()"
+        self._kubectl.apply(client_pod(self.name, self._image, ["python3", "-c", waits]))
+        self._kubectl.wait_for("Ready", f"pod/{self.name}")
+        return self
+
+    def start_in(self, kubectl: Kubectl) -> "ClientPod":
+        """The same in another namespace."""
+        name = f"{self.name}-{self._kubectl.namespace}"[:60]
+        return ClientPod(kubectl, self._image, self._bootstrap, name).start()
+
+    def topics_like(self, *prefixes: str) -> list[str]:
+        """The brokers' topics whose names begin so."""
+        listed = json.loads(self.barnabas("topic", "list", "-o", "json"))
+        return sorted(one["topic"] for one in listed if one["topic"].startswith(prefixes))
+
+    def barnabas(self, *arguments: str, text: str | None = None) -> str:
+        """What the command `barnabas` prints."""
+        command = ["barnabas", *arguments, "--bootstrap-server", self._bootstrap]
+        return self._kubectl.execute(self.name, *command, text=text)
+
+    def python(self, script: str, *arguments: str, timeout_seconds: float = 180) -> str:
+        """What a script of `tests/e2e/clients` prints."""
+        return self._kubectl.execute(
+            self.name,
+            "python3",
+            "-",
+            self._bootstrap,
+            *arguments,
+            text=(CLIENTS / script).read_text(),
+            timeout_seconds=timeout_seconds,
+        )
+
+    def health(self) -> dict[str, Any]:
+        """What `barnabas cluster status` tells."""
+        told: dict[str, Any] = json.loads(self.barnabas("cluster", "status", "-o", "json"))
+        return told
+
+    def until_healthy(self, timeout_seconds: float = 120) -> None:
+        """All brokers serve, and no partition lacks a replica."""
+        self._kubectl.until(
+            lambda: self.health()["health"] == "healthy",
+            timeout_seconds,
+            lambda: json.dumps(self.health(), indent=1),
+        )
+
+    def read_numbers(self, topic: str) -> dict[int, list[tuple[int, int]]]:
+        """All records of a topic: by partition, offset and number in the order of reading."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for line in self.python("read_numbers.py", topic).splitlines():
+            partition, offset, number = map(int, line.split())
+            found.setdefault(partition, []).append((offset, number))
+        return found
+
+    def remove(self) -> None:
+        self._kubectl.delete("pod", self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fared:
+    """How the users of a load have fared."""
+
+    sent: int
+    acknowledged: int
+    errors: int
+    first_error: str
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    longest_pause_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.acknowledged} of {self.sent} acknowledged, {self.errors} errors, "
+            f"p50 {self.p50_ms} ms, p99 {self.p99_ms} ms, max {self.max_ms} ms, "
+            f"longest pause {self.longest_pause_ms} ms"
+        )
+
+
+class JavaLoad:
+    """Java's producer with its defaults, at a steady rate."""
+
+    def __init__(self, kubectl: Kubectl, image: str, bootstrap: str, topic: str) -> None:
+        self._kubectl = kubectl
+        self._image = image
+        self._bootstrap = bootstrap
+        self.topic = topic
+        self.name = f"load-{topic}"
+
+    def start(self, partition_count: int, records_per_second: int = 200) -> "JavaLoad":
+        """Returns when the first records are acknowledged."""
+        words = [self._bootstrap, self.topic, str(partition_count), str(records_per_second)]
+        arguments = ["MeasuredLoad", *words]
+        pod = client_pod(self.name, self._image)
+        image_entry = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx192m"]
+        pod["spec"]["containers"][0]["command"] = [*image_entry, *arguments]
+        self._kubectl.apply(pod)
+        self._kubectl.wait_for("Ready", f"pod/{self.name}")
+        self._kubectl.until(lambda: self.count() > 0, 120, lambda: self._kubectl.logs(self.name))
+        return self
+
+    def count(self) -> int:
+        """How many records were acknowledged so far."""
+        return int(self._kubectl.execute(self.name, "wc", "-l", "/tmp/acknowledged").split()[0])
+
+    def goes_on(self, timeout_seconds: float = 120, more: int = 400) -> None:
+        """Returns when so many more records are acknowledged."""
+        wanted = self.count() + more
+        self._kubectl.until(
+            lambda: self.count() >= wanted, timeout_seconds, lambda: f"{self.count()} of {wanted}"
+        )
+
+    def end(self) -> Fared:
+        """Stop it; what it has sent is delivered first."""
+        self._kubectl.execute(self.name, "touch", "/tmp/stop")
+        self._kubectl.until(
+            self._has_ended, 200, lambda: self._kubectl.logs(self.name, "--tail=30")
+        )
+        return Fared(**json.loads(self._kubectl.execute(self.name, "cat", "/tmp/summary.json")))
+
+    def acknowledged(self) -> list[str]:
+        """Lines `partition number offset`."""
+        return self._kubectl.execute(self.name, "cat", "/tmp/acknowledged").splitlines()
+
+    def remove(self) -> None:
+        self._kubectl.delete("pod", self.name)
+
+    def _has_ended(self) -> bool:
+        listed = self._kubectl.execute(self.name, "ls", "/tmp").split()
+        return "summary.json" in listed
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._start

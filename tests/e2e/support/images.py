@@ -1,0 +1,125 @@
+"""The images that the tests run: built from this tree, and loaded into the nodes of the lab.
+
+An image's tag is a digest of all that it is made from, so an unchanged one is neither built nor
+loaded again. In a cluster that is not the lab the images have to be there: `E2E_BROKER_IMAGE`,
+`E2E_OPERATOR_IMAGE` and `E2E_JAVA_IMAGE` name them.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.support.cluster import Cluster, run_script
+from tests.support.apache_kafka import DEFAULT_VERSION
+from tests.support.cache import run
+from tests.support.java_tools import compile_java, maven_jars
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+JAVA_CLIENT = REPOSITORY / "tests" / "e2e" / "images" / "java-client"
+# What the Dockerfile copies.
+_SOURCES = (
+    "Dockerfile",
+    "LICENSE",
+    "NOTICE",
+    "README.md",
+    "build_hook.py",
+    "pyproject.toml",
+    "requirements",
+    "protocol",
+    "client",
+    "broker",
+    "operator",
+    "cli",
+    "crds",
+)
+BUILD_SECONDS = 1800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Names of images that the nodes have."""
+
+    broker: str
+    operator: str
+    java_client: str
+
+
+def provide_images(cluster: Cluster) -> Images:
+    """Build and load what is not there yet."""
+    if not cluster.is_lab:
+        return Images(
+            broker=os.environ["E2E_BROKER_IMAGE"],
+            operator=os.environ["E2E_OPERATOR_IMAGE"],
+            java_client=os.environ["E2E_JAVA_IMAGE"],
+        )
+    return Images(
+        broker=_built_here(cluster, "broker"),
+        operator=_built_here(cluster, "operator"),
+        java_client=_java_client(cluster),
+    )
+
+
+def _built_here(cluster: Cluster, target: str) -> str:
+    files = run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *_SOURCES],
+        directory=REPOSITORY,
+    ).split()
+    tag = digest_of((REPOSITORY / name for name in files), target)
+    name = f"localhost/barnabas-{target}:{tag}"
+    arguments = ["--target", target, "--file", str(REPOSITORY / "Dockerfile"), str(REPOSITORY)]
+    _provide(cluster, name, arguments)
+    return name
+
+
+def _java_client(cluster: Cluster) -> str:
+    coordinates = [
+        f"org.apache.kafka:kafka-clients:{DEFAULT_VERSION}",
+        "org.slf4j:slf4j-nop:1.7.36",
+    ]
+    jars = maven_jars(f"kafka-clients-{DEFAULT_VERSION}", coordinates)
+    sources = sorted(JAVA_CLIENT.glob("*.java"))
+    classes = compile_java("e2e-client", sources, jars)
+    tag = digest_of([JAVA_CLIENT / "Dockerfile", *sources], DEFAULT_VERSION)
+    name = f"localhost/barnabas-e2e-java:{tag}"
+    assert cluster.cache is not None
+    context = cluster.cache / "java-client"
+    shutil.rmtree(context, ignore_errors=True)
+    shutil.copytree(jars, context / "jars", ignore=shutil.ignore_patterns("pom.xml"))
+    shutil.copytree(classes, context / "classes")
+    _provide(cluster, name, ["--file", str(JAVA_CLIENT / "Dockerfile"), str(context)])
+    return name
+
+
+def _provide(cluster: Cluster, name: str, build_arguments: list[str]) -> None:
+    assert cluster.cache is not None
+    assert cluster.state is not None
+    file_name = name.removeprefix("localhost/").replace(":", "-")
+    archive = cluster.cache / "built" / f"{file_name}.tar"
+    if not archive.exists():
+        run_script("image.sh", name, str(archive), *build_arguments, timeout_seconds=BUILD_SECONDS)
+        _forget_older(archive)
+    loaded = cluster.state / f"loaded-{file_name}"
+    if not loaded.exists():
+        run_script("image.sh", "--load", str(archive), timeout_seconds=600)
+        loaded.touch()
+
+
+def _forget_older(archive: Path) -> None:
+    """Keep the archive of the last build only: they are large, and can be made again."""
+    prefix = archive.name.rpartition("-")[0]
+    for other in archive.parent.glob(f"{prefix}-*.tar"):
+        if other != archive:
+            other.unlink()
+
+
+def digest_of(files: Iterable[Path], *more: str) -> str:
+    """A short name for the contents of files, their names, and what else counts."""
+    digest = hashlib.sha256("\0".join(more).encode())
+    for path in sorted(files):
+        if path.is_file():
+            digest.update(f"\0{path.name}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

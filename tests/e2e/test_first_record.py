@@ -1,0 +1,66 @@
+"""From nothing to the first record, and to many topics: what a user waits for."""
+
+import time
+
+from tests.e2e.support.broker_cluster import BrokerCluster
+from tests.e2e.support.client_pods import CLIENTS, ClientPod, Stopwatch, client_pod
+from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.figures import Figures
+from tests.e2e.support.images import Images
+from tests.e2e.support.kubectl import Kubectl
+from tests.e2e.support.release import Release
+from tests.e2e.support.topics import topic, until_topics_ready
+
+TOPICS = 200
+
+
+def test_a_client_pod_produces_its_first_record_soon_after_helm_install(
+    cluster: Cluster, images: Images, release: Release, namespace: Kubectl, figures: Figures
+) -> None:
+    """`helm install` of a second release, with a client that is there from the first moment: it
+    tries until a name, a Service, a broker and a topic are there."""
+    fresh = Release(cluster, images, namespace=namespace.namespace, name="fresh")
+    fresh.values["crds"] = {"install": False}
+    fresh.values["operator"]["replicas"] = 0
+    fresh.values["broker"]["spec"]["config"] = {
+        **fresh.values["broker"]["spec"]["config"],
+        "auto.create.topics.enable": "true",
+    }
+    script = (CLIENTS / "first_record.py").read_text()
+    pod = client_pod(
+        "first",
+        images.broker,
+        ["python3", "-c", script, fresh.brokers.bootstrap, "first-topic"],
+    )
+    start = time.time()
+    watch = Stopwatch()
+    fresh.helm.install(fresh.name, fresh.values)
+    installed = watch.seconds()
+    namespace.apply(pod)
+    namespace.wait_for_phase("first", "Succeeded")
+    produced, consumed = (float(word) - start for word in namespace.logs("first").split())
+    figures.note(
+        "helm install to first record",
+        f"produced after {produced:.1f} s, consumed after {consumed:.1f} s "
+        f"(helm itself {installed:.1f} s), 3 brokers",
+    )
+    fresh.until_ready()
+    figures.note("helm install to Broker Ready", f"{watch.seconds():.1f} s")
+    fresh.helm.uninstall(fresh.name)
+
+
+def test_two_hundred_topics_applied_at_once_are_ready(
+    namespace: Kubectl, demo: BrokerCluster, client: ClientPod, figures: Figures
+) -> None:
+    """One `kubectl apply` of 200 topics with three partitions and replicas each."""
+    # Deleted with the namespace, also in the brokers.
+    names = [f"many-{number:03}" for number in range(TOPICS)]
+    manifests = [topic(name, demo, deletionPolicy="Delete") for name in names]
+    watch = Stopwatch()
+    namespace.apply(*manifests)
+    applied = watch.seconds()
+    until_topics_ready(namespace, TOPICS, 180)
+    figures.note(
+        "200 topics", f"all Ready after {watch.seconds():.1f} s, of which apply {applied:.1f} s"
+    )
+    assert client.topics_like("many-") == names
