@@ -12,6 +12,7 @@ from functools import partial
 
 from barnabas_client.admin.admin import Admin
 from benchmarks.cluster import Cluster, cluster, until
+from benchmarks.quiet import wait_for_removed_files
 from benchmarks.scenario import Figure, Scenario
 from benchmarks.trial import Trial, process_of
 
@@ -22,6 +23,7 @@ TOPICS_PER_CALL = 500
 def measure(trial: Trial, *, topic_count: int) -> dict[str, float]:
     """Seconds, percent of a core and MiB of the dearest broker."""
     topic_count = trial.size(topic_count, 20)
+    wait_for_removed_files(is_quick=trial.is_quick)
     idle_seconds = trial.size(30, 3)
     with cluster(trial) as brokers:
         created = in_sync = 0.0

@@ -7,6 +7,7 @@ until every partition has a leader. The first call warms the broker up with othe
 from __future__ import annotations
 
 from benchmarks import clients
+from benchmarks.quiet import wait_for_removed_files
 from benchmarks.scenario import Figure, Scenario, medians
 from benchmarks.trial import Trial, process_of
 
@@ -20,6 +21,7 @@ FIGURES = [
 def measure(trial: Trial) -> dict[str, float]:
     """Milliseconds seen by the client, CPU seconds of the broker."""
     topic_count = trial.size(500, 50)
+    wait_for_removed_files(is_quick=trial.is_quick)
     runs = []
     with trial.broker() as broker:
         clients.create_topics(broker, "warm-up", 20, 1)
