@@ -4,7 +4,6 @@ import time
 
 from tests.e2e.support.broker_cluster import BrokerCluster
 from tests.e2e.support.client_pods import CLIENTS, ClientPod, Stopwatch, client_pod
-from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images
 from tests.e2e.support.kubectl import Kubectl
@@ -15,28 +14,20 @@ TOPICS = 200
 
 
 def test_a_client_pod_produces_its_first_record_soon_after_helm_install(
-    cluster: Cluster, images: Images, release: Release, namespace: Kubectl, figures: Figures
+    images: Images, release: Release, namespace: Kubectl, figures: Figures
 ) -> None:
-    """`helm install` of a second release, with a client that is there from the first moment: it
-    tries until a name, a Service, a broker and a topic are there."""
-    fresh = Release(cluster, images, namespace=namespace.namespace, name="fresh")
-    fresh.values["crds"] = {"install": False}
-    fresh.values["operator"]["replicas"] = 0
-    fresh.values["broker"]["spec"]["config"] = {
-        **fresh.values["broker"]["spec"]["config"],
-        "auto.create.topics.enable": "true",
-    }
+    """A cluster that has never heard of Barnabas, `helm install`, one Topic, and a client that is
+    there from the first moment: it tries until a name, a Service, a broker and a topic are."""
+    release.forget()
     script = (CLIENTS / "first_record.py").read_text()
-    pod = client_pod(
-        "first",
-        images.broker,
-        ["python3", "-c", script, fresh.brokers.bootstrap, "first-topic"],
-    )
+    arguments = [release.brokers.bootstrap, "first"]
+    pod = client_pod("first", images.broker, ["python3", "-c", script, *arguments])
     start = time.time()
     watch = Stopwatch()
-    fresh.helm.install(fresh.name, fresh.values)
-    installed = watch.seconds()
     namespace.apply(pod)
+    release.helm.install(release.name, release.values)
+    installed = watch.seconds()
+    namespace.apply(topic("first", release.brokers, deletionPolicy="Delete"))
     namespace.wait_for_phase("first", "Succeeded")
     produced, consumed = (float(word) - start for word in namespace.logs("first").split())
     figures.note(
@@ -44,9 +35,8 @@ def test_a_client_pod_produces_its_first_record_soon_after_helm_install(
         f"produced after {produced:.1f} s, consumed after {consumed:.1f} s "
         f"(helm itself {installed:.1f} s), 3 brokers",
     )
-    fresh.until_ready()
+    release.until_ready()
     figures.note("helm install to Broker Ready", f"{watch.seconds():.1f} s")
-    fresh.helm.uninstall(fresh.name)
 
 
 def test_two_hundred_topics_applied_at_once_are_ready(

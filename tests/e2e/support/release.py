@@ -62,6 +62,15 @@ class Release:
         self.helm.upgrade(self.name, self.values, "--install", "--create-namespace", "--wait")
         self.until_ready()
 
+    def forget(self) -> None:
+        """Leave nothing behind: no release, no definitions, no volumes, no Lease."""
+        self.helm.uninstall(self.name)
+        for plural in ("topics", "consumergroups", "brokers"):
+            self.kubectl.delete("customresourcedefinition", f"{plural}.barnabas.dev")
+        self.kubectl.until(lambda: self.kubectl.list("pods") == [], 180, self.kubectl.describe_pods)
+        self.kubectl.run("delete", "persistentvolumeclaims", "--all", timeout_seconds=120)
+        self.kubectl.run("delete", "leases", "--all")
+
     def until_ready(self, timeout_seconds: float = 300) -> None:
         """The Broker is Ready, and nothing is planned."""
         self.kubectl.until(self.is_ready, timeout_seconds, self.describe)
