@@ -1,5 +1,6 @@
 """`admin.partitions`: ListOffsets (2), DeleteRecords (21), ElectLeaders (43),
-AlterPartitionReassignments (45) and ListPartitionReassignments (46).
+AlterPartitionReassignments (45) and ListPartitionReassignments (46). Timestamps of records are
+fetched with them (`record_times.py`).
 
 Offsets and records are asked of partition leaders, the rest of the controller.
 """
@@ -91,6 +92,17 @@ class Partitions:
             version_min=max(needed, _READ_COMMITTED_VERSION if read_committed else 1),
         )
         return await self._routing.each(specs, call, timeout_ms)
+
+    async def record_timestamps(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> Outcomes[TopicPartition, int | None]:
+        """The timestamp in milliseconds of the record at each offset, or of the first behind it.
+
+        None where there is no record, or one without a timestamp.
+        """
+        from barnabas_client.admin.record_times import record_timestamps
+
+        return await record_timestamps(self._routing, offsets, timeout_ms)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
