@@ -1,0 +1,1 @@
+"""Consumer groups: observing them, and safe one-shot operations on their offsets."""
