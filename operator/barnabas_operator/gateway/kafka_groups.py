@@ -1,0 +1,268 @@
+"""`GroupGateway` on a real cluster, over `barnabas_client`'s admin client.
+
+Not here: deciding what to do. Looking at a thousand groups costs a few requests for each broker.
+
+Invariants: a topic or group is called absent only where a broker says so; what no broker tells
+within some seconds is left out of the answer, and what is left out is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.groups import GroupDescription, GroupState, GroupType
+from barnabas_client.admin.values.partitions import OffsetSpec
+from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.errors import BarnabasError, NotFoundError, RetriableError, UsageError
+from barnabas_operator.reconcile.group.group_apply import GroupQuestion
+from barnabas_operator.reconcile.group.group_state import (
+    Action,
+    DeleteGroup,
+    ObservedGroup,
+    ObservedGroups,
+    ObservedMember,
+    PartitionEnds,
+    SetOffsets,
+)
+from barnabas_operator.reconcile.group.reset_targets import ResetError, chosen_partitions
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
+
+# A partition without a leader must not hold up the groups of all others for a minute.
+OFFSETS_TIMEOUT_MS = 5_000
+# So many timestamps are looked up in one round; the rest follows with the next ones.
+LOOKUPS_MAX = 500
+
+
+class KafkaGroups:
+    """The groups of one cluster; to be kept, because it remembers the timestamps of records."""
+
+    def __init__(self, admin: Admin) -> None:
+        self.admin = admin
+        self._record_times: dict[tuple[TopicPartition, int], int | None] = {}
+
+    async def list_ids(self) -> tuple[str, ...]:
+        """The ids of all groups. Raises: BarnabasError."""
+        return tuple(group.group_id for group in await self.admin.groups.list())
+
+    async def observe(self, questions: Sequence[GroupQuestion]) -> ObservedGroups:
+        """Look at the groups.
+
+        Raises: BarnabasError if none of them could be seen because the cluster does not answer, or
+        topics could not be.
+        """
+        resets = {one.group_id: one.reset for one in questions if one.reset is not None}
+        groups = await self._groups([one.group_id for one in questions])
+        named = {topic.name for reset in resets.values() for topic in reset.topics}
+        topics = {place.topic for group in groups.values() for place in group.partitions}
+        observed = ObservedGroups(
+            groups=groups, partition_counts=await self._partition_counts(topics | named)
+        )
+        # The partitions of a reset by timestamp, by their moment.
+        moments: dict[int, set[TopicPartition]] = defaultdict(set)
+        places = {place for group in groups.values() for place in group.committed}
+        for group_id, reset in resets.items():
+            try:
+                chosen = chosen_partitions(reset, groups[group_id], observed)
+            except ResetError:
+                continue  # the planner will say so
+            places.update(chosen)
+            if reset.timestamp_ms is not None:
+                moments[reset.timestamp_ms].update(chosen)
+        counts = observed.partition_counts
+        places = {place for place in places if place.partition < counts.get(place.topic, 0)}
+        ends = await self._ends(places)
+        observed = replace(
+            observed, ends=ends, by_timestamp=await self._by_timestamp(moments, ends)
+        )
+        return replace(observed, record_times=await self._times_of_unread(observed))
+
+    async def carry_out(self, action: Action) -> Exception | None:
+        """Set offsets or delete the group."""
+        match action:
+            case SetOffsets():
+                return await self._set_offsets(action)
+            case DeleteGroup():
+                deleted = await self.admin.groups.delete([action.group_id])
+                error = deleted[action.group_id].error
+                return None if isinstance(error, NotFoundError) or _is_gone(error) else error
+
+    async def _set_offsets(self, action: SetOffsets) -> Exception | None:
+        committed = {
+            place: OffsetAndMetadata(offset)
+            for place, offset in action.offsets.items()
+            if offset is not None
+        }
+        forgotten = [place for place, offset in action.offsets.items() if offset is None]
+        if committed:
+            altered = await self.admin.group_offsets.alter(action.group_id, committed)
+            for error in altered.errors.values():
+                return error
+        if forgotten:
+            deleted = await self.admin.group_offsets.delete(action.group_id, forgotten)
+            for error in deleted.errors.values():
+                if not _is_gone(error):
+                    return error
+        return None
+
+    # ---- looking -------------------------------------------------------------------------------
+
+    async def _groups(self, group_ids: Sequence[str]) -> dict[str, ObservedGroup]:
+        described, committed = await asyncio.gather(
+            self.admin.groups.describe(group_ids), self.admin.group_offsets.list(group_ids)
+        )
+        groups: dict[str, ObservedGroup] = {}
+        others: list[str] = []
+        for group_id, outcome in described.items():
+            error = outcome.error
+            if error is None:
+                groups[group_id] = _observed(outcome.unwrap())
+            elif isinstance(error, UsageError) or error.code is (
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            ):
+                others.append(group_id)
+            elif isinstance(error, NotFoundError) or _is_gone(error):
+                groups[group_id] = ObservedGroup(group_id=group_id)
+            else:
+                groups[group_id] = ObservedGroup(group_id=group_id, error=str(error))
+        groups.update(await self._groups_of_other_types(others))
+        for group_id, offsets in committed.items():
+            if offsets.error is not None:
+                groups[group_id] = ObservedGroup(group_id=group_id, error=str(offsets.error))
+                continue
+            told = {place: one.offset for place, one in offsets.unwrap().items() if one is not None}
+            groups[group_id] = replace(groups[group_id], committed=told)
+        errors = [*described.errors.values(), *committed.errors.values()]
+        unreachable = [error for error in errors if isinstance(error, RetriableError)]
+        if unreachable and not any(group.is_known for group in groups.values()):
+            raise unreachable[0]
+        return groups
+
+    async def _groups_of_other_types(self, group_ids: Sequence[str]) -> dict[str, ObservedGroup]:
+        """Groups that are not of consumers, such as those of Connect workers."""
+        if not group_ids:
+            return {}
+        groups = {}
+        for group_id, outcome in (await self.admin.groups.describe_classic(group_ids)).items():
+            if outcome.error is not None:
+                groups[group_id] = ObservedGroup(group_id=group_id, error=str(outcome.error))
+                continue
+            found = outcome.unwrap()
+            groups[group_id] = ObservedGroup(
+                group_id=group_id,
+                state=_state(found.state),
+                protocol=found.protocol_type,
+                assignor=found.protocol_name,
+                coordinator=found.coordinator_id,
+                members=tuple(ObservedMember(client_id=one.client_id) for one in found.members),
+            )
+        return groups
+
+    async def _partition_counts(self, names: Iterable[str]) -> dict[str, int]:
+        described = await self.admin.topics.describe(sorted(names))
+        for error in described.errors.values():
+            if not isinstance(error, NotFoundError):
+                raise error
+        return {name: len(topic.partitions) for name, topic in described.successes.items()}
+
+    async def _ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionEnds]:
+        wanted = sorted(places)
+        if not wanted:
+            return {}
+        starts, ends = await asyncio.gather(
+            *(
+                self.admin.partitions.list_offsets(
+                    dict.fromkeys(wanted, spec), timeout_ms=OFFSETS_TIMEOUT_MS
+                )
+                for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+            )
+        )
+        found: dict[TopicPartition, PartitionEnds] = {}
+        latest = ends.successes
+        for place, first in starts.successes.items():
+            last = latest.get(place)
+            if last is not None and first.offset is not None and last.offset is not None:
+                found[place] = PartitionEnds(start=first.offset, end=last.offset)
+        return found
+
+    async def _by_timestamp(
+        self,
+        moments: Mapping[int, Iterable[TopicPartition]],
+        ends: Mapping[TopicPartition, PartitionEnds],
+    ) -> dict[tuple[TopicPartition, int], int]:
+        """The first record that is not older than each moment; where there is none, the end."""
+        found = {}
+        for moment, places in moments.items():
+            wanted = {place: moment for place in sorted(places) if place in ends}
+            answers = await self.admin.partitions.list_offsets(
+                wanted, timeout_ms=OFFSETS_TIMEOUT_MS
+            )
+            for place, answer in answers.successes.items():
+                is_found = answer.offset is not None
+                found[place, moment] = answer.offset if is_found else ends[place].end
+        return {key: offset for key, offset in found.items() if offset is not None}
+
+    async def _times_of_unread(
+        self, observed: ObservedGroups
+    ) -> dict[tuple[TopicPartition, int], int]:
+        """The timestamps of the next records that lagging groups would read.
+
+        Records do not change, so each is looked up once.
+        """
+        wanted = set()
+        for group in observed.groups.values():
+            for place in group.committed:
+                position = observed.position(group, place)
+                if position is not None and observed.lag(group, place):
+                    wanted.add((place, position))
+        new = sorted(wanted - self._record_times.keys())[:LOOKUPS_MAX]
+        # Two groups may stand at two places of one partition: a request names a partition once.
+        while new:
+            once = dict(new)
+            times = await self._look_up(once)
+            self._record_times.update(times)
+            new = [one for one in new if once[one[0]] != one[1]]
+        if len(self._record_times) > 2 * len(wanted) + LOOKUPS_MAX:
+            self._record_times = {
+                key: time for key, time in self._record_times.items() if key in wanted
+            }
+        told = {key: self._record_times.get(key) for key in wanted}
+        return {key: time for key, time in told.items() if time is not None}
+
+    async def _look_up(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[tuple[TopicPartition, int], int | None]:
+        try:
+            answers = await self.admin.partitions.record_timestamps(
+                offsets, timeout_ms=OFFSETS_TIMEOUT_MS
+            )
+        except BarnabasError:
+            return {}
+        return {(place, offsets[place]): time for place, time in answers.successes.items()}
+
+
+def _observed(group: GroupDescription) -> ObservedGroup:
+    return ObservedGroup(
+        group_id=group.group_id,
+        state=_state(group.state),
+        protocol="consumer" if group.type is GroupType.CONSUMER else "classic",
+        assignor=group.assignor,
+        coordinator=group.coordinator_id,
+        members=tuple(
+            ObservedMember(client_id=one.client_id, assignment=one.assignment)
+            for one in group.members
+        ),
+    )
+
+
+def _state(state: GroupState) -> str:
+    return str(state.value)
+
+
+def _is_gone(error: BarnabasError | None) -> bool:
+    """Whether there is no such group."""
+    return error is not None and error.code is ErrorCode.GROUP_ID_NOT_FOUND

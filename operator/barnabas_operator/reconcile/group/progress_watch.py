@@ -1,0 +1,73 @@
+"""Which partitions a group is stuck at: records arrive, members are there, nothing is committed.
+
+Pure but for its memory: what was seen when a committed offset moved last. The time is an argument.
+
+Invariant: after a restart nothing is called stuck that was not, nor healthy that was stuck, before
+it has been watched for as long as it takes to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from barnabas_operator.reconcile.group.group_state import ObservedGroup, ObservedGroups
+from barnabas_protocol.ids import TopicPartition
+
+# Longer than consumers with default settings take between two commits (5 s), even slow ones.
+STUCK_AFTER_MS = 120_000
+
+
+@dataclass(slots=True)
+class _Seen:
+    committed: int
+    end: int
+    since_ms: int
+    was_stuck: bool = False
+
+
+class ProgressWatch:
+    """What the groups of one cluster have committed, over time."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[TopicPartition, _Seen]] = {}
+
+    def stuck(
+        self,
+        group: ObservedGroup,
+        observed: ObservedGroups,
+        now_ms: int,
+        told_before: Collection[TopicPartition] = (),
+    ) -> frozenset[TopicPartition]:
+        """The partitions that the group is stuck at.
+
+        `told_before` are those that the status names; they count for what was not watched yet.
+        """
+        seen = self._groups.setdefault(group.group_id, {})
+        for gone in seen.keys() - group.committed.keys():
+            del seen[gone]
+        stuck = set()
+        for place, committed in group.committed.items():
+            ends = observed.ends.get(place)
+            if ends is None:
+                continue
+            entry = seen.get(place)
+            if entry is None:
+                was_stuck = place in told_before
+                entry = seen[place] = _Seen(committed, ends.end, now_ms, was_stuck)
+            elif entry.committed != committed or not group.members:
+                seen[place] = _Seen(committed, ends.end, now_ms)
+                continue
+            if not group.members or committed >= ends.end:
+                entry.was_stuck = False
+                continue
+            is_overdue = now_ms - entry.since_ms >= STUCK_AFTER_MS and ends.end > entry.end
+            if entry.was_stuck or is_overdue:
+                entry.was_stuck = True
+                stuck.add(place)
+        return frozenset(stuck)
+
+    def forget_others(self, group_ids: Collection[str]) -> None:
+        """Free what is kept for groups that nobody asks about any more."""
+        for gone in self._groups.keys() - set(group_ids):
+            del self._groups[gone]
