@@ -33,7 +33,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -q > /dev/null
-  # Its service would be a second containerd; ours are started by up.sh.
   apt-get install -qy --no-install-recommends "${missing[@]}" > "$CACHE/apt.log" 2>&1 ||
     die "apt-get failed; look into $CACHE/apt.log"
 fi
@@ -48,7 +47,7 @@ is_new_enough() {
 toolchain() {
   local module="golang.org/toolchain@v0.0.1-go$GO_WANTED.linux-$(dpkg --print-architecture)"
   command -v go > /dev/null || {
-    say "installing golang-go, which fetches Go $GO_WANTED"
+    say "installing golang-go, which fetches Go $GO_WANTED" >&2
     DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends golang-go > /dev/null
   }
   mkdir -p "$CACHE/go-modules"
