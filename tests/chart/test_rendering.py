@@ -1,0 +1,235 @@
+"""What Helm makes of the chart: the manifests with default values and with each switch."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.conftest import CHART, Render
+from tests.support.cache import run
+
+ROOT = Path(__file__).resolve().parents[2]
+CRDS = ("brokers.barnabas.dev", "consumergroups.barnabas.dev", "topics.barnabas.dev")
+EVERYTHING = {
+    "operator": {
+        "replicas": 2,
+        "watchNamespaces": ["shop", "bank"],
+        "podLabels": {"team": "data"},
+        "podAnnotations": {"a": "b"},
+        "extraEnv": [{"name": "BARNABAS_WORKERS", "value": "8"}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+    },
+    "imagePullSecrets": [{"name": "mine"}],
+    "serviceAccount": {"annotations": {"a": "b"}},
+    "broker": {"name": "main", "labels": {"l": "x"}, "annotations": {"n": "y"}},
+    "networkPolicy": {"enabled": True, "clients": [{"podSelector": {}}]},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+    "dashboards": {"enabled": True, "annotations": {"folder": "Barnabas"}},
+}
+
+
+def kinds(manifests: dict[tuple[str, str], dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [manifest for (found, _), manifest in manifests.items() if found == kind]
+
+
+def pod_specs(manifests: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    made = [one["spec"]["template"]["spec"] for one in kinds(manifests, "Deployment")]
+    made += [one["spec"]["template"]["spec"] for one in kinds(manifests, "Job")]
+    return made + [one["spec"] for one in kinds(manifests, "Pod")]
+
+
+def test_lint_finds_nothing(helm: Path) -> None:
+    told = run([helm, "lint", "--strict", CHART])
+    assert "1 chart(s) linted, 0 chart(s) failed" in told
+
+
+def test_a_default_release_has_what_it_needs_and_no_more(render: Render) -> None:
+    manifests = render()
+    assert sorted(manifests) == sorted(
+        [
+            *(("CustomResourceDefinition", name) for name in CRDS),
+            ("ServiceAccount", "demo-barnabas-operator"),
+            ("ServiceAccount", "demo-barnabas-hooks"),
+            ("ClusterRole", "demo-barnabas-operator-shop"),
+            ("ClusterRole", "demo-barnabas-operator-shop-cluster"),
+            ("ClusterRole", "demo-barnabas-hooks-shop"),
+            ("ClusterRoleBinding", "demo-barnabas-operator-shop"),
+            ("ClusterRoleBinding", "demo-barnabas-operator-shop-cluster"),
+            ("ClusterRoleBinding", "demo-barnabas-hooks-shop"),
+            ("Role", "demo-barnabas-operator"),
+            ("Role", "demo-barnabas-hooks"),
+            ("RoleBinding", "demo-barnabas-operator"),
+            ("RoleBinding", "demo-barnabas-hooks"),
+            ("ConfigMap", "demo-barnabas-hooks"),
+            ("Service", "demo-barnabas-operator"),
+            ("Deployment", "demo-barnabas-operator"),
+            ("Job", "demo-barnabas-apply-broker"),
+            ("Job", "demo-barnabas-clean-up"),
+            ("Pod", "demo-barnabas-test"),
+        ]
+    )
+
+
+def test_names_are_short_where_the_release_is_called_barnabas(render: Render) -> None:
+    manifests = render(release="barnabas")
+    assert ("Deployment", "barnabas-operator") in manifests
+    hooks = manifests["ConfigMap", "barnabas-hooks"]["data"]
+    broker = yaml.safe_load(hooks["broker.json"])
+    assert broker["metadata"]["name"] == "barnabas"
+
+
+def test_every_switch_gives_manifests_that_are_whole(render: Render) -> None:
+    """Each document parses, is named, and has the namespace of the release or of its binding."""
+    manifests = render(EVERYTHING)
+    for (kind, name), manifest in manifests.items():
+        assert manifest["apiVersion"] and kind and name
+        if kind == "CustomResourceDefinition" or kind.startswith("ClusterRole"):
+            assert "namespace" not in manifest["metadata"], name
+        else:
+            assert manifest["metadata"]["namespace"] in ("shop", "bank"), (kind, name)
+    assert len(kinds(manifests, "ServiceMonitor")) == 2
+    assert len(kinds(manifests, "PrometheusRule")) == 1
+    assert len(kinds(manifests, "NetworkPolicy")) == 2
+    assert ("PodDisruptionBudget", "demo-barnabas-operator") in manifests
+    hooks = manifests["ConfigMap", "demo-barnabas-hooks"]["data"]
+    broker = yaml.safe_load(hooks["broker.json"])
+    assert broker["metadata"]["name"] == "main"
+    assert broker["metadata"]["labels"]["l"] == "x"
+
+
+def test_everything_can_be_left_out(render: Render) -> None:
+    manifests = render(
+        {
+            "crds": {"install": False},
+            "rbac": {"create": False},
+            "serviceAccount": {"create": False, "name": "theirs"},
+            "broker": {"create": False},
+            "uninstall": {"cleanUp": False},
+        }
+    )
+    assert sorted(manifests) == [
+        ("Deployment", "demo-barnabas-operator"),
+        ("Service", "demo-barnabas-operator"),
+    ]
+    (pod,) = pod_specs(manifests)
+    assert pod["serviceAccountName"] == "theirs"
+
+
+def test_resource_definitions_are_ours_and_outlive_the_release(render: Render) -> None:
+    """operator.md 3, pain 18: templates, so that upgrades reach them; kept, so that data stays."""
+    manifests = render()
+    for path in (ROOT / "crds").glob("*.yaml"):
+        expected = yaml.safe_load(path.read_text())
+        rendered = manifests["CustomResourceDefinition", expected["metadata"]["name"]]
+        annotations = rendered["metadata"].pop("annotations")
+        assert annotations == {"helm.sh/resource-policy": "keep"}
+        assert rendered == expected
+
+
+def test_pods_run_with_nothing_that_they_do_not_need(render: Render) -> None:
+    """The restricted pod security standard, and nothing writable but /tmp."""
+    specs = pod_specs(render(EVERYTHING))
+    assert len(specs) == 4
+    for spec in specs:
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in spec["containers"]:
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["requests"]
+
+
+def test_rights_end_at_the_watched_namespaces(render: Render) -> None:
+    """Least rights: a list of namespaces leaves only reading of what has no namespace."""
+    manifests = render({"operator": {"watchNamespaces": ["shop", "bank"]}})
+    bound = [one["roleRef"]["name"] for one in kinds(manifests, "ClusterRoleBinding")]
+    assert bound == ["demo-barnabas-operator-shop-cluster"]
+    role = manifests["ClusterRole", "demo-barnabas-operator-shop-cluster"]
+    for rule in role["rules"]:
+        assert set(rule["verbs"]) <= {"get", "list", "watch"}
+
+
+def test_no_role_holds_everything(render: Render) -> None:
+    for kind in ("Role", "ClusterRole"):
+        for role in kinds(render(EVERYTHING), kind):
+            for rule in role["rules"]:
+                assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+                assert "secrets" not in rule["resources"]
+
+
+def test_an_upgrade_keeps_what_cannot_be_changed(render: Render) -> None:
+    """Selectors are immutable: neither values nor versions may reach them."""
+    before = render()["Deployment", "demo-barnabas-operator"]["spec"]["selector"]
+    after = render(EVERYTHING)["Deployment", "demo-barnabas-operator"]["spec"]
+    assert before == after["selector"]
+    assert before == {
+        "matchLabels": {
+            "app.kubernetes.io/name": "barnabas-operator",
+            "app.kubernetes.io/instance": "demo",
+        }
+    }
+    assert set(before["matchLabels"].items()) <= set(
+        after["template"]["metadata"]["labels"].items()
+    )
+
+
+def test_dashboards_and_rules_arrive_as_they_are(render: Render) -> None:
+    """Their braces are not Helm's."""
+    manifests = render(EVERYTHING)
+    for path in (ROOT / "dashboards").glob("*.json"):
+        manifest = manifests["ConfigMap", f"demo-barnabas-dashboard-{path.stem}"]
+        assert manifest["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert manifest["data"][f"barnabas-{path.name}"].strip() == path.read_text().strip()
+    rules = manifests["PrometheusRule", "demo-barnabas"]["spec"]
+    assert rules == yaml.safe_load((ROOT / "dashboards" / "alerts.yaml").read_text())
+
+
+def test_network_policies_let_in_whom_they_name(render: Render) -> None:
+    """The admin port answers /drain to anybody who reaches it."""
+    manifests = render({"networkPolicy": {"enabled": True}})
+    brokers = manifests["NetworkPolicy", "demo-barnabas-brokers"]["spec"]
+    assert brokers["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "broker"
+    open_ports = [
+        port["port"] for rule in brokers["ingress"] if "from" not in rule for port in rule["ports"]
+    ]
+    assert open_ports == [9092]
+    operator = manifests["NetworkPolicy", "demo-barnabas-operator"]["spec"]
+    assert all("from" in rule for rule in operator["ingress"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("operator.replica=2", "replica"),
+        ("broker.spec.replica=5", "replica"),
+        ("tls.enabled=true", "has no TLS yet"),
+        ("authentication.enabled=true", "has no authentication yet"),
+    ],
+)
+def test_a_mistake_in_the_values_is_refused_with_its_name(
+    helm: Path, setting: str, told: str
+) -> None:
+    result = subprocess.run(
+        [helm, "template", "demo", CHART, "--set", setting],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    assert told in result.stderr
+
+
+def test_the_notes_name_the_bootstrap_address(helm: Path) -> None:
+    told = run([helm, "install", "demo", CHART, "--namespace", "shop", "--dry-run=client"])
+    notes = told.split("NOTES:")[1]
+    assert "demo-bootstrap.shop.svc:9092" in notes
+    assert not re.search(r"[{}]{2}|<no value>|%!", notes)

@@ -1,0 +1,288 @@
+"""For each alert: series under which it fires, when, and when it does not yet.
+
+Values are in promtool's words: `a+bxn` is a, then n more, each b larger; `a _x3 b` has a gap. One
+value a minute.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+BROKER = 'namespace="shop",job="demo",instance="demo-0"'
+CLUSTER = {"namespace": "shop", "job": "demo"}
+INSTANCE = {**CLUSTER, "instance": "demo-0"}
+DIRECTORY = {**INSTANCE, "directory": "/data"}
+GROUP = {**CLUSTER, "group": "billing", "topic": "orders"}
+OPERATOR = 'namespace="shop",job="barnabas-operator",instance="barnabas-operator-0"'
+OPERATORS = {"namespace": "shop", "job": "barnabas-operator"}
+
+
+def on(name: str, more: str = "", target: str = BROKER) -> str:
+    """A series of a metric."""
+    return f"{name}{{{target}{',' if more else ''}{more}}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertCase:
+    """`fires_at` and `quiet_at` are minutes after the first value."""
+
+    alert: str
+    series: Mapping[str, str]
+    quiet_at: int
+    fires_at: int
+    labels: Mapping[str, str]
+    summary: str
+    # Series under which the same alert must stay quiet at `fires_at`.
+    quiet_series: Mapping[str, str] = field(default_factory=dict)
+
+
+_FREE, _TOTAL = "barnabas_log_directory_free_bytes", "barnabas_log_directory_total_bytes"
+_LAG = on("barnabas_group_lag_records", 'group="billing",topic="orders",partition="0"')
+_COMMITTED = on("barnabas_group_committed_offset", 'group="billing",topic="orders",partition="0"')
+
+CASES: Sequence[AlertCase] = (
+    AlertCase(
+        alert="BarnabasOfflinePartitions",
+        series={on("barnabas_offline_partitions"): "0x4 3x9"},
+        quiet_at=5,
+        fires_at=7,
+        labels=CLUSTER,
+        summary="3 partitions of demo have no leader",
+    ),
+    AlertCase(
+        alert="BarnabasUnderMinIsrPartitions",
+        series={on("barnabas_under_min_isr_partitions"): "0x4 2x9"},
+        quiet_at=5,
+        fires_at=7,
+        labels=CLUSTER,
+        summary="2 partitions of demo refuse acks=all",
+    ),
+    AlertCase(
+        alert="BarnabasUnderReplicatedPartitions",
+        series={on("barnabas_under_replicated_partitions"): "0x4 2x20"},
+        quiet_at=8,
+        fires_at=11,
+        labels=CLUSTER,
+        summary="2 partitions of demo lack a replica",
+    ),
+    AlertCase(
+        alert="BarnabasNoController",
+        series={on("barnabas_controller_active"): "1x4 0x9"},
+        quiet_at=5,
+        fires_at=7,
+        labels=CLUSTER,
+        summary="demo has no active controller",
+    ),
+    AlertCase(
+        alert="BarnabasTwoControllers",
+        series={
+            on("barnabas_controller_active"): "1x20",
+            'barnabas_controller_active{namespace="shop",job="demo",instance="demo-1"}': "0x4 1x9",
+        },
+        quiet_at=5,
+        fires_at=7,
+        labels=CLUSTER,
+        summary="2 brokers of demo take themselves for the controller",
+    ),
+    AlertCase(
+        alert="BarnabasUncleanElection",
+        series={on("barnabas_controller_unclean_elections_total"): "0x4 2x20"},
+        quiet_at=4,
+        fires_at=6,
+        labels=CLUSTER,
+        summary="demo has elected a leader that was not in sync",
+    ),
+    AlertCase(
+        alert="BarnabasBrokerDown",
+        series={
+            on("up"): "1x4 0x20",
+            on("barnabas_broker_state"): "3x4 stale",
+        },
+        quiet_at=6,
+        fires_at=8,
+        labels=INSTANCE,
+        summary="Broker demo-0 of demo does not answer",
+        # Something else that Prometheus scrapes.
+        quiet_series={'up{namespace="shop",job="other",instance="a"}': "1x4 0x20"},
+    ),
+    AlertCase(
+        alert="BarnabasBrokerFenced",
+        series={on("barnabas_controller_fenced_brokers"): "0x4 1x20"},
+        quiet_at=8,
+        fires_at=11,
+        labels=CLUSTER,
+        summary="1 brokers of demo are fenced",
+    ),
+    AlertCase(
+        alert="BarnabasLogDirectoryOffline",
+        series={on("barnabas_log_directory_online", 'directory="/data"'): "1x4 0x9"},
+        quiet_at=5,
+        fires_at=7,
+        labels=DIRECTORY,
+        summary="/data of broker demo-0 has failed",
+    ),
+    AlertCase(
+        alert="BarnabasDiskFilling",
+        series={
+            on(_FREE, 'directory="/data"'): "250-1x200",
+            on(_TOTAL, 'directory="/data"'): "1000x200",
+        },
+        quiet_at=10,
+        fires_at=60,
+        labels=DIRECTORY,
+        summary="/data of broker demo-0 is full within six hours",
+        quiet_series={
+            on(_FREE, 'directory="/data"'): "800-1x200",
+            on(_TOTAL, 'directory="/data"'): "1000x200",
+        },
+    ),
+    AlertCase(
+        alert="BarnabasDiskAlmostFull",
+        series={
+            on(_FREE, 'directory="/data"'): "500x4 50x20",
+            on(_TOTAL, 'directory="/data"'): "1000x200",
+        },
+        quiet_at=8,
+        fires_at=11,
+        labels=DIRECTORY,
+        summary="/data of broker demo-0 has 5% left",
+    ),
+    AlertCase(
+        alert="BarnabasRequestFailures",
+        series={on("barnabas_request_failures_total", 'api="PRODUCE"'): "0x10 0+60x30"},
+        quiet_at=12,
+        fires_at=25,
+        labels={**CLUSTER, "api": "PRODUCE"},
+        summary="demo fails PRODUCE requests",
+        quiet_series={on("barnabas_request_failures_total", 'api="PRODUCE"'): "0x10 1x30"},
+    ),
+    AlertCase(
+        alert="BarnabasLoopLag",
+        series={on("barnabas_loop_lag_seconds_max"): "0.01x4 2x20"},
+        quiet_at=8,
+        fires_at=11,
+        labels=INSTANCE,
+        summary="Broker demo-0 of demo stalls for 2s",
+    ),
+    AlertCase(
+        alert="BarnabasDrainNearlyOutOfTime",
+        series={
+            on("barnabas_drain_seconds"): "0 30 90 90",
+            on("barnabas_drain_budget_seconds"): "100x9",
+        },
+        quiet_at=1,
+        fires_at=2,
+        labels=INSTANCE,
+        summary="Broker demo-0 of demo does not get rid of its leaderships",
+    ),
+    AlertCase(
+        alert="BarnabasGroupLagSeconds",
+        series={
+            on(
+                "barnabas_group_lag_seconds", 'group="billing",topic="orders",partition="0"'
+            ): "0x4 600x20"
+        },
+        quiet_at=8,
+        fires_at=11,
+        labels=GROUP,
+        summary="Group billing is 10m 0s behind on orders",
+    ),
+    AlertCase(
+        alert="BarnabasGroupLagGrowing",
+        series={_LAG: "20000+600x120"},
+        quiet_at=20,
+        fires_at=60,
+        labels=GROUP,
+        summary="Group billing falls behind on orders: 56k records",
+        quiet_series={_LAG: "200000-600x120"},
+    ),
+    AlertCase(
+        alert="BarnabasGroupStuck",
+        series={_LAG: "5+1x60", _COMMITTED: "7x60"},
+        quiet_at=3,
+        fires_at=25,
+        labels=GROUP,
+        summary="Group billing reads nothing of orders",
+        quiet_series={_LAG: "5+1x60", _COMMITTED: "7+1x60"},
+    ),
+    AlertCase(
+        alert="BarnabasOperatorDown",
+        series={on("barnabas_operator_leader", target=OPERATOR): "1x4 0x20"},
+        quiet_at=8,
+        fires_at=11,
+        labels={},
+        summary="No operator of Barnabas is at work",
+    ),
+    AlertCase(
+        alert="BarnabasTwoOperators",
+        series={
+            on("barnabas_operator_leader", target=OPERATOR): "1x20",
+            'barnabas_operator_leader{namespace="shop",job="barnabas-operator",instance="b"}': (
+                "0x4 1x20"
+            ),
+        },
+        quiet_at=6,
+        fires_at=8,
+        labels=OPERATORS,
+        summary="2 operators take themselves for the one that acts",
+    ),
+    AlertCase(
+        alert="BarnabasOperatorFailing",
+        series={
+            on(
+                "barnabas_operator_reconciles_total", 'kind="topics",result="api"', OPERATOR
+            ): "1x20 1+1x40"
+        },
+        quiet_at=22,
+        fires_at=40,
+        labels={**OPERATORS, "kind": "topics"},
+        summary="The operator fails to reconcile topics",
+        # Some passes fail, others do not.
+        quiet_series={
+            on(
+                "barnabas_operator_reconciles_total", 'kind="topics",result="api"', OPERATOR
+            ): "1x20 1+1x40",
+            on(
+                "barnabas_operator_reconciles_total", 'kind="topics",result="done"', OPERATOR
+            ): "1+1x60",
+        },
+    ),
+    AlertCase(
+        alert="BarnabasOperatorStuck",
+        series={on("barnabas_operator_queue_oldest_seconds", target=OPERATOR): "0x4 900x20"},
+        quiet_at=8,
+        fires_at=11,
+        labels={**OPERATORS, "instance": "barnabas-operator-0"},
+        summary="The operator has been at one thing for 15m 0s",
+    ),
+    AlertCase(
+        alert="BarnabasOperatorWritesWithoutEnd",
+        series={
+            on(
+                "barnabas_operator_api_writes_total", 'verb="apply",kind="StatefulSet"', OPERATOR
+            ): "0+20x200"
+        },
+        quiet_at=60,
+        fires_at=150,
+        labels={**OPERATORS, "kind": "StatefulSet"},
+        summary="The operator writes StatefulSet objects again and again",
+        quiet_series={
+            on(
+                "barnabas_operator_api_writes_total", 'verb="apply",kind="StatefulSet"', OPERATOR
+            ): "300x200"
+        },
+    ),
+    AlertCase(
+        alert="BarnabasResourceNotReady",
+        # The namespace is the Broker's: the operator's series keep their own labels.
+        series={
+            'barnabas_operator_resources{namespace="shop",job="barnabas-operator",kind="Topic",'
+            'broker="demo",ready="false"}': "0x4 2x30",
+            'barnabas_operator_resources{namespace="shop",job="barnabas-operator",kind="Topic",'
+            'broker="demo",ready="true"}': "9x40",
+        },
+        quiet_at=15,
+        fires_at=21,
+        labels={"kind": "Topic", "namespace": "shop", "broker": "demo"},
+        summary="2 Topic resources of shop/demo are not ready",
+    ),
+)
