@@ -47,6 +47,7 @@ from barnabas_operator.reconcile.group.group_status import (
 from barnabas_operator.reconcile.group.progress_watch import ProgressWatch
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
+from barnabas_operator.work.bounded import for_each
 from barnabas_operator.work.key import Key
 from barnabas_protocol.ids import TopicPartition
 
@@ -90,8 +91,8 @@ class GroupReconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Look after the groups of a Broker; the seconds until that is wanted again.
 
-        Raises: what went wrong last, after everything else was done; KubernetesError,
-        BarnabasError.
+        Raises: what went wrong with a resource, after all others were looked after;
+        KubernetesError, BarnabasError.
         """
         place = key.namespace, key.name
         claims = claims_on(place, await self._all(CONSUMER_GROUP), await self._all(BROKER))
@@ -120,21 +121,24 @@ class GroupReconciler:
                 await self._write_unreachable([manifest for manifest, _ in specs], str(error))
             raise
         cluster.watch.forget_others(in_charge)
-        recheck, failure = RECHECK_SECONDS, None
-        for manifest, spec in specs:
-            resource = _Resource(self, key, manifest, spec)
+        resources = [_Resource(self, key, manifest, spec) for manifest, spec in specs]
+        failures: list[Exception] = []
+
+        async def carry_on_with(resource: _Resource) -> None:
             try:
-                await resource.carry_on(cluster, observed, in_charge[spec.group_id])
+                await resource.carry_on(cluster, observed, in_charge[resource.spec.group_id])
             except NotFoundError:
-                continue  # the resource was deleted meanwhile
+                return  # the resource was deleted meanwhile
             except (KubernetesError, BarnabasError) as error:
-                logger.warning("ConsumerGroup %s: %s", spec.resource, error)
-                failure = error
-            if resource.is_waiting:
-                recheck = WAITING_RECHECK_SECONDS
-        if failure is not None:
-            raise failure
-        return recheck
+                logger.warning("ConsumerGroup %s: %s", resource.spec.resource, error)
+                failures.append(error)
+
+        await for_each(resources, carry_on_with)
+        if failures:
+            raise failures[0]
+        if any(resource.is_waiting for resource in resources):
+            return WAITING_RECHECK_SECONDS
+        return RECHECK_SECONDS
 
     @property
     def _now(self) -> datetime:
@@ -195,19 +199,19 @@ class _Resource:
         self._reconciler = reconciler
         self._broker = f"{key.namespace}/{key.name}"
         self._manifest = manifest
-        self._spec = spec
+        self.spec = spec
         self._stuck: frozenset[TopicPartition] = frozenset()
         self.is_waiting = False
 
     async def carry_on(self, cluster: _Cluster, observed: ObservedGroups, owner: GroupSpec) -> None:
         """Carry out what is asked for, and write what has become of the group."""
-        group = observed.groups[self._spec.group_id]
+        group = observed.groups[self.spec.group_id]
         if group.is_known:
             now_ms = self._reconciler._clock.monotonic_ms()
             told = _told_stuck(self._manifest)
             self._stuck = cluster.watch.stuck(group, observed, now_ms, told)
         await carry_on(
-            self._spec,
+            self.spec,
             read_operations(self._manifest.get("status")),
             observed,
             cluster.gateway,
@@ -225,7 +229,7 @@ class _Resource:
         )
         status = group_status(
             self._manifest,
-            self._spec,
+            self.spec,
             self._broker,
             operations,
             findings,

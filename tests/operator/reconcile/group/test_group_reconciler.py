@@ -1,0 +1,310 @@
+"""A pass over the groups of a cluster, against an API server: statuses, conflicts, zero writes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas_client.errors import BrokerUnreachableError
+from barnabas_operator.kubernetes.api import ConflictError, InvalidError
+from barnabas_operator.kubernetes.connection import load_configuration, new_client
+from barnabas_operator.kubernetes.dynamic_api import DynamicApi
+from barnabas_operator.kubernetes.kinds import CONSUMER_GROUP
+from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
+from barnabas_operator.settings import OperatorSettings
+from barnabas_operator.work.key import Key, Work
+from tests.support.fake_kubernetes import FakeKubernetes
+from tests.support.memory_groups import MemoryGroups
+from tests.support.simulated_clock import SimulatedClock
+
+KEY = Key(kind=Work.GROUPS, namespace="kafka", name="main")
+EARLIEST = {"id": "r1", "to": "earliest"}
+
+
+class ReachableCluster:
+    """What `AdminPool` is to a reconciler; the cluster can be taken away."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.unreachable = 0.0
+
+    @asynccontextmanager
+    async def using(self, namespace: str, name: str) -> AsyncIterator[object]:
+        if self.is_away:
+            raise BrokerUnreachableError("no broker answers")
+        yield self
+
+    def unreachable_seconds(self, namespace: str, name: str) -> float:
+        return self.unreachable
+
+
+class World:
+    """An API server with a Broker and the ConsumerGroup `app/billing`, and its cluster."""
+
+    def __init__(self, kubernetes: FakeKubernetes, api: DynamicApi) -> None:
+        self.kubernetes = kubernetes
+        self.cluster = MemoryGroups(3)
+        self.admins = ReachableCluster()
+        self.clock = SimulatedClock()
+        self.reconciler = GroupReconciler(
+            api,
+            self.admins,  # type: ignore[arg-type]
+            OperatorSettings(),
+            self.clock,
+            make_gateway=lambda admin: self.cluster,
+        )
+        for namespace in ("kafka", "app"):
+            kubernetes.put(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            )
+        self.put_broker("main")
+
+    def put_broker(self, name: str, **metadata: Any) -> None:
+        self.kubernetes.put(
+            {
+                "apiVersion": "barnabas.dev/v1alpha1",
+                "kind": "Broker",
+                "metadata": {"namespace": "kafka", "name": name, **metadata},
+                "spec": {},
+            }
+        )
+
+    def put(self, name: str = "billing", namespace: str = "app", **spec: Any) -> None:
+        reference = {"brokerRef": {"name": "main", "namespace": "kafka"}}
+        self.kubernetes.put(
+            {
+                "apiVersion": "barnabas.dev/v1alpha1",
+                "kind": "ConsumerGroup",
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {**reference, "groupId": "billing", **spec},
+            }
+        )
+
+    def status(self, name: str = "billing", namespace: str = "app") -> dict[str, Any]:
+        found: dict[str, Any] = self.kubernetes.store.get(CONSUMER_GROUP, namespace, name)
+        return found.get("status") or {}
+
+    def condition(self, type_: str, **which: str) -> tuple[str, str]:
+        for condition in self.status(**which)["conditions"]:
+            if condition["type"] == type_:
+                return condition["status"], condition["reason"]
+        raise AssertionError(f"no {type_}")
+
+    async def reconcile(self) -> float | None:
+        return await self.reconciler.reconcile(KEY)
+
+
+@pytest.fixture
+def in_world(tmp_path: Path) -> Callable[[Callable[[World], Awaitable[None]]], None]:
+    """Runs a coroutine function in a world."""
+
+    def run(story: Callable[[World], Awaitable[None]]) -> None:
+        async def tell() -> None:
+            async with FakeKubernetes() as kubernetes:
+                kubeconfig = kubernetes.write_kubeconfig(tmp_path / "kubeconfig")
+                client: Any = new_client(await load_configuration(str(kubeconfig)))
+                try:
+                    await story(World(kubernetes, DynamicApi(client)))
+                finally:
+                    await client.close()
+
+        asyncio.run(tell())
+
+    return run
+
+
+InWorld = Callable[[Callable[[World], Awaitable[None]]], None]
+
+
+def test_a_status_tells_what_the_group_is(in_world: InWorld) -> None:
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.cluster.join()
+        world.put(thresholds={"lagRecords": 60, "lagSeconds": 3600})
+        assert await world.reconcile() == 30
+        status = world.status()
+        told = {
+            name: status[name]
+            for name in ("state", "protocol", "members", "topics", "lag", "maxLag", "broker")
+        }
+        assert told == {
+            "state": "Stable",
+            "protocol": "classic",
+            "members": 1,
+            "topics": 1,
+            "lag": 170,
+            "maxLag": 80,
+            "broker": "kafka/main",
+        }
+        assert status["observedGeneration"] == 1
+        assert status["oldestUnread"] == "1970-01-01T00:16:40Z"
+        assert status["recommendedReplicas"] == 3
+        assert status["partitions"][1] == {
+            "topic": "orders",
+            "partition": 1,
+            "lag": 60,
+            "member": "app",
+        }
+        assert world.condition("Ready") == ("True", "Observed")
+        assert world.condition("LagExceeded") == ("True", "OverThreshold")
+
+    in_world(story)
+
+
+def test_an_idle_group_costs_no_writes_however_long_it_lags(in_world: InWorld) -> None:
+    """operator.md 3.9 and 8.14: idle means zero writes, also while the lag grows old."""
+
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.put(thresholds={"lagSeconds": 10})
+        await world.reconcile()
+        written = len(world.kubernetes.writes)
+        assert written == 1
+        for _ in range(4):
+            world.clock.advance(15_000)
+            await world.reconcile()
+        assert len(world.kubernetes.writes) == written
+
+    in_world(story)
+
+
+def test_a_reset_is_recorded_before_it_is_done_and_its_story_is_in_the_status(
+    in_world: InWorld,
+) -> None:
+    """operator.md 8.2: old and new of each partition, and an undo snapshot."""
+
+    async def story(world: World) -> None:
+        recorded: list[Any] = []
+        world.cluster.commit(20, 40, 70)
+        world.cluster.before_action = lambda: recorded.append(world.status()["reset"])
+        world.put(reset=EARLIEST)
+        await world.reconcile()
+        (running,) = recorded
+        assert (running["phase"], running["before"]) == ("Running", {"orders": "0:20,1:40,2:70"})
+        status = world.status()
+        assert status["reset"]["phase"] == "Done"
+        assert status["reset"]["partitions"][0] == {
+            "topic": "orders",
+            "partition": 0,
+            "old": 20,
+            "new": 10,
+        }
+        assert status["undoSnapshot"] == {"id": "r1", "offsets": {"orders": "0:20,1:40,2:70"}}
+        assert status["lag"] == 270
+        world.put(reset=EARLIEST, undo={"id": "r1"})
+        await world.reconcile()
+        assert world.status()["undo"]["phase"] == "Done"
+        assert [*world.cluster.committed.values()] == [20, 40, 70]
+
+    in_world(story)
+
+
+def test_a_refused_reset_is_stalled_and_a_waiting_one_is_looked_at_soon(
+    in_world: InWorld,
+) -> None:
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.cluster.join()
+        world.put(reset=EARLIEST)
+        assert await world.reconcile() == 30
+        assert world.condition("Stalled") == ("True", "ResetRefused")
+        assert world.condition("Ready") == ("False", "ResetRefused")
+        world.put(reset={**EARLIEST, "whenActive": "Wait"})
+        assert await world.reconcile() == 5
+        assert world.condition("Reconciling") == ("True", "ResetWaiting")
+        world.cluster.leave()
+        assert await world.reconcile() == 30
+        assert world.condition("Ready") == ("True", "Observed")
+
+    in_world(story)
+
+
+@pytest.mark.parametrize(("code", "error"), [(409, ConflictError), (422, InvalidError)])
+def test_a_status_that_cannot_be_written_stops_the_reset_before_anything_is_done(
+    in_world: InWorld, code: int, error: type[Exception]
+) -> None:
+    """Issue 6: 409 and 422 injected; nothing is done that was not recorded, nothing is stuck."""
+
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.put(reset=EARLIEST)
+        world.kubernetes.fail("PATCH", "/status$", code)
+        with pytest.raises(error):
+            await world.reconcile()
+        assert world.cluster.done == []
+        await world.reconcile()
+        assert world.status()["reset"]["phase"] == "Done"
+
+    in_world(story)
+
+
+def test_the_oldest_of_two_resources_is_in_charge(in_world: InWorld) -> None:
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.put("a-first", reset={"id": "a", "to": "latest"})
+        world.put("b-second", reset={"id": "b", "to": "earliest"})
+        await world.reconcile()
+        assert world.condition("Ready", name="a-first") == ("True", "Observed")
+        assert world.condition("Stalled", name="b-second") == ("True", "ResourceConflict")
+        assert set(world.cluster.committed.values()) == {100}
+
+    in_world(story)
+
+
+def test_a_resource_that_cannot_be_meant_is_told_so_and_the_others_go_on(
+    in_world: InWorld,
+) -> None:
+    async def story(world: World) -> None:
+        world.put("bad", reset={"id": "r", "to": "earliest", "offset": 5})
+        world.put("good")
+        await world.reconcile()
+        assert world.condition("Stalled", name="bad") == ("True", "InvalidSpec")
+        assert world.condition("Ready", name="good") == ("True", "NoSuchGroup")
+
+    in_world(story)
+
+
+def test_a_cluster_that_is_away_for_long_makes_the_status_unknown(in_world: InWorld) -> None:
+    """Unknown stays unknown: numbers of before are not claimed, nor is there a zero."""
+
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.put()
+        await world.reconcile()
+        world.admins.is_away = True
+        with pytest.raises(BrokerUnreachableError):
+            await world.reconcile()
+        assert world.status()["lag"] == 170
+        world.admins.unreachable = 61
+        with pytest.raises(BrokerUnreachableError):
+            await world.reconcile()
+        assert world.status()["state"] == "Unknown"
+        assert "lag" not in world.status()
+        assert world.condition("Ready") == ("Unknown", "ClusterUnreachable")
+        world.admins.is_away = False
+        await world.reconcile()
+        assert world.status()["lag"] == 170
+
+    in_world(story)
+
+
+def test_a_resource_without_a_broker_is_told_which_are_there(in_world: InWorld) -> None:
+    async def story(world: World) -> None:
+        world.put("lost", namespace="kafka", brokerRef=None)
+        world.put_broker("other")
+        await world.reconciler.reconcile(Key(kind=Work.GROUPS, namespace="kafka", name=""))
+        which = {"name": "lost", "namespace": "kafka"}
+        assert world.condition("Stalled", **which) == ("True", "BrokerNotChosen")
+        world.put(brokerRef={"name": "gone", "namespace": "kafka"})
+        await world.reconciler.reconcile(Key(kind=Work.GROUPS, namespace="kafka", name="gone"))
+        assert world.condition("Stalled") == ("True", "BrokerNotFound")
+        annotations = {"barnabas.dev/allowed-namespaces": "team-a"}
+        world.put_broker("other", annotations=annotations)
+        world.put(brokerRef={"name": "other", "namespace": "kafka"})
+        await world.reconciler.reconcile(Key(kind=Work.GROUPS, namespace="kafka", name="other"))
+        assert world.condition("Stalled") == ("True", "NamespaceNotAllowed")
+
+    in_world(story)
