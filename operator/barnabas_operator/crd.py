@@ -21,8 +21,8 @@ from barnabas_operator.spec import API_VERSION
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
 
-KINDS = ("Topic",)
-_FILES = {"Topic": "topic.yaml"}
+_FILES = {"Topic": "topic.yaml", "Broker": "broker.yaml", "ConsumerGroup": "group.yaml"}
+KINDS = tuple(_FILES)
 # What the API server itself defines for every resource, so far as manifests write it.
 _METADATA_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -162,9 +162,15 @@ def _problems_of(error: ValidationError) -> Iterator[Problem]:
         case "maximum":
             yield Problem(path=path, message=f"must be at most {wanted}")
         case "pattern":
-            yield Problem(path=path, message=f"{instance!r} has characters that a name cannot have")
+            yield Problem(path=path, message=_not_of_form(path, instance, str(wanted)))
         case _:
             yield Problem(path=path, message=error.message)
+
+
+def _not_of_form(path: tuple[str | int, ...], instance: object, pattern: str) -> str:
+    if path and str(path[-1]).lower().endswith("name"):
+        return f"{instance!r} has characters that a name cannot have"
+    return f"{instance!r} does not have the form {pattern}"
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -103,10 +103,11 @@ def _topic_name(name: str) -> str:
 
 
 def _config(values: Mapping[str, Any]) -> Mapping[str, str | None]:
-    return MappingProxyType({str(key): _value(str(key), value) for key, value in values.items()})
+    texts = {str(key): setting_text(str(key), value) for key, value in values.items()}
+    return MappingProxyType(texts)
 
 
-def _value(key: str, value: object) -> str | None:
+def setting_text(key: str, value: object) -> str | None:
     """The text of a setting: manifests may write numbers and booleans without quotes."""
     match value:
         case None | str():

@@ -1,0 +1,58 @@
+"""What brokers say about themselves, over the HTTP of their admin port.
+
+Asked directly, pod by pod: a broker that is starting, recovering or draining answers here when it
+does not, or no longer, take part in the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+
+from barnabas_operator.reconcile.broker.names import ADMIN_PORT
+from barnabas_operator.reconcile.broker.observed import ProcessView
+
+# A broker that does not answer in this time counts as silent; the next look is soon.
+TIMEOUT_SECONDS = 3.0
+
+
+class BrokerAdmin:
+    """Asks brokers."""
+
+    def __init__(self, port: int = ADMIN_PORT) -> None:
+        self._port = port
+
+    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+        """What the brokers at these addresses say; those that do not answer are absent."""
+        if not addresses:
+            return {}
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            asked = (self._status(session, address) for address in addresses.values())
+            answers = await asyncio.gather(*asked)
+        return {
+            node_id: answer
+            for node_id, answer in zip(addresses, answers, strict=True)
+            if answer is not None
+        }
+
+    async def _status(self, session: aiohttp.ClientSession, address: str) -> ProcessView | None:
+        host = f"[{address}]" if ":" in address else address
+        try:
+            async with session.get(f"http://{host}:{self._port}/status") as answer:
+                return _view(await answer.json()) if answer.status == 200 else None
+        except (TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError):
+            return None
+
+
+def _view(document: Any) -> ProcessView:
+    return ProcessView(
+        node_id=int(document["node_id"]),
+        state=str(document["state"]),
+        is_fenced=bool(document["is_fenced"]),
+        drain=str(document["drain"]),
+        size_bytes=int(document["size_bytes"]),
+    )

@@ -1,0 +1,210 @@
+"""Looks at everything that a plan for a Broker needs. I/O only.
+
+The API server says what there is, each broker says how it is, the cluster's metadata says the rest.
+What does not answer is absent: plans know what that means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from barnabas_client.errors import BarnabasError
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.kinds import (
+    CONFIG_MAP,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    STATEFUL_SET,
+    STORAGE_CLASS,
+)
+from barnabas_operator.kubernetes.objects import BROKER_LABEL, name_of
+from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.broker_status import remembered
+from barnabas_operator.reconcile.broker.observed import (
+    ClusterView,
+    Observed,
+    PodView,
+    ProcessView,
+    VolumeView,
+)
+from barnabas_operator.reconcile.broker.pod_reading import (
+    read_claim,
+    read_pod,
+    read_set,
+    tied_to,
+)
+from barnabas_operator.reconcile.broker.properties import own_file
+from barnabas_protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class Cluster(Protocol):
+    """The brokers of one cluster together; each method raises BarnabasError."""
+
+    async def observe(self) -> ClusterView:
+        """Look at all of it."""
+        ...
+
+    async def move(self, moves: Mapping[TopicPartition, Sequence[int]]) -> Mapping[str, Exception]:
+        """Begin to move partitions to these brokers; the errors by partition."""
+        ...
+
+    async def change_settings(self, assigned: Mapping[str, str], removed: Sequence[str]) -> None:
+        """Set and remove settings of all brokers, all or none."""
+        ...
+
+    async def unregister(self, node_id: int) -> None:
+        """Forget a broker that is gone for good."""
+        ...
+
+
+class Clusters(Protocol):
+    """Where clusters are found, by the Broker that they belong to."""
+
+    async def cluster(self, namespace: str, name: str) -> Cluster:
+        """The cluster. Raises: BarnabasError; KubernetesError."""
+        ...
+
+
+class Processes(Protocol):
+    """Where brokers are asked how they are."""
+
+    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+        """What the brokers at these addresses say; those that do not answer are absent."""
+        ...
+
+
+class BrokerObserver:
+    """Looks at Brokers."""
+
+    def __init__(self, api: KubernetesApi, clusters: Clusters, processes: Processes) -> None:
+        self._api = api
+        self._clusters = clusters
+        self._processes = processes
+
+    async def observe(self, spec: BrokerSpec, status: Mapping[str, object]) -> Observed:
+        """What is there. Raises: KubernetesError."""
+        selector = f"{BROKER_LABEL}={spec.name}"
+        found_set, pods, claims, config = await asyncio.gather(
+            self._api.get(STATEFUL_SET, spec.namespace, spec.name),
+            self._api.list(POD, namespace=spec.namespace, label_selector=selector),
+            self._api.list(
+                PERSISTENT_VOLUME_CLAIM, namespace=spec.namespace, label_selector=selector
+            ),
+            self._api.get(CONFIG_MAP, spec.namespace, names.config_map(spec.name)),
+        )
+        views = await self._pods(spec, pods)
+        processes, cluster, volumes = await asyncio.gather(
+            self._processes.statuses(
+                {node_id: pod.address for node_id, pod in views.items() if pod.address}
+            ),
+            self._cluster(spec, views),
+            self._volumes(spec, claims, views),
+        )
+        return Observed(
+            pods=views,
+            volumes=volumes,
+            processes=processes,
+            stateful_set=None if found_set is None else read_set(found_set),
+            cluster=cluster,
+            racks=_racks(spec, config),
+            remembered=remembered(status),
+        )
+
+    async def _pods(self, spec: BrokerSpec, pods: list[Object]) -> dict[int, PodView]:
+        ours = {}
+        for pod in pods:
+            node_id = names.node_id_of(name_of(pod))
+            if node_id is not None and name_of(pod) == names.pod(spec.name, node_id):
+                ours[node_id] = pod
+        node_names = {str((pod.get("spec") or {}).get("nodeName") or "") for pod in ours.values()}
+        nodes = await self._nodes(node_names - {""})
+        return {
+            node_id: read_pod(
+                pod,
+                node_id,
+                nodes.get(str((pod.get("spec") or {}).get("nodeName") or "")),
+                spec.topology_key,
+            )
+            for node_id, pod in sorted(ours.items())
+        }
+
+    async def _nodes(self, node_names: set[str]) -> dict[str, Object | None]:
+        wanted = sorted(node_names)
+        found = await asyncio.gather(*(self._api.get(NODE, None, name) for name in wanted))
+        return dict(zip(wanted, found, strict=True))
+
+    async def _cluster(self, spec: BrokerSpec, pods: Mapping[int, PodView]) -> ClusterView | None:
+        if not any(pod.is_ready for pod in pods.values()):
+            # Nobody would answer, and asking takes its time.
+            return None
+        try:
+            cluster = await self._clusters.cluster(spec.namespace, spec.name)
+            return await cluster.observe()
+        except BarnabasError as error:
+            logger.info("brokers of %s/%s do not answer: %s", spec.namespace, spec.name, error)
+            return None
+
+    async def _volumes(
+        self, spec: BrokerSpec, claims: list[Object], pods: Mapping[int, PodView]
+    ) -> dict[int, VolumeView]:
+        ours = {}
+        for claim in claims:
+            node_id = names.node_id_of(name_of(claim))
+            if node_id is not None and name_of(claim) == names.claim(spec.name, node_id):
+                ours[node_id] = claim
+        classes = await self._storage_classes(spec, ours)
+        volumes = {}
+        for node_id, claim in sorted(ours.items()):
+            class_name = str((claim.get("spec") or {}).get("storageClassName") or "")
+            pod = pods.get(node_id)
+            lost = "" if pod is None or pod.node or pod.is_ready else await self._lost(claim)
+            volumes[node_id] = read_claim(claim, node_id, classes.get(class_name), lost)
+        return volumes
+
+    async def _storage_classes(
+        self, spec: BrokerSpec, claims: Mapping[int, Object]
+    ) -> dict[str, Object | None]:
+        """The classes of the claims that have to grow, by name."""
+        wanted = {
+            str(claim["spec"].get("storageClassName") or "")
+            for node_id, claim in claims.items()
+            if read_claim(claim, node_id, None, "").requested_bytes < spec.storage_bytes
+        } - {""}
+        return {name: await self._api.get(STORAGE_CLASS, None, name) for name in sorted(wanted)}
+
+    async def _lost(self, claim: Object) -> str:
+        """The node that had the volume and is gone, for a pod that finds no place."""
+        volume_name = str((claim.get("spec") or {}).get("volumeName") or "")
+        if not volume_name:
+            return ""
+        volume = await self._api.get(PERSISTENT_VOLUME, None, volume_name)
+        if volume is None:
+            return "of an unknown name"
+        tied = tied_to(volume)
+        nodes = await self._nodes(set(tied))
+        if tied and all(node is None for node in nodes.values()):
+            return ", ".join(tied)
+        return ""
+
+
+def _racks(spec: BrokerSpec, config: Object | None) -> dict[int, str | None]:
+    """The racks that are written into files already, by ordinal."""
+    racks: dict[int, str | None] = {}
+    files = (config or {}).get("data") or {}
+    if spec.topology_key is None:
+        return racks
+    for file, text in files.items():
+        node_id = names.node_id_of(file.removesuffix(".properties"))
+        if node_id is None or file != own_file(node_id):
+            continue
+        lines = [line for line in text.splitlines() if line.startswith("broker.rack=")]
+        racks[node_id] = lines[0].partition("=")[2] if lines else None
+    return racks

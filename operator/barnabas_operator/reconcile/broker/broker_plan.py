@@ -1,0 +1,210 @@
+"""Everything that is to be done about one Broker now, from what is there. Pure.
+
+Ties the plans of restarts, scaling, storage and settings together: who has to be restarted and why,
+what the children look like, which steps follow. The steps are in the order in which they are
+carried out; each may fail or be the last one before the operator dies, because the next plan is
+made from what is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.reconcile.broker.children import Rendering
+from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
+from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
+from barnabas_operator.reconcile.broker.observed import Observed, PodView
+from barnabas_operator.reconcile.broker.revision import (
+    changes,
+    digest,
+    revision_of,
+    setting_changes,
+)
+from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll
+from barnabas_operator.reconcile.broker.scale_plan import ScalePlan, plan_scale
+from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ungate:
+    """Let a pod be scheduled: it is not the one that is parked."""
+
+    node_id: int
+    pod_uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPlan:
+    """What to do. `problems` need somebody, `warnings` should be known."""
+
+    rendering: Rendering
+    plan_hash: str
+    roll: RollPlan
+    scale: ScalePlan
+    storage: StoragePlan
+    live: LiveConfigPlan
+    ungated: tuple[Ungate, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def waiting_on(self) -> str:
+        """What nobody has to do anything about, empty when all is done."""
+        return self.roll.waiting_on or self.scale.waiting_on or self.storage.waiting_on
+
+
+def plan_broker(
+    spec: BrokerSpec,
+    observed: Observed,
+    *,
+    default_image: str,
+    cluster_domain: str = "cluster.local",
+) -> BrokerPlan:
+    """The plan for a Broker that is not being deleted."""
+    image = spec.image or default_image
+    live = plan_live_config(spec, observed)
+    current = observed.stateful_set.replicas if observed.stateful_set is not None else 0
+    is_rolling = observed.remembered.in_flight is not None
+    scale = plan_scale(spec, observed, is_rolling=is_rolling)
+    expected = range(min(current, scale.replicas))
+    reasons = restart_reasons(spec, observed, image=image, live=live)
+    plan_hash = digest([revision_of(spec, image), dict(spec.config)])
+    roll = plan_roll(spec, observed, reasons, expected=expected, plan_hash=plan_hash)
+    if live.unknown and roll.restarts:
+        # They would not start with them; what runs is left running.
+        roll = _held(roll, f"settings that brokers do not know: {', '.join(live.unknown)}")
+    storage = plan_storage(spec, observed, expected=expected, is_rolling=roll.in_flight is not None)
+    return BrokerPlan(
+        rendering=Rendering(
+            image=image,
+            replicas=scale.replicas,
+            max_unavailable=max_unavailable(observed),
+            storage_size=spec.storage_size if storage.recreated_set else storage.template_size,
+            racks=known_racks(spec, observed, scale.replicas),
+            cluster_domain=cluster_domain,
+        ),
+        plan_hash=plan_hash,
+        roll=roll,
+        scale=scale,
+        storage=storage,
+        live=live,
+        ungated=tuple(_ungated(spec, observed)),
+        problems=tuple(_problems(storage, scale, live)),
+        warnings=tuple(_warnings(observed)),
+    )
+
+
+def restart_reasons(
+    spec: BrokerSpec, observed: Observed, *, image: str, live: LiveConfigPlan
+) -> dict[int, list[str]]:
+    """Why each broker has to be restarted, by id; those that have to not are absent."""
+    wanted = revision_of(spec, image)
+    reasons: dict[int, list[str]] = {}
+    for node_id, pod in observed.pods.items():
+        found = changes(pod.revision, wanted)
+        if _knows_settings(observed) or pod.stuck:
+            found += setting_changes(pod.config, spec.config, live.live)
+        found += _rack_reasons(spec, observed, pod)
+        if node_id in spec.parked and not pod.is_gated:
+            found.append("it is parked")
+        if found:
+            reasons[node_id] = found
+    return reasons
+
+
+def max_unavailable(observed: Observed) -> int:
+    """How many pods Kubernetes may evict at once, by how many replicas are in sync."""
+    cluster = observed.cluster
+    if cluster is None:
+        return 1
+    return 0 if any(one.is_at_limit for one in cluster.partitions) else 1
+
+
+def known_racks(spec: BrokerSpec, observed: Observed, replicas: int) -> dict[int, str | None]:
+    """The rack of each ordinal that may be written into its file."""
+    if spec.topology_key is None:
+        return {}
+    racks = {node_id: rack for node_id, rack in observed.racks.items() if node_id < replicas}
+    homeless = []
+    for node_id in range(replicas):
+        pod = observed.pods.get(node_id)
+        if pod is not None and pod.node:
+            racks[node_id] = pod.rack
+        elif node_id not in racks:
+            homeless.append(pod)
+    if homeless and all(pod is not None and _finds_no_node(pod) for pod in homeless):
+        # They would hold up the others for as long as they find none.
+        racks.update({pod.node_id: None for pod in homeless if pod is not None})
+    return racks
+
+
+def _finds_no_node(pod: PodView) -> bool:
+    return pod.is_unschedulable or pod.is_gated
+
+
+def _knows_settings(observed: Observed) -> bool:
+    return observed.cluster is not None and observed.cluster.settings is not None
+
+
+def _rack_reasons(spec: BrokerSpec, observed: Observed, pod: PodView) -> list[str]:
+    if spec.topology_key is None or observed.cluster is None or not pod.is_ready or not pod.node:
+        return []
+    registered = observed.cluster.brokers.get(pod.node_id)
+    if registered is None or (registered.rack or "") == (pod.rack or ""):
+        return []
+    return [f"its rack is {pod.rack or 'unknown'}, it started with {registered.rack or 'none'}"]
+
+
+def _ungated(spec: BrokerSpec, observed: Observed) -> list[Ungate]:
+    return [
+        Ungate(node_id=node_id, pod_uid=pod.uid)
+        for node_id, pod in observed.pods.items()
+        if pod.is_gated and node_id not in spec.parked and not pod.is_terminating
+    ]
+
+
+def _held(roll: RollPlan, why: str) -> RollPlan:
+    return RollPlan(
+        needs=roll.needs,
+        in_flight=None,
+        waiting_on=why,
+        waiting_for=roll.waiting_for,
+        stalled=why,
+    )
+
+
+def _problems(storage: StoragePlan, scale: ScalePlan, live: LiveConfigPlan) -> list[str]:
+    problems = list(storage.problems)
+    if scale.emptying is not None and scale.emptying.blocked:
+        problems.append(scale.emptying.blocked)
+    problems += [f"brokers do not know the setting {key}" for key in live.unknown]
+    return problems
+
+
+def _warnings(observed: Observed) -> list[str]:
+    if observed.cluster is None or len(observed.pods) < 2:
+        return []
+    alone = unguarded(observed.cluster)
+    if not alone:
+        return []
+    return [
+        f"{named(alone)} cannot spare a replica at any time, because there are not more of them"
+        " than min.insync.replicas; restarts do not wait for that"
+    ]
+
+
+def lost_or_waiting(observed: Observed) -> Mapping[int, str]:
+    """Brokers that need a hand with their node or disk, and what happened."""
+    found: dict[int, str] = {}
+    for node_id, volume in observed.volumes.items():
+        if volume.lost_node:
+            found[node_id] = f"its disk was on node {volume.lost_node}, which is gone"
+    for node_id, pod in observed.pods.items():
+        if pod.is_terminating and pod.is_node_lost:
+            found[node_id] = (
+                f"its pod stops on node {pod.node}, which does not answer; when that node is surely"
+                " off, taint it with node.kubernetes.io/out-of-service or delete the pod by force"
+            )
+    return found

@@ -1,0 +1,162 @@
+"""Brings the brokers of one Broker to what it declares: observe, plan, status, apply.
+
+The status is written before anything is done: a restart that is in flight stands in it, so an
+operator that starts anew waits for that broker and never takes a second one down.
+
+Invariants: an idle Broker causes no write; a Broker that is deleted is left to Kubernetes, which
+removes what it owns; volumes and the arbiter's Lease are owned by nobody and stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from barnabas_client.env import Clock
+from barnabas_client.errors import BarnabasError, RejectedError, RetriableError
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.gateway.broker_admin import BrokerAdmin
+from barnabas_operator.gateway.kafka_cluster import Admins, KafkaClusters
+from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.events import Events
+from barnabas_operator.kubernetes.kinds import BROKER
+from barnabas_operator.kubernetes.objects import is_going
+from barnabas_operator.kubernetes.status_write import write_status
+from barnabas_operator.reconcile.broker.broker_apply import BrokerApplier
+from barnabas_operator.reconcile.broker.broker_observe import (
+    BrokerObserver,
+    Cluster,
+    Clusters,
+    Processes,
+)
+from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, plan_broker
+from barnabas_operator.reconcile.broker.broker_status import broker_status, invalid_status
+from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.settings import OperatorSettings
+from barnabas_operator.spec import SpecError
+from barnabas_operator.work.key import Key
+
+logger = logging.getLogger(__name__)
+
+BUSY_SECONDS = 2.0
+IDLE_SECONDS = 15.0
+# Evictions are not held up for ever: after this long somebody may know better than the operator.
+CLOSED_BUDGET_MS_MAX = 30 * 60 * 1000
+
+
+class BrokerReconciler:
+    """Reconciles Brokers, one key at a time for each."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        admins: Admins,
+        settings: OperatorSettings,
+        clock: Clock,
+        *,
+        clusters: Clusters | None = None,
+        processes: Processes | None = None,
+    ) -> None:
+        """Clusters and processes are the real ones unless others are given."""
+        self._api = api
+        self._clusters = clusters or KafkaClusters(admins)
+        self._events = Events(api)
+        self._observer = BrokerObserver(api, self._clusters, processes or BrokerAdmin())
+        self._applier = BrokerApplier(api, self._events)
+        self._settings = settings
+        self._clock = clock
+        self._closed_since_ms: dict[Key, int] = {}
+        self._refused: dict[Key, tuple[dict[str, str], str]] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass; the seconds until the next one is wanted, None for a Broker that is gone.
+
+        Raises: KubernetesError; BarnabasError.
+        """
+        broker = await self._api.get(BROKER, key.namespace, key.name)
+        if broker is None or is_going(broker):
+            self._closed_since_ms.pop(key, None)
+            self._refused.pop(key, None)
+            return None
+        try:
+            spec = BrokerSpec.from_manifest(broker)
+        except SpecError as error:
+            await self._write_invalid(broker, str(error))
+            return None
+        before = broker.get("status") or {}
+        observed = await self._observer.observe(spec, before)
+        plan = plan_broker(spec, observed, default_image=self._settings.broker_image)
+        plan = self._with_refusals(key, self._with_budget(key, plan))
+        status = broker_status(spec, observed, plan, before=before, now=self._now())
+        await write_status(self._api, broker, status)
+        if spec.is_paused:
+            return IDLE_SECONDS
+        await self._applier.apply_children(spec, observed, plan)
+        await self._applier.apply_steps(broker, spec, observed, plan)
+        await self._apply_to_cluster(key, broker, plan)
+        return BUSY_SECONDS if _is_busy(observed, plan) else IDLE_SECONDS
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+
+    def _with_budget(self, key: Key, plan: BrokerPlan) -> BrokerPlan:
+        """The plan with the disruption budget opened again where it was closed for too long."""
+        if plan.rendering.max_unavailable > 0:
+            self._closed_since_ms.pop(key, None)
+            return plan
+        now_ms = self._clock.monotonic_ms()
+        since_ms = self._closed_since_ms.setdefault(key, now_ms)
+        if now_ms - since_ms < CLOSED_BUDGET_MS_MAX:
+            return plan
+        return replace(plan, rendering=replace(plan.rendering, max_unavailable=1))
+
+    def _with_refusals(self, key: Key, plan: BrokerPlan) -> BrokerPlan:
+        """The plan with what the brokers said last about the same change of settings."""
+        assigned, message = self._refused.get(key, ({}, ""))
+        if not message or assigned != dict(plan.live.assigned):
+            self._refused.pop(key, None)
+            return plan
+        return replace(plan, problems=(*plan.problems, message))
+
+    async def _apply_to_cluster(self, key: Key, broker: Object, plan: BrokerPlan) -> None:
+        changes_settings = bool(plan.live.assigned or plan.live.removed)
+        if not (changes_settings or plan.scale.moves or plan.scale.unregistered):
+            return
+        cluster = await self._clusters.cluster(key.namespace, key.name)
+        if changes_settings:
+            await self._change_settings(key, cluster, plan)
+        for node_id in plan.scale.unregistered:
+            await cluster.unregister(node_id)
+        errors = await cluster.move(plan.scale.moves) if plan.scale.moves else {}
+        for place, error in sorted(errors.items())[:5]:
+            message = f"{place} cannot be moved: {error}"
+            await self._events.tell(broker, "MoveFailed", message, type_="Warning")
+        others = [error for error in errors.values() if isinstance(error, RetriableError)]
+        if others:
+            raise others[0]
+
+    async def _change_settings(self, key: Key, cluster: Cluster, plan: BrokerPlan) -> None:
+        try:
+            await cluster.change_settings(plan.live.assigned, plan.live.removed)
+        except RejectedError as error:
+            # Trying again the same does not help: the status says so until it is changed.
+            self._refused[key] = (dict(plan.live.assigned), f"settings are refused: {error}")
+        except BarnabasError as error:
+            logger.info("settings of %s are not changed yet: %s", key, error)
+            raise
+
+    async def _write_invalid(self, broker: Object, message: str) -> None:
+        before = broker.get("status") or {}
+        generation = int(broker["metadata"].get("generation") or 0)
+        status = invalid_status(generation, message, before=before, now=self._now())
+        await write_status(self._api, broker, status)
+
+
+def _is_busy(observed: Observed, plan: BrokerPlan) -> bool:
+    """Whether something is under way that nobody tells about."""
+    if plan.roll.restarts or plan.roll.in_flight or plan.scale.emptying or plan.ungated:
+        return True
+    if observed.stateful_set is None or observed.cluster is None or plan.storage.recreated_set:
+        return plan.rendering.replicas > 0
+    return bool(plan.waiting_on) or observed.stateful_set.replicas != plan.rendering.replicas

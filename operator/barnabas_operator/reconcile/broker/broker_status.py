@@ -1,0 +1,277 @@
+"""The status of a Broker, from what was observed and planned. Pure.
+
+Invariant: nothing in it changes by itself: sizes are rounded to two digits, lists are sorted, there
+are no times but those at which a condition changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.conditions import (
+    Condition,
+    merged_manifests,
+    ready,
+    reconciling,
+    stalled,
+)
+from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
+from barnabas_operator.reconcile.broker.isr_gate import may_go
+from barnabas_operator.reconcile.broker.observed import (
+    InFlight,
+    Observed,
+    PodView,
+    Remembered,
+)
+
+_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+
+
+def broker_status(
+    spec: BrokerSpec,
+    observed: Observed,
+    plan: BrokerPlan,
+    *,
+    before: Mapping[str, Any],
+    now: datetime,
+) -> dict[str, Any]:
+    """The whole status after the plan was made; None stands for what is not known."""
+    cluster = observed.cluster
+    partitions = () if cluster is None else cluster.partitions
+    ready_count = sum(
+        pod.is_ready and not pod.is_terminating
+        for node_id, pod in observed.pods.items()
+        if node_id < plan.rendering.replicas
+    )
+    known = cluster is not None
+    return {
+        "observedGeneration": spec.generation,
+        "replicas": plan.rendering.replicas,
+        "readyReplicas": ready_count,
+        "ready": f"{ready_count}/{spec.replicas}",
+        "selector": f"barnabas.dev/broker={spec.name}",
+        "bootstrapServers": (
+            f"{names.bootstrap_service(spec.name)}.{spec.namespace}.svc:{names.KAFKA_PORT}"
+        ),
+        "clusterId": (cluster.cluster_id or None) if cluster else before.get("clusterId"),
+        "controller": cluster.controller_id if cluster else None,
+        "partitions": len(partitions) if known else None,
+        "leaders": (
+            f"{sum(one.leader is not None for one in partitions)}/{len(partitions)}"
+            if known
+            else None
+        ),
+        "underReplicatedPartitions": (
+            sum(one.is_under_replicated for one in partitions) if known else None
+        ),
+        "offlinePartitions": sum(one.leader is None for one in partitions) if known else None,
+        "disk": _size_text(sum(one.size_bytes for one in observed.processes.values())),
+        "safeToDrain": _safe_text(observed),
+        "brokers": list(_brokers(spec, observed, plan)),
+        "plan": _plan(plan),
+        "restarting": _restarting(plan.roll.in_flight),
+        "decommission": _decommission(plan),
+        "liveConfig": dict(plan.live.remembered) or None,
+        "conditions": merged_manifests(before, _conditions(spec, observed, plan), now),
+    }
+
+
+def invalid_status(
+    spec_generation: int, message: str, *, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """The status of a Broker that asks for what cannot be; all else stays as it was."""
+    conditions = stalled("InvalidSpec", message, generation=spec_generation)
+    return {
+        **before,
+        "observedGeneration": spec_generation,
+        "conditions": merged_manifests(before, conditions, now),
+    }
+
+
+def remembered(status: Mapping[str, Any]) -> Remembered:
+    """What a status keeps for the next plan."""
+    flying = status.get("restarting")
+    reasons = {
+        int(broker["id"]): str(broker["lastRestartReason"])
+        for broker in status.get("brokers") or ()
+        if broker.get("lastRestartReason")
+    }
+    in_flight = None
+    if flying and "broker" in flying:
+        in_flight = InFlight(
+            node_id=int(flying["broker"]),
+            pod_uid=str(flying.get("podUid", "")),
+            reason=str(flying.get("reason", "")),
+        )
+    return Remembered(
+        in_flight=in_flight,
+        live_config=dict(status.get("liveConfig") or {}),
+        last_reasons=reasons,
+    )
+
+
+def _conditions(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable[Condition]:
+    generation = spec.generation
+    if spec.is_paused:
+        yield from ready("Paused", "nothing is changed while it is paused", generation=generation)
+    elif plan.roll.stalled:
+        yield from stalled("RollStopped", plan.roll.stalled, generation=generation)
+    elif plan.problems:
+        yield from stalled("NeedsAttention", "; ".join(plan.problems), generation=generation)
+    elif lost := lost_or_waiting(observed):
+        text = "; ".join(f"broker {node_id}: {why}" for node_id, why in sorted(lost.items()))
+        yield from stalled("BrokerLost", text, generation=generation)
+    elif _is_done(spec, observed, plan):
+        count = plan.rendering.replicas - len(spec.parked & set(range(plan.rendering.replicas)))
+        yield from ready("AllBrokersReady", f"{count} brokers serve", generation=generation)
+    else:
+        reason = "Restarting" if plan.roll.needs or plan.roll.in_flight else "Progressing"
+        yield from reconciling(
+            reason, plan.waiting_on or "children are made", generation=generation
+        )
+    for warning in plan.warnings:
+        yield Condition(
+            type="Warning",
+            status="True",
+            reason="PartitionsWithoutSpare",
+            message=warning,
+            observed_generation=generation,
+        )
+
+
+def _is_done(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> bool:
+    replicas = plan.rendering.replicas
+    if plan.waiting_on or plan.roll.restarts or replicas != spec.replicas:
+        return False
+    if observed.stateful_set is None or observed.stateful_set.replicas != replicas:
+        return False
+    return all(
+        node_id in spec.parked or (node_id in observed.pods and observed.pods[node_id].is_ready)
+        for node_id in range(replicas)
+    )
+
+
+def _brokers(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable[dict[str, Any]]:
+    lost = lost_or_waiting(observed)
+    restarted = {one.node_id: "; ".join(one.reasons) for one in plan.roll.restarts}
+    known = set(observed.pods) | set(range(plan.rendering.replicas))
+    for node_id in sorted(known):
+        pod = observed.pods.get(node_id)
+        process = observed.processes.get(node_id)
+        cluster = observed.cluster
+        held = cluster.held_by(node_id) if cluster is not None else []
+        broker = {
+            "id": node_id,
+            "phase": _phase(spec, observed, node_id),
+            "message": lost.get(node_id) or (pod.stuck if pod and pod.stuck else None),
+            "pod": pod.name if pod else None,
+            "node": (pod.node or None) if pod else None,
+            "rack": cluster.brokers[node_id].rack
+            if cluster and node_id in cluster.brokers
+            else None,
+            "leaders": sum(one.leader == node_id for one in held) if cluster else None,
+            "underReplicated": sum(node_id not in one.in_sync and not one.is_moving for one in held)
+            if cluster
+            else None,
+            "diskBytes": _rounded(process.size_bytes) if process else None,
+            "drain": process.drain if process else None,
+            "lastRestartReason": restarted.get(node_id)
+            or observed.remembered.last_reasons.get(node_id),
+            "waitingOn": plan.roll.waiting_for.get(node_id),
+            "safeToDrain": may_go(cluster, node_id) if cluster else None,
+        }
+        yield {key: value for key, value in broker.items() if value is not None}
+
+
+def _phase(spec: BrokerSpec, observed: Observed, node_id: int) -> str:
+    pod = observed.pods.get(node_id)
+    volume = observed.volumes.get(node_id)
+    if volume is not None and volume.lost_node:
+        return "DiskLost"
+    if pod is None:
+        return "Missing"
+    if pod.is_terminating:
+        return "LostNode" if pod.is_node_lost else "Stopping"
+    if pod.is_gated:
+        return "Parked" if node_id in spec.parked else "Pending"
+    if pod.stuck:
+        return "Stuck"
+    if not pod.node:
+        return "Pending"
+    return _running_phase(observed, pod)
+
+
+def _running_phase(observed: Observed, pod: PodView) -> str:
+    process = observed.processes.get(pod.node_id)
+    if process is not None and process.drain not in ("running", ""):
+        return "Draining"
+    if pod.is_ready:
+        return "Ready"
+    return (
+        "Starting" if process is None else process.state.replace("_", " ").title().replace(" ", "")
+    )
+
+
+def _plan(plan: BrokerPlan) -> dict[str, Any]:
+    needs = [{"broker": need.node_id, "reasons": list(need.reasons)} for need in plan.roll.needs]
+    if plan.roll.in_flight is not None:
+        summary = f"restarting {plan.roll.in_flight.node_id}"
+    elif needs:
+        summary = f"{len(needs)} to restart"
+    elif plan.scale.emptying is not None:
+        summary = f"emptying {plan.scale.emptying.node_id}"
+    else:
+        summary = "waiting" if plan.waiting_on else "done"
+    return {
+        "hash": plan.plan_hash,
+        "summary": summary,
+        "waitingOn": plan.waiting_on or None,
+        "restarts": needs or None,
+    }
+
+
+def _restarting(flying: InFlight | None) -> dict[str, Any] | None:
+    if flying is None:
+        return None
+    return {"broker": flying.node_id, "podUid": flying.pod_uid, "reason": flying.reason}
+
+
+def _decommission(plan: BrokerPlan) -> dict[str, Any] | None:
+    emptying = plan.scale.emptying
+    if emptying is None:
+        return None
+    return {
+        "broker": emptying.node_id,
+        "partitionsLeft": emptying.left,
+        "moving": emptying.moving,
+        "message": emptying.blocked or None,
+    }
+
+
+def _safe_text(observed: Observed) -> str | None:
+    """Whether any one of the brokers may go."""
+    cluster = observed.cluster
+    if cluster is None:
+        return None
+    return "yes" if all(may_go(cluster, node_id) for node_id in cluster.live_ids) else "no"
+
+
+def _rounded(size_bytes: int) -> int:
+    """Two digits, so that a broker that takes records does not change its status each time."""
+    digits = len(str(size_bytes)) - 2
+    return size_bytes if digits <= 0 else size_bytes // 10**digits * 10**digits
+
+
+def _size_text(size_bytes: int) -> str:
+    number, unit = float(size_bytes), 0
+    while number >= 1000 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    if number >= 10 or unit == 0:
+        digits = len(str(int(number))) - 2
+        whole = int(number) // 10 ** max(digits, 0) * 10 ** max(digits, 0)
+        return f"{whole}{_UNITS[unit]}"
+    return f"{number:.1f}{_UNITS[unit]}"

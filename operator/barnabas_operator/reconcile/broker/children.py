@@ -1,0 +1,236 @@
+"""The objects that a Broker consists of, as manifests for server-side apply. Pure.
+
+Not here: PersistentVolumeClaims, which the StatefulSet makes, and the arbiter's Lease, which the
+brokers make: both belong to the data and have no owner, so they stay when the Broker is deleted.
+
+Invariants: what is rendered for the same input is the same, order included; nothing that cannot
+change in a StatefulSet depends on what can change in a Broker, but the size of the volumes, and
+that is given by the caller, who knows what the present StatefulSet says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.kubernetes.api import Object
+from barnabas_operator.kubernetes.objects import BROKER_LABEL, broker_labels
+from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.pod_template import pod_template
+from barnabas_operator.reconcile.broker.properties import config_files
+from barnabas_operator.spec import API_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """What the children depend on besides the spec.
+
+    `storage_size` is that of the StatefulSet's claim template, which cannot change in place.
+    """
+
+    image: str
+    replicas: int
+    max_unavailable: int = 1
+    storage_size: str = ""
+    racks: Mapping[int, str | None] = field(default_factory=dict)
+    cluster_domain: str = "cluster.local"
+
+
+def render(spec: BrokerSpec, given: Rendering) -> list[Object]:
+    """All children, in the order in which they have to be there."""
+    return [
+        _service_account(spec),
+        _role(spec),
+        _role_binding(spec),
+        _headless_service(spec),
+        _bootstrap_service(spec),
+        *_external_services(spec, given.replicas),
+        _config_map(spec, given),
+        _disruption_budget(spec, given.max_unavailable),
+        _stateful_set(spec, given),
+    ]
+
+
+def selector(broker: str) -> dict[str, str]:
+    """The labels by which the pods of a Broker are found."""
+    return {BROKER_LABEL: broker}
+
+
+def _child(broker: BrokerSpec, api_version: str, kind: str, name: str, /, **fields: Any) -> Object:
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": "Broker",
+        "name": broker.name,
+        "uid": broker.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": broker.namespace,
+            "labels": broker_labels(broker.name),
+            "ownerReferences": [owner],
+        },
+        **fields,
+    }
+
+
+def _service_account(spec: BrokerSpec) -> Object:
+    return _child(spec, "v1", "ServiceAccount", names.service_account(spec.name))
+
+
+def _role(spec: BrokerSpec) -> Object:
+    """Rights on the one Lease; a create cannot be limited to a name."""
+    group = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    return _child(
+        spec,
+        "rbac.authorization.k8s.io/v1",
+        "Role",
+        names.service_account(spec.name),
+        rules=[
+            {**group, "verbs": ["create"]},
+            {
+                **group,
+                "resourceNames": [names.arbiter_lease(spec.name)],
+                "verbs": ["get", "update", "patch"],
+            },
+        ],
+    )
+
+
+def _role_binding(spec: BrokerSpec) -> Object:
+    name = names.service_account(spec.name)
+    return _child(
+        spec,
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        name,
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        subjects=[{"kind": "ServiceAccount", "name": name, "namespace": spec.namespace}],
+    )
+
+
+def _headless_service(spec: BrokerSpec) -> Object:
+    """Found also while not ready: brokers have to reach one that starts or stops."""
+    return _child(
+        spec,
+        "v1",
+        "Service",
+        names.headless_service(spec.name),
+        spec={
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": selector(spec.name),
+            "ports": [_port("kafka", names.KAFKA_PORT), _port("admin", names.ADMIN_PORT)],
+        },
+    )
+
+
+def _bootstrap_service(spec: BrokerSpec) -> Object:
+    return _child(
+        spec,
+        "v1",
+        "Service",
+        names.bootstrap_service(spec.name),
+        spec={
+            "type": "ClusterIP",
+            "selector": selector(spec.name),
+            "ports": [_port("kafka", names.KAFKA_PORT)],
+        },
+    )
+
+
+def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
+    external = spec.external
+    if external is None:
+        return []
+    services = []
+    for node_id in range(replicas):
+        port = _port("external", external.port)
+        if external.node_port_base is not None:
+            port["nodePort"] = external.node_port_base + node_id
+        services.append(
+            _child(
+                spec,
+                "v1",
+                "Service",
+                names.external_service(spec.name, node_id),
+                spec={
+                    "type": external.type,
+                    "selector": {
+                        **selector(spec.name),
+                        "statefulset.kubernetes.io/pod-name": names.pod(spec.name, node_id),
+                    },
+                    "ports": [port],
+                },
+            )
+        )
+    return services
+
+
+def _config_map(spec: BrokerSpec, given: Rendering) -> Object:
+    files = config_files(spec, given.racks, given.replicas, given.cluster_domain)
+    return _child(spec, "v1", "ConfigMap", names.config_map(spec.name), data=files)
+
+
+def _disruption_budget(spec: BrokerSpec, max_unavailable: int) -> Object:
+    return _child(
+        spec,
+        "policy/v1",
+        "PodDisruptionBudget",
+        spec.name,
+        spec={
+            "maxUnavailable": max_unavailable,
+            # A broker that recovers its logs is not ready and must not be thrown out for that.
+            "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+            "selector": {"matchLabels": selector(spec.name)},
+        },
+    )
+
+
+def _stateful_set(spec: BrokerSpec, given: Rendering) -> Object:
+    claim_spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": given.storage_size or spec.storage_size}},
+    }
+    if spec.storage_class_name is not None:
+        claim_spec["storageClassName"] = spec.storage_class_name
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": names.DATA_VOLUME, "labels": broker_labels(spec.name)},
+        "spec": claim_spec,
+    }
+    return _child(
+        spec,
+        "apps/v1",
+        "StatefulSet",
+        spec.name,
+        spec={
+            "replicas": given.replicas,
+            "serviceName": names.headless_service(spec.name),
+            "selector": {"matchLabels": selector(spec.name)},
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "persistentVolumeClaimRetentionPolicy": {
+                "whenDeleted": "Retain",
+                "whenScaled": "Retain",
+            },
+            "template": pod_template(
+                spec,
+                image=given.image,
+                replicas=given.replicas,
+                cluster_domain=given.cluster_domain,
+            ),
+            "volumeClaimTemplates": [claim],
+        },
+    )
+
+
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "port": number, "targetPort": number, "protocol": "TCP"}

@@ -1,0 +1,58 @@
+"""Whether a broker may be taken away now, by what each of its partitions could afford. Pure.
+
+For every partition with a replica on the broker: one whose factor is not above min.insync.replicas
+is ignored, since no wait would help, and is named in a warning; with fewer in sync than needed the
+answer is no, even where this replica is not among them, for it may be the first to catch up; with
+just enough in sync it is no where this replica is among them; else yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas_operator.reconcile.broker.observed import ClusterView, PartitionView
+
+NAMED_MAX = 5
+
+
+def blocking(cluster: ClusterView, node_id: int) -> list[PartitionView]:
+    """The partitions that would become unavailable, or stay so for longer; empty: go."""
+    return [one for one in cluster.held_by(node_id) if not _can_spare(one, node_id)]
+
+
+def may_go(cluster: ClusterView, node_id: int) -> bool:
+    """Whether the broker may be taken away now."""
+    return not blocking(cluster, node_id)
+
+
+def not_caught_up(cluster: ClusterView, node_id: int) -> list[PartitionView]:
+    """The partitions whose replica on the broker is not in sync.
+
+    One that is not led by anybody now counts only where the broker could help it.
+    """
+    return [
+        one
+        for one in cluster.held_by(node_id)
+        if node_id not in one.in_sync and not one.is_moving and one.leader is not None
+    ]
+
+
+def unguarded(cluster: ClusterView) -> list[PartitionView]:
+    """The partitions that any restart of one of their brokers makes unavailable."""
+    return [one for one in cluster.partitions if one.is_unguarded]
+
+
+def named(partitions: Iterable[PartitionView]) -> str:
+    """The partitions for people, not more than a few of them."""
+    places = [f"{one.place.topic}-{one.place.partition}" for one in partitions]
+    more = f" and {len(places) - NAMED_MAX} more" if len(places) > NAMED_MAX else ""
+    return ", ".join(places[:NAMED_MAX]) + more
+
+
+def _can_spare(partition: PartitionView, node_id: int) -> bool:
+    if partition.is_unguarded:
+        return True
+    count = len(partition.in_sync)
+    if count < partition.in_sync_min:
+        return False
+    return count > partition.in_sync_min or node_id not in partition.in_sync

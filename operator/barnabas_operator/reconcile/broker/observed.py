@@ -1,0 +1,190 @@
+"""What is there, as frozen values: pods, volumes, what brokers and their cluster say.
+
+Not here: looking (`broker_observe.py`), deciding (the plans).
+
+Invariant: nothing in here is a clock reading or a rate, so that looking twice at an idle cluster
+gives equal values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from barnabas_protocol.ids import TopicPartition
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """The pod of a broker.
+
+    `stuck` says why it cannot start without a change of it (image, crash loop, no node), else "".
+    `is_gated` is a pod that waits for the operator's leave to be scheduled.
+    """
+
+    node_id: int
+    name: str
+    uid: str
+    node: str = ""
+    address: str = ""
+    is_ready: bool = False
+    is_terminating: bool = False
+    is_gated: bool = False
+    is_unschedulable: bool = False
+    stuck: str = ""
+    is_node_lost: bool = False
+    rack: str | None = None
+    revision: Mapping[str, str] = field(default_factory=_nothing)
+    config: Mapping[str, str] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeView:
+    """The volume of a broker, by its claim.
+
+    `can_expand` is None where the storage class is not known. `lost_node` is the node that alone
+    had the volume and that is gone.
+    """
+
+    node_id: int
+    claim: str
+    uid: str
+    requested_bytes: int
+    capacity_bytes: int = 0
+    is_bound: bool = True
+    storage_class: str = ""
+    can_expand: bool | None = None
+    is_waiting_for_file_system: bool = False
+    is_decommissioned: bool = False
+    lost_node: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessView:
+    """What a broker says about itself over HTTP."""
+
+    node_id: int
+    state: str
+    is_fenced: bool
+    drain: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetView:
+    """The StatefulSet; `storage_size` is as it stands in the claim template."""
+
+    uid: str
+    replicas: int
+    storage_size: str
+    is_going: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One partition; `replicas` holds those that are being added, too."""
+
+    place: TopicPartition
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: frozenset[int]
+    in_sync_min: int
+    leaving: frozenset[int] = frozenset()
+    is_moving: bool = False
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is missing; one that is still being added does not count as missing."""
+        return not self.is_moving and len(self.in_sync) < len(self.replicas)
+
+    @property
+    def is_unguarded(self) -> bool:
+        """Whether one broker less always makes it unavailable: no restart could wait for it."""
+        return len(self.replicas) <= self.in_sync_min
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether it may not lose another replica that is in sync."""
+        return not self.is_unguarded and len(self.in_sync) <= self.in_sync_min
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredBroker:
+    """A broker as the metadata has it."""
+
+    node_id: int
+    is_fenced: bool = False
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What the brokers say about settings.
+
+    `live` can be changed while they run; `defaults` has their built-in values; `overrides` are
+    those that were changed so for all brokers.
+    """
+
+    known: frozenset[str] = frozenset()
+    live: frozenset[str] = frozenset()
+    defaults: Mapping[str, str] = field(default_factory=_nothing)
+    overrides: Mapping[str, str] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What the cluster's metadata says."""
+
+    cluster_id: str = ""
+    controller_id: int | None = None
+    brokers: Mapping[int, RegisteredBroker] = field(default_factory=dict)
+    partitions: tuple[PartitionView, ...] = ()
+    settings: BrokerSettings | None = None
+
+    @property
+    def live_ids(self) -> frozenset[int]:
+        """The brokers that take part."""
+        return frozenset(
+            node_id for node_id, broker in self.brokers.items() if not broker.is_fenced
+        )
+
+    def held_by(self, node_id: int) -> list[PartitionView]:
+        """The partitions with a replica on a broker."""
+        return [one for one in self.partitions if node_id in one.replicas]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """The one broker that is being restarted: which pod was there before, and why."""
+
+    node_id: int
+    pod_uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What the status has to keep between reconciles, because it cannot be seen."""
+
+    in_flight: InFlight | None = None
+    live_config: Mapping[str, str] = field(default_factory=_nothing)
+    last_reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Everything. `cluster` is None while no broker answers."""
+
+    pods: Mapping[int, PodView] = field(default_factory=dict)
+    volumes: Mapping[int, VolumeView] = field(default_factory=dict)
+    processes: Mapping[int, ProcessView] = field(default_factory=dict)
+    stateful_set: SetView | None = None
+    cluster: ClusterView | None = None
+    racks: Mapping[int, str | None] = field(default_factory=dict)
+    remembered: Remembered = field(default_factory=Remembered)

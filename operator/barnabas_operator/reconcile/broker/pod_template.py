@@ -1,0 +1,184 @@
+"""The pod of a broker: container, probes, volumes, where it may run.
+
+Pods are stopped as the design of the drain wants it: `preStop` begins the drain and waits for it up
+to half the grace period, so that leaderships go while endpoints still propagate; SIGTERM then goes
+on with the same drain. Nothing outside of the pod is needed for a restart.
+
+Invariants: liveness asks only whether the process's loop turns, and nothing kills a broker that
+recovers its logs; a parked pod is one that is held by a scheduling gate, so it keeps its name and
+its volume and takes no part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.kubernetes.objects import broker_labels
+from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.properties import (
+    SHARED_FILE,
+    needs_own_files,
+    own_file,
+)
+from barnabas_operator.reconcile.broker.revision import revision_annotations
+
+PARKED_GATE = "barnabas.dev/parked"
+_USER = 10001
+_ZONE = "topology.kubernetes.io/zone"
+# Recovering the logs of a full disk after a crash may take this long.
+_RECOVERY_SECONDS_MAX = 3600
+_STARTUP_PERIOD_SECONDS = 2
+
+
+def pod_template(
+    spec: BrokerSpec, *, image: str, replicas: int, cluster_domain: str
+) -> dict[str, Any]:
+    """The template of the StatefulSet; `replicas` names the files that pods wait for."""
+    template = spec.pod_template
+    pod: dict[str, Any] = {
+        "serviceAccountName": names.service_account(spec.name),
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": spec.termination_grace_seconds,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": template.affinity or _apart(spec),
+        "topologySpreadConstraints": [_spread(spec)],
+        "containers": [_container(spec, image, cluster_domain)],
+        "volumes": [_config_volume(spec, replicas), {"name": "tmp", "emptyDir": {}}],
+    }
+    if template.node_selector:
+        pod["nodeSelector"] = dict(template.node_selector)
+    if template.tolerations:
+        pod["tolerations"] = [dict(one) for one in template.tolerations]
+    if template.priority_class_name:
+        pod["priorityClassName"] = template.priority_class_name
+    if template.image_pull_secrets:
+        pod["imagePullSecrets"] = [dict(one) for one in template.image_pull_secrets]
+    if spec.parked:
+        # The operator takes the gate from every pod that is not parked.
+        pod["schedulingGates"] = [{"name": PARKED_GATE}]
+    return {
+        "metadata": {
+            "labels": {**template.labels, **broker_labels(spec.name)},
+            "annotations": {**template.annotations, **revision_annotations(spec, image)},
+        },
+        "spec": pod,
+    }
+
+
+def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, Any]:
+    ports = [
+        {"name": "kafka", "containerPort": names.KAFKA_PORT, "protocol": "TCP"},
+        {"name": "admin", "containerPort": names.ADMIN_PORT, "protocol": "TCP"},
+    ]
+    if spec.external is not None:
+        external = {"name": "external", "containerPort": spec.external.port, "protocol": "TCP"}
+        ports.append(external)
+    drain_seconds = spec.termination_grace_seconds // 2
+    container: dict[str, Any] = {
+        "name": names.CONTAINER,
+        "image": image,
+        "command": _command(spec, cluster_domain),
+        "env": [
+            _field("NODE_ID", "metadata.labels['apps.kubernetes.io/pod-index']"),
+            _field("POD_NAME", "metadata.name"),
+            _field("POD_NAMESPACE", "metadata.namespace"),
+        ],
+        "ports": ports,
+        "startupProbe": {
+            "httpGet": _admin("/live"),
+            "periodSeconds": _STARTUP_PERIOD_SECONDS,
+            "timeoutSeconds": 5,
+            "failureThreshold": _RECOVERY_SECONDS_MAX // _STARTUP_PERIOD_SECONDS,
+        },
+        "livenessProbe": {
+            "httpGet": _admin("/live"),
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+            "failureThreshold": 6,
+        },
+        "readinessProbe": {
+            "httpGet": _admin("/ready"),
+            "periodSeconds": 2,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+        "lifecycle": {"preStop": {"httpGet": _admin(f"/drain?timeout={drain_seconds}")}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
+            {"name": "config", "mountPath": names.CONFIG_PATH, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+    if spec.resources:
+        container["resources"] = {key: dict(value) for key, value in spec.resources.items()}
+    return container
+
+
+def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
+    """The broker is told who it is: Kubernetes puts the variables in, there is no shell."""
+    command = ["barnabas", "broker", "--config"]
+    if needs_own_files(spec):
+        # What clients are told is in the file.
+        return [
+            *command,
+            f"{names.CONFIG_PATH}/broker-$(NODE_ID).properties",
+            "--set",
+            "node.id=$(NODE_ID)",
+        ]
+    host = names.pod_host(spec.name, "$(POD_NAMESPACE)", "$(POD_NAME)", cluster_domain)
+    return [
+        *command,
+        f"{names.CONFIG_PATH}/{SHARED_FILE}",
+        "--set",
+        "node.id=$(NODE_ID)",
+        "--set",
+        f"advertised.listeners=PLAINTEXT://{host}:{names.KAFKA_PORT}",
+    ]
+
+
+def _config_volume(spec: BrokerSpec, replicas: int) -> dict[str, Any]:
+    volume: dict[str, Any] = {"name": names.config_map(spec.name), "defaultMode": 0o444}
+    if needs_own_files(spec):
+        files = [own_file(node_id) for node_id in range(replicas)]
+        volume["items"] = [{"key": file, "path": file} for file in files]
+    return {"name": "config", "configMap": volume}
+
+
+def _apart(spec: BrokerSpec) -> dict[str, Any]:
+    """Brokers avoid one another's nodes where there are enough."""
+    term = {
+        "labelSelector": {"matchLabels": {"barnabas.dev/broker": spec.name}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    rule = {"weight": 100, "podAffinityTerm": term}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [rule]}}
+
+
+def _spread(spec: BrokerSpec) -> dict[str, Any]:
+    return {
+        "maxSkew": 1,
+        "topologyKey": spec.topology_key or _ZONE,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"barnabas.dev/broker": spec.name}},
+    }
+
+
+def _admin(path: str) -> dict[str, Any]:
+    return {"path": path, "port": "admin", "scheme": "HTTP"}
+
+
+def _field(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}

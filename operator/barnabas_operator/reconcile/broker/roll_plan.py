@@ -1,0 +1,251 @@
+"""Which broker is restarted next, if any, and what has to be waited for. Pure.
+
+Rules, in this order; the first that holds back says what is waited for:
+
+1. A broker whose restart is in flight has to come back first: another pod than before, ready, its
+   broker registered and unfenced, and all of its replicas in sync again.
+2. Pods of an old revision that cannot start are replaced, all of them: they serve nobody, and
+   together they may be what a majority needs.
+3. A pod of the present revision that cannot start stops the roll.
+4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
+5. The policy has to allow restarts.
+6. Of those that need one, the lowest id goes first whose partitions can spare it; the broker that
+   leads the control plane goes when no other one is left.
+
+The plan is made anew each time. What it needs from before is the broker in flight, which stands in
+the status before the pod is deleted; so it may be interrupted anywhere and goes on from there.
+Waiting is a state: there is no limit to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
+from barnabas_operator.reconcile.broker.isr_gate import blocking, named, not_caught_up
+from barnabas_operator.reconcile.broker.observed import (
+    ClusterView,
+    InFlight,
+    Observed,
+    PodView,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A pod that is to be deleted now; the StatefulSet makes it again."""
+
+    node_id: int
+    pod_uid: str
+    reasons: tuple[str, ...]
+    is_stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A broker that has to be restarted some time, and why."""
+
+    node_id: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollPlan:
+    """What is to be done about restarts.
+
+    `needs` are in the order in which they will go. `in_flight` is what the status has to say before
+    the restarts are carried out. `stalled` says why nothing goes on by itself.
+    """
+
+    needs: tuple[Need, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    in_flight: InFlight | None = None
+    waiting_on: str = ""
+    waiting_for: Mapping[int, str]
+    stalled: str = ""
+
+
+def plan_roll(
+    spec: BrokerSpec,
+    observed: Observed,
+    reasons: Mapping[int, Sequence[str]],
+    *,
+    expected: Sequence[int],
+    plan_hash: str,
+) -> RollPlan:
+    """The restarts to carry out now.
+
+    `reasons` say for each broker why it has to be restarted; `expected` are the brokers that the
+    StatefulSet has.
+    """
+    needs = _ordered(observed, reasons, expected)
+    in_flight, arriving = _in_flight(spec, observed, expected)
+    stuck = tuple(_stuck_restarts(spec, observed, reasons, expected))
+    waiting = dict(_unready(spec, observed, expected))
+    stalled = _stalled(spec, observed, reasons, expected)
+    waiting_on = arriving or stalled or _first(waiting)
+    restarts = stuck
+    if not (waiting_on or stuck) and needs:
+        chosen, waiting_on, blocked = _choose(spec, observed, needs, plan_hash)
+        waiting.update(blocked)
+        if chosen is not None:
+            restarts = (chosen,)
+            in_flight = InFlight(
+                node_id=chosen.node_id,
+                pod_uid=chosen.pod_uid,
+                reason="; ".join(chosen.reasons),
+            )
+    return RollPlan(
+        needs=needs,
+        restarts=restarts,
+        in_flight=in_flight,
+        waiting_on=waiting_on,
+        waiting_for=waiting,
+        stalled=stalled,
+    )
+
+
+def _ordered(
+    observed: Observed, reasons: Mapping[int, Sequence[str]], expected: Sequence[int]
+) -> tuple[Need, ...]:
+    """Unready first, the controller last."""
+    controller = None if observed.cluster is None else observed.cluster.controller_id
+
+    def place(node_id: int) -> tuple[bool, bool, int]:
+        pod = observed.pods.get(node_id)
+        return node_id == controller, pod is not None and pod.is_ready, node_id
+
+    waiting = sorted((one for one in expected if reasons.get(one)), key=place)
+    return tuple(Need(node_id=one, reasons=tuple(reasons[one])) for one in waiting)
+
+
+def _in_flight(
+    spec: BrokerSpec, observed: Observed, expected: Sequence[int]
+) -> tuple[InFlight | None, str]:
+    """The restart that is not over, and what it waits for."""
+    flying = observed.remembered.in_flight
+    if flying is None or flying.node_id not in expected:
+        return None, ""
+    node_id = flying.node_id
+    pod = observed.pods.get(node_id)
+    if pod is not None and pod.uid == flying.pod_uid and not pod.is_terminating:
+        # The operator went away before it could delete the pod: as if nothing had been decided.
+        return None, ""
+    waiting = _missing_of(spec, observed, node_id, pod, flying.pod_uid)
+    return (flying, f"broker {node_id}: {waiting}") if waiting else (None, "")
+
+
+def _missing_of(
+    spec: BrokerSpec, observed: Observed, node_id: int, pod: PodView | None, old_uid: str
+) -> str:
+    """What a restarted broker still lacks, empty when it is back."""
+    if pod is None or pod.uid == old_uid:
+        return "its old pod stops"
+    if node_id in spec.parked and pod.is_gated:
+        return ""
+    unready = _unready_text(pod)
+    if unready:
+        return unready
+    process = observed.processes.get(node_id)
+    if process is None:
+        return "it does not answer yet"
+    if process.node_id != node_id:
+        return f"its pod runs broker {process.node_id}"
+    cluster = observed.cluster
+    if cluster is None:
+        return "the cluster does not answer"
+    registered = cluster.brokers.get(node_id)
+    if registered is None or registered.is_fenced:
+        return "it is not back in the cluster"
+    behind = not_caught_up(cluster, node_id)
+    return f"{named(behind)} catch up" if behind else ""
+
+
+def _stuck_restarts(
+    spec: BrokerSpec,
+    observed: Observed,
+    reasons: Mapping[int, Sequence[str]],
+    expected: Sequence[int],
+) -> Iterator[Restart]:
+    if spec.update_policy is UpdatePolicy.PAUSED:
+        return
+    for node_id in expected:
+        pod = observed.pods.get(node_id)
+        if pod is None or not pod.stuck or pod.is_terminating or not reasons.get(node_id):
+            continue
+        why = (*reasons[node_id], f"its pod cannot start ({pod.stuck})")
+        yield Restart(node_id=node_id, pod_uid=pod.uid, reasons=why, is_stuck=True)
+
+
+def _stalled(
+    spec: BrokerSpec,
+    observed: Observed,
+    reasons: Mapping[int, Sequence[str]],
+    expected: Sequence[int],
+) -> str:
+    """The pod of the present revision that cannot start, and that a new one would not help."""
+    for node_id in expected:
+        pod = observed.pods.get(node_id)
+        if pod is None or node_id in spec.parked:
+            continue
+        if pod.stuck and not pod.is_terminating and not reasons.get(node_id):
+            return f"broker {node_id} cannot start: {pod.stuck}"
+    return ""
+
+
+def _unready(
+    spec: BrokerSpec, observed: Observed, expected: Sequence[int]
+) -> Iterator[tuple[int, str]]:
+    for node_id in expected:
+        if node_id in spec.parked:
+            continue
+        pod = observed.pods.get(node_id)
+        text = "it has no pod yet" if pod is None else _unready_text(pod)
+        if text:
+            yield node_id, text
+
+
+def _unready_text(pod: PodView) -> str:
+    if pod.is_terminating:
+        return "its pod stops"
+    if pod.is_ready:
+        return ""
+    if pod.stuck:
+        return f"its pod cannot start ({pod.stuck})"
+    return "its pod starts" if pod.node else "its pod has no node yet"
+
+
+def _first(waiting: Mapping[int, str]) -> str:
+    for node_id, text in waiting.items():
+        return f"broker {node_id}: {text}"
+    return ""
+
+
+def _choose(
+    spec: BrokerSpec, observed: Observed, needs: Sequence[Need], plan_hash: str
+) -> tuple[Restart | None, str, dict[int, str]]:
+    """The broker to restart, or what holds all of them back."""
+    if spec.update_policy is UpdatePolicy.PAUSED:
+        return None, "updatePolicy is Paused", {}
+    if spec.update_policy is UpdatePolicy.ON_APPROVAL and spec.approved_hash != plan_hash:
+        return None, f"approval of plan {plan_hash}", {}
+    cluster = observed.cluster
+    if cluster is None:
+        return None, "the brokers do not answer", {}
+    if cluster.controller_id is None:
+        return None, "no broker leads the control plane", {}
+    blocked: dict[int, str] = {}
+    for need in _candidates(cluster, needs):
+        pod = observed.pods[need.node_id]
+        held_back = blocking(cluster, need.node_id)
+        if not held_back:
+            restart = Restart(node_id=need.node_id, pod_uid=pod.uid, reasons=need.reasons)
+            return restart, "", {}
+        blocked[need.node_id] = f"{named(held_back)} cannot spare it"
+    return None, _first(blocked), blocked
+
+
+def _candidates(cluster: ClusterView, needs: Sequence[Need]) -> Sequence[Need]:
+    others = [need for need in needs if need.node_id != cluster.controller_id]
+    return others or needs

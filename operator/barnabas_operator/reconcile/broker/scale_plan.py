@@ -1,0 +1,154 @@
+"""How many brokers run, and which of them give their partitions away. Pure.
+
+More brokers: the StatefulSet gets them at once, and nobody else is touched. Fewer: the broker with
+the highest id gives its partitions to the others, a few at a time; when it holds none its pod goes,
+then its registration, then the next one's turn comes. `maintenance.decommission` empties a broker
+in the same way and lets it run. None at all stops every broker and moves nothing.
+
+Nothing is remembered: how far it is can be seen in the metadata. Brokers do not know a state in
+which they take no new partitions, so what is created meanwhile is moved like the rest.
+
+Invariants: one broker is emptied at a time; a pod is taken away only while its broker holds
+nothing; the last broker stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.reconcile.broker.observed import ClusterView, Observed, PartitionView
+from barnabas_protocol.ids import TopicPartition
+
+# Partitions that are on the move at the same time: they share the network with the clients.
+MOVING_MAX = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emptying:
+    """How far the broker is that gives its partitions away; `blocked` says why it cannot."""
+
+    node_id: int
+    left: int
+    moving: int
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalePlan:
+    """`replicas` are those of the StatefulSet from now on."""
+
+    replicas: int
+    moves: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    emptying: Emptying | None = None
+    unregistered: tuple[int, ...] = ()
+    waiting_on: str = ""
+
+
+def plan_scale(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> ScalePlan:
+    """What is to be done; no pod is taken away while another one is being restarted."""
+    current = observed.stateful_set.replicas if observed.stateful_set is not None else 0
+    if spec.replicas == 0:
+        return ScalePlan(replicas=0)
+    if current == 0:
+        return ScalePlan(replicas=max(spec.replicas, _brokers_with_data(observed)))
+    if spec.replicas > current:
+        return ScalePlan(replicas=spec.replicas)
+    cluster = observed.cluster
+    leaving = _leaving(spec, current)
+    if cluster is None:
+        waiting = "the brokers do not answer" if leaving else ""
+        return ScalePlan(replicas=current, waiting_on=waiting)
+    gone = _gone(observed, cluster, current)
+    stopping = [node_id for node_id in observed.pods if node_id >= current]
+    if gone or stopping:
+        waiting = f"broker {max(stopping)} stops" if stopping else ""
+        return ScalePlan(replicas=current, unregistered=gone, waiting_on=waiting)
+    for node_id in leaving:
+        held = cluster.held_by(node_id)
+        if held:
+            return _emptied(cluster, current, node_id, held, leaving)
+        if node_id >= spec.replicas:
+            if is_rolling:
+                return ScalePlan(replicas=current, waiting_on="the restart of a broker")
+            return ScalePlan(replicas=current - 1)
+    return ScalePlan(replicas=current)
+
+
+def _leaving(spec: BrokerSpec, current: int) -> list[int]:
+    """The brokers that have to be empty, in the order in which they become so."""
+    removed = range(current - 1, spec.replicas - 1, -1)
+    return [*removed, *sorted(spec.decommissioned & set(range(spec.replicas)), reverse=True)]
+
+
+def _brokers_with_data(observed: Observed) -> int:
+    """How many brokers there were when all were stopped, or before the Broker was made again."""
+    owners = [one.node_id for one in observed.volumes.values() if not one.is_decommissioned]
+    return max(owners, default=-1) + 1
+
+
+def _gone(observed: Observed, cluster: ClusterView, current: int) -> tuple[int, ...]:
+    """Brokers whose pod was taken away: the cluster may forget them."""
+    return tuple(
+        node_id
+        for node_id, broker in sorted(cluster.brokers.items())
+        if node_id >= current
+        and broker.is_fenced
+        and node_id not in observed.pods
+        and not cluster.held_by(node_id)
+    )
+
+
+def _emptied(
+    cluster: ClusterView,
+    current: int,
+    node_id: int,
+    held: list[PartitionView],
+    leaving: Collection[int],
+) -> ScalePlan:
+    takers = sorted(cluster.live_ids - set(leaving))
+    moving = [one for one in held if node_id in one.leaving]
+    standing = [one for one in held if node_id not in one.leaving]
+    free = MOVING_MAX - sum(one.is_moving for one in cluster.partitions)
+    moves, blocked = _moves(cluster, node_id, standing, takers, max(free, 0))
+    return ScalePlan(
+        replicas=current,
+        moves=moves,
+        emptying=Emptying(
+            node_id=node_id, left=len(held), moving=len(moving) + len(moves), blocked=blocked
+        ),
+        waiting_on=blocked or f"broker {node_id} gives {len(held)} partitions to others",
+    )
+
+
+def _moves(
+    cluster: ClusterView,
+    node_id: int,
+    standing: Collection[PartitionView],
+    takers: Collection[int],
+    count_max: int,
+) -> tuple[dict[TopicPartition, tuple[int, ...]], str]:
+    """New replicas of partitions: the leaver's place goes to the broker with the fewest."""
+    if not takers:
+        return {}, f"broker {node_id} is the last one"
+    load = Counter(replica for one in cluster.partitions for replica in one.replicas)
+    moves: dict[TopicPartition, tuple[int, ...]] = {}
+    blocked = ""
+    for one in standing:
+        staying = [replica for replica in one.replicas if replica not in one.leaving]
+        free = [taker for taker in takers if taker not in staying]
+        if not free:
+            place = f"{one.place.topic}-{one.place.partition}"
+            blocked = blocked or (
+                f"{place} has {len(staying)} replicas, and without broker {node_id} there are"
+                f" {len(takers)} brokers"
+            )
+            continue
+        if one.is_moving or len(moves) >= count_max:
+            continue
+        taker = min(free, key=lambda broker: (load[broker], broker))
+        load[taker] += 1
+        moves[one.place] = tuple(taker if replica == node_id else replica for replica in staying)
+    return moves, blocked
