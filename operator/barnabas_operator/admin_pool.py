@@ -76,7 +76,7 @@ class AdminPool:
         """The client, for a block whose errors tell whether the cluster can be reached."""
         try:
             yield await self.admin(namespace, name)
-        except RetriableError:
+        except BarnabasError:
             place = self._places[namespace, name]
             if place.unreachable_since_ms is None:
                 place.unreachable_since_ms = self._clock.monotonic_ms()

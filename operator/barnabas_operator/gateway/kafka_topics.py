@@ -9,7 +9,9 @@ partition that is being moved as they will be.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.configs import (
@@ -18,9 +20,15 @@ from barnabas_client.admin.values.configs import (
     ConfigResource,
     ConfigSource,
 )
-from barnabas_client.admin.values.partitions import Reassignment
+from barnabas_client.admin.values.partitions import OffsetSpec, Reassignment
 from barnabas_client.admin.values.topics import BROKER_DEFAULT, NewTopic, TopicDescription
-from barnabas_client.errors import BarnabasError, NotFoundError, UnsupportedError
+from barnabas_client.errors import (
+    BarnabasError,
+    NotFoundError,
+    RetriableError,
+    StaleMetadataError,
+    UnsupportedError,
+)
 from barnabas_operator.reconcile.topic_apply import Errors
 from barnabas_operator.reconcile.topic_state import (
     ChangeConfig,
@@ -33,33 +41,79 @@ from barnabas_operator.reconcile.topic_state import (
 )
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
+# Partitions without a leader are asked about until then: their topics have no rate for now.
+_MEASURE_TIMEOUT_MS = 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMeasures:
+    """By topic: the bytes of all replicas together, and the high watermark of each partition."""
+
+    sizes_bytes: Mapping[str, int]
+    end_offsets: Mapping[str, Mapping[int, int]]
+
 
 class KafkaTopics:
     """The topics of one cluster."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
+        self.last: ObservedCluster | None = None
+        """What `observe` has told last."""
 
     async def observe(self, topics: Sequence[str]) -> ObservedCluster:
-        """Look at the topics. Raises: BarnabasError for all but topics that do not exist."""
+        """Look at the topics.
+
+        Raises: BarnabasError where nobody can say now; a topic that is refused stands for itself.
+        """
         cluster = await self._admin.cluster.describe()
         described = await self._admin.topics.describe(topics)
-        for error in described.errors.values():
-            if not isinstance(error, NotFoundError):
-                raise error
         found = described.successes
-        configs = (
-            await self._admin.configs.describe([ConfigResource.topic(name) for name in found])
-        ).unwrap()
+        asked = [ConfigResource.topic(name) for name in found]
+        configs = await self._admin.configs.describe(asked)
         moves, can_reassign = await self._reassignments(found)
-        return ObservedCluster(
+        errors = {
+            **{name: error for name, error in described.errors.items() if not _is_absence(error)},
+            **{resource.name: error for resource, error in configs.errors.items()},
+        }
+        for error in errors.values():
+            if isinstance(error, RetriableError):
+                raise error
+            if _is_absence(error):
+                # One broker has shown it: the next one will know it in a moment, or it is gone.
+                raise StaleMetadataError(str(error), error.code)
+        self.last = ObservedCluster(
             broker_ids=tuple(sorted(broker.node_id for broker in cluster.brokers)),
             topics={
-                name: _observed(topic, configs[ConfigResource.topic(name)], moves)
-                for name, topic in found.items()
+                resource.name: _observed(found[resource.name], settings, moves)
+                for resource, settings in configs.successes.items()
             },
             can_reassign=can_reassign,
+            refused={name: str(error) for name, error in errors.items()},
         )
+        return self.last
+
+    async def measure(self, topics: Mapping[str, ObservedTopic]) -> TopicMeasures:
+        """Sizes and end offsets, each with one request per broker; unknown ones are left out."""
+        places = [
+            TopicPartition(topic.name, number)
+            for topic in topics.values()
+            for number in range(topic.partitions)
+        ]
+        described = await self._admin.log_dirs.describe(partitions=places)
+        sizes: dict[str, int] = defaultdict(int)
+        for directories in described.successes.values():
+            for directory in directories.values():
+                for place, replica in directory.replicas.items():
+                    sizes[place.topic] += replica.size_bytes
+        ends = await self._admin.partitions.list_offsets(
+            dict.fromkeys(places, OffsetSpec.LATEST), timeout_ms=_MEASURE_TIMEOUT_MS
+        )
+        end_offsets: dict[str, dict[int, int]] = defaultdict(dict)
+        for place, end in ends.successes.items():
+            if end.offset is not None:
+                end_offsets[place.topic][place.partition] = end.offset
+        return TopicMeasures(sizes_bytes=sizes, end_offsets=end_offsets)
 
     async def create_topics(self, steps: Sequence[CreateTopic]) -> Errors:
         """Create topics."""
@@ -133,6 +187,10 @@ class KafkaTopics:
             return {}, True
 
 
+def _is_absence(error: BarnabasError) -> bool:
+    return isinstance(error, NotFoundError)
+
+
 def _observed(
     topic: TopicDescription,
     configs: Mapping[str, ConfigEntry],
@@ -155,4 +213,10 @@ def _observed(
             if entry.source is ConfigSource.DYNAMIC_TOPIC
         },
         cleanup_policy=(policy.value if policy is not None else None) or "delete",
+        leaderless=sum(one.leader_id is None for one in topic.partitions.values()),
+        under_replicated=sum(
+            not set(one.replica_ids) <= set(one.in_sync_replica_ids)
+            for one in topic.partitions.values()
+        ),
+        moving=sum(TopicPartition(topic.name, number) in moves for number in topic.partitions),
     )

@@ -60,12 +60,14 @@ class DynamicApi:
         *,
         guard: Callable[[], None] = lambda: None,
         observe: RequestObserver = lambda verb, kind, code: None,
+        on_list: Callable[[Kind, List[Object]], None] = lambda kind, found: None,
         request_timeout_seconds: float = 10,
     ) -> None:
         """Take the client; `guard` raises KubernetesError where nothing may be written."""
         self._client = _NewClient(client)
         self._guard = guard
         self._observe = observe
+        self._on_list = on_list
         self._timeout = aiohttp.ClientTimeout(total=request_timeout_seconds, sock_connect=5)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
@@ -95,6 +97,7 @@ class DynamicApi:
             found += [{**common, **one} for one in page.get("items") or ()]
             more = (page.get("metadata") or {}).get("continue")
             if not more:
+                self._on_list(kind, found)
                 return found
 
     async def create(self, manifest: Object) -> Object:

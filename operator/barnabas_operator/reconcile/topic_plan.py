@@ -35,7 +35,7 @@ from barnabas_operator.spec import ACCEPT_KEY_MOVEMENT_ANNOTATION, DriftPolicy, 
 from barnabas_operator.spec import DeletionPolicy as Deletion
 
 # A running reassignment sets these itself, and removes them.
-_THROTTLE_KEYS = frozenset(
+THROTTLE_KEYS = frozenset(
     {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 )
 
@@ -67,6 +67,11 @@ def _plan_topic(
 ) -> Iterator[_Outcome]:
     """All about one topic. Resources on their way out decide only when nobody else claims it."""
     staying = [spec for spec in claimants if not spec.is_being_deleted]
+    refusal = observed.refused.get(claimants[0].topic)
+    if refusal is not None:
+        for spec in claimants:
+            yield _finding(spec, Reason.REFUSED, f"the brokers do not show this topic: {refusal}")
+        return
     if not staying:
         yield from _plan_deletion(claimants, topic)
         return
@@ -194,7 +199,7 @@ def _reassignment(
 def _plan_config(spec: TopicSpec, topic: ObservedTopic) -> Iterator[_Outcome]:
     declared = {key: value for key, value in spec.config.items() if value is not None}
     assigned = {key: value for key, value in declared.items() if topic.config.get(key) != value}
-    undeclared = sorted(set(topic.config) - set(spec.config) - _THROTTLE_KEYS)
+    undeclared = sorted(set(topic.config) - set(spec.config) - THROTTLE_KEYS)
     reset = undeclared if spec.drift_policy is DriftPolicy.REVERT else []
     if assigned or reset:
         yield ChangeConfig(

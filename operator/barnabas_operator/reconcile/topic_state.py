@@ -23,7 +23,8 @@ class ObservedTopic:
 
     `assignments` are the replicas of each partition in rising order of partitions, as they will be
     when moves under way are done. `config` holds the topic's own settings, without the broker's
-    defaults.
+    defaults. The last three count partitions: without a leader, with replicas out of sync, and on
+    the move.
     """
 
     name: str
@@ -31,6 +32,9 @@ class ObservedTopic:
     assignments: tuple[tuple[int, ...], ...]
     config: Mapping[str, str] = field(default_factory=_nothing)
     cleanup_policy: str = "delete"
+    leaderless: int = 0
+    under_replicated: int = 0
+    moving: int = 0
 
     @property
     def partitions(self) -> int:
@@ -47,12 +51,14 @@ class ObservedTopic:
 class ObservedCluster:
     """The brokers that may hold replicas, and the topics that were asked for and exist.
 
-    `can_reassign` is false where the brokers do not serve AlterPartitionReassignments.
+    `can_reassign` is false where the brokers do not serve AlterPartitionReassignments. `refused`
+    says of topics that could not be looked at why; whether they exist is not known.
     """
 
     broker_ids: tuple[int, ...]
     topics: Mapping[str, ObservedTopic]
     can_reassign: bool = True
+    refused: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +123,13 @@ class Reason(StrEnum):
     DRIFT = "DriftDetected"
     ADOPTED = "DriftAdopted"
     PAUSED = "Paused"
+    REFUSED = "Refused"
 
 
 # With these the topic is not what its resource asks for, and will not become it by itself.
-BLOCKING = frozenset({Reason.CONFLICT, Reason.NOT_SUPPORTED, Reason.NEEDS_ACKNOWLEDGEMENT})
+BLOCKING = frozenset(
+    {Reason.CONFLICT, Reason.NOT_SUPPORTED, Reason.NEEDS_ACKNOWLEDGEMENT, Reason.REFUSED}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

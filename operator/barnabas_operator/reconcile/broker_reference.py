@@ -1,0 +1,39 @@
+"""Which Broker a Topic or ConsumerGroup belongs to. Pure.
+
+Source: `brokerRef` of the CRDs. It names a Broker, in the resource's own namespace unless it says
+otherwise; left out, it means the only Broker of that namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from barnabas_operator.kubernetes.objects import annotations_of, namespace_of
+
+# Namespaces whose resources a Broker takes, separated by commas; `*` and its absence mean all.
+ALLOWED_NAMESPACES_ANNOTATION = "barnabas.dev/allowed-namespaces"
+
+Place = tuple[str, str]
+
+
+def broker_of(manifest: Mapping[str, Any], brokers: Collection[Place]) -> Place:
+    """Namespace and name of the Broker; the name is empty where there is none or no only one.
+
+    A Broker that is named need not exist.
+    """
+    reference = (manifest.get("spec") or {}).get("brokerRef") or {}
+    own = namespace_of(manifest)
+    namespace = str(reference.get("namespace") or own)
+    name = str(reference.get("name") or "")
+    if not name:
+        there = [broker for where, broker in brokers if where == namespace]
+        name = there[0] if len(there) == 1 else ""
+    return namespace, name
+
+
+def admits(broker: Mapping[str, Any], namespace: str) -> bool:
+    """Whether the Broker takes resources of this namespace; its own one always."""
+    text = annotations_of(broker).get(ALLOWED_NAMESPACES_ANNOTATION, "*")
+    allowed = {name.strip() for name in text.split(",")}
+    return namespace == namespace_of(broker) or "*" in allowed or namespace in allowed

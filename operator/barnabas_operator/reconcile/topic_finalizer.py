@@ -1,0 +1,78 @@
+"""When our finalizer is put on a Topic, and when it is let go. Pure.
+
+A finalizer holds up the deletion of its resource, and with it that of a namespace, so it is there
+for one purpose only: to delete the topic of a resource with deletionPolicy Delete. It is let go as
+soon as that is done or has become pointless, and never waits for an operator that waits itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from barnabas_operator.kubernetes.objects import finalizers_of, is_going, resource_version_of
+from barnabas_operator.spec import DeletionPolicy, TopicSpec
+
+FINALIZER = "barnabas.dev/topic"
+
+
+class Mark(Enum):
+    """What to do about the finalizer."""
+
+    LEAVE = auto()
+    PUT = auto()
+    TAKE_OFF = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """That a resource on its way out may go; `reason` and `message` are for its event."""
+
+    reason: str
+    message: str
+
+
+def mark_of_living(manifest: Mapping[str, Any], spec: TopicSpec) -> Mark:
+    """For a resource that stays: the finalizer goes with the deletion policy."""
+    has_it = FINALIZER in finalizers_of(manifest)
+    wants_it = spec.deletion_policy is DeletionPolicy.DELETE
+    if is_going(manifest) or has_it == wants_it:
+        return Mark.LEAVE
+    return Mark.PUT if wants_it else Mark.TAKE_OFF
+
+
+def release_without_cluster(
+    *,
+    is_broker_gone: bool,
+    is_namespace_going: bool,
+    unreachable_seconds: float,
+    patience_seconds: float,
+) -> Release | None:
+    """For a resource on its way out whose topic cannot be deleted now; None: it has to wait."""
+    if is_broker_gone:
+        return Release(reason="BrokerGone", message="there is no Broker that could have the topic")
+    if is_namespace_going:
+        return Release(
+            reason="NamespaceTerminating",
+            message="the namespace is being deleted and must not wait; the topic is left alone",
+        )
+    if unreachable_seconds > patience_seconds:
+        return Release(
+            reason="BrokersUnreachable",
+            message=f"no broker has answered for {patience_seconds:.0f} s; the topic is left alone",
+        )
+    return None
+
+
+def patch_of(manifest: Mapping[str, Any], mark: Mark) -> dict[str, Any]:
+    """The merge patch that does it, on this very version: finalizers of others must not be lost."""
+    others = [one for one in finalizers_of(manifest) if one != FINALIZER]
+    wanted = [*others, FINALIZER] if mark is Mark.PUT else others
+    return {
+        "metadata": {
+            "resourceVersion": resource_version_of(manifest),
+            "finalizers": wanted or None,
+        }
+    }

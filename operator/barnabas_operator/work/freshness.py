@@ -1,0 +1,53 @@
+"""Tells whether watching still hears of changes, by comparing it with what lists say.
+
+A watch that has died without a word is the one failure that nothing else shows: the process lives
+and nothing happens. Reconciling lists its resources anyway; an object that a list shows in a
+version that watching has never brought is lag, and lag that lasts is a dead watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from barnabas_operator.kubernetes.kinds import Kind
+from barnabas_operator.kubernetes.objects import resource_version_of, uid_of
+
+
+class WatchFreshness:
+    """Versions that watching has brought, and since when lists know better."""
+
+    def __init__(self, kinds: Iterable[Kind], now: Callable[[], float]) -> None:
+        """`now` is monotonic, in seconds."""
+        self._now = now
+        self._versions: dict[Kind, dict[str, str]] = {kind: {} for kind in kinds}
+        self._behind_since: dict[tuple[Kind, str], float] = {}
+
+    def heard(self, kind: Kind, manifest: Mapping[str, Any], *, is_deleted: bool = False) -> None:
+        """Note an event of the watch, which shows that it lives."""
+        versions = self._versions.get(kind)
+        if versions is None:
+            return
+        uid = uid_of(manifest)
+        self._behind_since.pop((kind, uid), None)
+        if is_deleted:
+            versions.pop(uid, None)
+        else:
+            versions[uid] = resource_version_of(manifest)
+
+    def listed(self, kind: Kind, manifests: Iterable[Mapping[str, Any]]) -> None:
+        """Compare with a list of these objects."""
+        versions = self._versions.get(kind)
+        if versions is None:
+            return
+        for manifest in manifests:
+            place = kind, uid_of(manifest)
+            if versions.get(uid_of(manifest)) == resource_version_of(manifest):
+                self._behind_since.pop(place, None)
+            else:
+                self._behind_since.setdefault(place, self._now())
+
+    @property
+    def behind_seconds(self) -> float:
+        """For how long watching has lacked something that a list has shown."""
+        return max((self._now() - since for since in self._behind_since.values()), default=0.0)
