@@ -1,0 +1,155 @@
+"""Groups of a real broker through the gateway that the operator uses."""
+
+import asyncio
+from collections.abc import Callable
+
+from barnabas_client import Consumer, Producer
+from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_operator.gateway.kafka_groups import KafkaGroups
+from barnabas_operator.group_spec import ResetRequest, ResetTarget, TopicSelection
+from barnabas_operator.reconcile.group.group_apply import GroupQuestion
+from barnabas_operator.reconcile.group.group_state import (
+    DeleteGroup,
+    PartitionEnds,
+    SetOffsets,
+)
+from barnabas_protocol.ids import TopicPartition
+from tests.support.in_process_broker import eventually
+
+Unique = Callable[[str], str]
+
+
+async def written(bootstrap: str, admin: Admin, topic: str, *timestamps: int) -> TopicPartition:
+    """A topic with two partitions; a record for each timestamp in the first of them."""
+    (await admin.topics.create([NewTopic(name=topic, partition_count=2)])).unwrap()
+    place = TopicPartition(topic, 0)
+    async with Producer(bootstrap) as producer:
+        for timestamp in timestamps:
+            await producer.send(topic, b"record", partition=0, timestamp_ms=timestamp)
+    return place
+
+
+def test_a_group_is_seen_with_its_offsets_its_members_and_the_age_of_what_it_has_not_read(
+    bootstrap: str, unique: Unique
+) -> None:
+    """operator.md 8.1 and 8.3: the truth of the cluster, seconds from the records' timestamps."""
+    topic, group_id, absent = unique("orders"), unique("billing"), unique("nobody")
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            gateway = KafkaGroups(admin)
+            place = await written(bootstrap, admin, topic, 1000, 2000, 3000)
+            committed = {place: OffsetAndMetadata(1)}
+            (await admin.group_offsets.alter(group_id, committed)).unwrap()
+            observed = await gateway.observe(
+                [GroupQuestion(group_id=group_id), GroupQuestion(group_id=absent)]
+            )
+            group = observed.groups[group_id]
+            assert (group.state, group.protocol) == ("Empty", "classic")
+            assert group.committed == {place: 1}
+            assert observed.ends == {place: PartitionEnds(start=0, end=3)}
+            assert observed.lag(group, place) == 2
+            assert observed.record_times == {(place, 1): 2000}
+            assert observed.groups[absent].is_absent
+            async with Consumer(bootstrap, group_id=group_id) as consumer:
+                consumer.subscribe([topic])
+                await consumer.poll(timeout_ms=100)
+
+                async def is_stable() -> bool:
+                    await consumer.poll(timeout_ms=50)
+                    seen = await gateway.observe([GroupQuestion(group_id=group_id)])
+                    (*members,) = seen.groups[group_id].members
+                    return seen.groups[group_id].state == "Stable" and set(
+                        members[0].assignment
+                    ) == {place, TopicPartition(topic, 1)}
+
+                await eventually(is_stable)
+
+    asyncio.run(run())
+
+
+def test_a_record_within_a_large_batch_has_its_own_timestamp(
+    bootstrap: str, unique: Unique
+) -> None:
+    """The header tells that of the first record only; batches are fetched whole where need be."""
+    topics = [unique("batched") for _ in range(3)]
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            (
+                await admin.topics.create(
+                    [NewTopic(name=topic, partition_count=1) for topic in topics]
+                )
+            ).unwrap()
+            async with Producer(bootstrap, linger_ms=200, compression_type="gzip") as producer:
+                for topic in topics:
+                    for number in range(50):
+                        value = bytes([number]) * 200
+                        producer.send(topic, value, partition=0, timestamp_ms=number + 1)
+                await producer.flush()
+            wanted = {TopicPartition(topic, 0): 20 + n for n, topic in enumerate(topics)}
+            times = (await admin.partitions.record_timestamps(wanted)).unwrap()
+            assert times == {TopicPartition(topic, 0): 21 + n for n, topic in enumerate(topics)}
+            ends = {TopicPartition(topic, 0): 50 for topic in topics}
+            found = (await admin.partitions.record_timestamps(ends)).unwrap()
+            assert set(found.values()) == {None}
+
+    asyncio.run(run())
+
+
+def test_offsets_are_set_forgotten_and_found_by_timestamp(bootstrap: str, unique: Unique) -> None:
+    topic, group_id = unique("orders"), unique("billing")
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            gateway = KafkaGroups(admin)
+            first = await written(bootstrap, admin, topic, 1000, 2000, 3000)
+            second = TopicPartition(topic, 1)
+            action = SetOffsets(group_id=group_id, offsets={first: 3, second: 0})
+            assert await gateway.carry_out(action) is None
+            reset = ResetRequest(
+                id="r1",
+                target=ResetTarget.TIMESTAMP,
+                timestamp_ms=1500,
+                topics=(TopicSelection(name=topic),),
+            )
+            observed = await gateway.observe([GroupQuestion(group_id=group_id, reset=reset)])
+            assert observed.groups[group_id].committed == {first: 3, second: 0}
+            assert observed.by_timestamp == {(first, 1500): 1, (second, 1500): 0}
+            action = SetOffsets(group_id=group_id, offsets={first: 1, second: None})
+            assert await gateway.carry_out(action) is None
+            observed = await gateway.observe([GroupQuestion(group_id=group_id)])
+            assert observed.groups[group_id].committed == {first: 1}
+            assert await gateway.carry_out(DeleteGroup(group_id=group_id)) is None
+            assert await gateway.carry_out(DeleteGroup(group_id=group_id)) is None
+            observed = await gateway.observe([GroupQuestion(group_id=group_id)])
+            assert observed.groups[group_id].is_absent
+
+    asyncio.run(run())
+
+
+def test_the_offsets_of_a_live_group_are_not_set(bootstrap: str, unique: Unique) -> None:
+    topic, group_id = unique("orders"), unique("billing")
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            place = await written(bootstrap, admin, topic, 1000)
+            async with Consumer(bootstrap, group_id=group_id) as consumer:
+                consumer.subscribe([topic])
+
+                async def is_joined() -> bool:
+                    await consumer.poll(timeout_ms=50)
+                    return bool(consumer.assignment())
+
+                await eventually(is_joined)
+                gateway = KafkaGroups(admin)
+                action = SetOffsets(group_id=group_id, offsets={place: 0})
+                error = await gateway.carry_out(action)
+                assert error is not None
+                assert "NON_EMPTY_GROUP" in str(error)
+                deleted = await gateway.carry_out(DeleteGroup(group_id=group_id))
+                assert "NON_EMPTY_GROUP" in str(deleted)
+
+    asyncio.run(run())
