@@ -23,6 +23,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from barnabas_operator.kubernetes.kinds import LEASE, POD, Kind, kind_of
+from tests.support.fake_kubernetes_discovery import discovery
 from tests.support.fake_kubernetes_store import (
     SERVED,
     WITH_STATUS,
@@ -175,7 +176,6 @@ class FakeKubernetes:
     @web.middleware
     async def _answer(self, request: web.Request, handler: Any) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else None
-        request["body"] = body
         fault = self._fault(request)
         if self.is_away:
             fault = Fault(method="", path=re.compile(""), code=0, times=1, is_done_first=False)
@@ -208,13 +208,15 @@ class FakeKubernetes:
         return None
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        if (document := _discovery(request.path)) is not None:
+        if (document := discovery(request.path)) is not None:
             return web.json_response(document)
         match = _PATH.match(request.path)
         kind = match and _served(match)
         if match is None or kind is None:
             raise Refused(404, "NotFound", "the server could not find the requested resource")
         namespace, name = match["namespace"] or "", match["name"] or ""
+        # What was read once is kept by the request.
+        body = await request.json() if request.can_read_body else None
         if match["sub"] == "eviction":
             return web.json_response(self.store.delete(POD, namespace, name), status=201)
         match request.method:
@@ -225,22 +227,27 @@ class FakeKubernetes:
             case "GET":
                 return web.json_response(self._list(request, kind, namespace))
             case "POST":
-                made = self.store.create(kind, namespace, request["body"])
+                made = self.store.create(kind, namespace, body)
                 return web.json_response(made, status=201)
             case "PUT" | "PATCH":
                 return web.json_response(
-                    self._write(request, kind, namespace, name, match["sub"] == "status")
+                    self._write(request, body, kind, namespace, name, match["sub"] == "status")
                 )
             case "DELETE":
-                options = request["body"] or {}
+                options = body or {}
                 uid = (options.get("preconditions") or {}).get("uid")
                 return web.json_response(self.store.delete(kind, namespace, name, uid))
         raise Refused(405, "MethodNotAllowed", request.method)
 
     def _write(
-        self, request: web.Request, kind: Kind, namespace: str, name: str, is_status: bool
+        self,
+        request: web.Request,
+        body: Any,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        is_status: bool,
     ) -> Manifest:
-        body = request["body"]
         change: Callable[[Manifest], Manifest]
         if request.method == "PUT":
             if not body["metadata"].get("resourceVersion"):
@@ -355,54 +362,6 @@ def _selector(request: web.Request) -> Callable[[Manifest], bool]:
         )
 
     return matches
-
-
-def _discovery(path: str) -> Manifest | None:
-    groups: dict[str, set[str]] = defaultdict(set)
-    for kind in SERVED:
-        groups[kind.group].add(kind.version)
-    if path == "/version":
-        return {"major": "1", "minor": "33", "gitVersion": "v1.33.0"}
-    if path == "/api":
-        return {"kind": "APIVersions", "versions": ["v1"]}
-    if path == "/apis":
-        return {
-            "kind": "APIGroupList",
-            "groups": [_group(group, versions) for group, versions in groups.items() if group],
-        }
-    kinds = [
-        kind for kind in SERVED if path in (f"/api/{kind.api_version}", f"/apis/{kind.api_version}")
-    ]
-    if not kinds:
-        return None
-    return {
-        "kind": "APIResourceList",
-        "groupVersion": kinds[0].api_version,
-        "resources": [
-            resource
-            for kind in kinds
-            for resource in (
-                _resource(kind, ""),
-                *([_resource(kind, "/status")] if kind in WITH_STATUS else ()),
-            )
-        ],
-    }
-
-
-def _group(group: str, versions: set[str]) -> Manifest:
-    served = [{"groupVersion": f"{group}/{one}", "version": one} for one in sorted(versions)]
-    return {"name": group, "versions": served, "preferredVersion": served[0]}
-
-
-def _resource(kind: Kind, sub: str) -> Manifest:
-    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-    return {
-        "name": kind.plural + sub,
-        "singularName": kind.kind.lower(),
-        "namespaced": kind.is_namespaced,
-        "kind": kind.kind,
-        "verbs": ["get", "patch", "update"] if sub else verbs,
-    }
 
 
 def _status(code: int, reason: str, message: str) -> web.Response:
