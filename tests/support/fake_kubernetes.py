@@ -175,7 +175,7 @@ class FakeKubernetes:
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        body = await request.json() if request.can_read_body else None
+        body = await _body(request)
         fault = self._fault(request)
         if self.is_away:
             fault = Fault(method="", path=re.compile(""), code=0, times=1, is_done_first=False)
@@ -216,7 +216,7 @@ class FakeKubernetes:
             raise Refused(404, "NotFound", "the server could not find the requested resource")
         namespace, name = match["namespace"] or "", match["name"] or ""
         # What was read once is kept by the request.
-        body = await request.json() if request.can_read_body else None
+        body = await _body(request)
         if match["sub"] == "eviction":
             return web.json_response(self.store.delete(POD, namespace, name), status=201)
         match request.method:
@@ -326,6 +326,11 @@ def kubeconfig_of(address: str) -> str:
             "users": [{"name": "test", "user": {"token": "test"}}],
         }
     )
+
+
+async def _body(request: web.Request) -> Any:
+    text = await request.read()
+    return json.loads(text) if text else None
 
 
 async def _send(response: web.StreamResponse, type_: str, one: Manifest) -> None:
