@@ -106,7 +106,7 @@ def test_nothing_fires_while_all_is_well(tmp_path: Path) -> None:
     tried(tmp_path, [unit_test(HEALTHY, checks)])
 
 
-def unit_test(series: Any, checks: list[dict[str, Any]]) -> dict[str, Any]:
+def unit_test(series: Any, checks: Any) -> dict[str, Any]:
     return {
         "interval": "1m",
         "input_series": [{"series": name, "values": text} for name, text in series.items()],

@@ -63,7 +63,7 @@ spec:
           image: {{ include "barnabas.operatorImage" $root | quote }}
           imagePullPolicy: {{ $root.Values.operator.image.pullPolicy }}
           command:
-            - python
+            - python3
             - -I
             - /hook/release_hook.py
             {{- range .arguments }}

@@ -1,0 +1,133 @@
+"""A cluster of three brokers with some load, an operator's metrics, and a Prometheus that scrapes.
+
+The operator itself is not run: its metrics are filled by the calls that it makes.
+"""
+
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from barnabas_operator.kubernetes.kinds import STATEFUL_SET, TOPIC
+from barnabas_operator.metrics import OperatorMetrics
+from barnabas_operator.work.key import Key, Work
+from barnabas_operator.work.queue import Pass
+from tests.support.barnabas_cluster import BarnabasCluster
+from tests.support.barnabas_process import barnabas_command
+from tests.support.prometheus import Prometheus
+
+TOPIC_NAME = "orders"
+GROUP = "billing"
+
+
+class WatchedCluster:
+    """The brokers, their load, and the operator's metrics under an address."""
+
+    def __init__(self, brokers: BarnabasCluster, operator_address: str) -> None:
+        self.brokers = brokers
+        self.operator_address = operator_address
+
+    @property
+    def jobs(self) -> dict[str, list[tuple[str, str]]]:
+        """What a Prometheus should scrape."""
+        return {
+            "demo": [
+                (f"127.0.0.1:{broker.admin_port}", f"demo-{node_id}")
+                for node_id, broker in self.brokers.brokers.items()
+            ],
+            "barnabas-operator": [(self.operator_address, "barnabas-operator-0")],
+        }
+
+    def families(self) -> list[Metric]:
+        """All metric families of all brokers and of the operator, as they are told now."""
+        found: list[Metric] = []
+        for targets in self.jobs.values():
+            for address, _ in targets:
+                with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+                    found += text_string_to_metric_families(answer.read().decode())
+        return found
+
+    def command(self, *arguments: str, lines: int = 0) -> str:
+        """What a `barnabas` command prints; `lines` numbers go to its standard input."""
+        result = subprocess.run(
+            [barnabas_command(), *arguments, "--bootstrap-server", self.brokers.bootstrap],
+            input="".join(f"{number}\n" for number in range(lines)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        if result.returncode != 0:
+            raise RuntimeError(f"{arguments}: {result.stdout}{result.stderr}")
+        return result.stdout
+
+    def produce(self, records: int) -> None:
+        """Write to the topic."""
+        self.command("produce", TOPIC_NAME, lines=records)
+
+    def consume(self, records: int) -> None:
+        """Read as the group, and commit."""
+        self.command(
+            "consume", TOPIC_NAME, "--group", GROUP, "--from-beginning", "-n", str(records)
+        )
+
+
+@contextmanager
+def watched_cluster(directory: Path) -> Iterator[WatchedCluster]:
+    """A cluster whose group has read a part of a topic, and goes on being scraped."""
+    with BarnabasCluster(directory) as brokers, operator_metrics() as address:
+        watched = WatchedCluster(brokers, address)
+        watched.command("topic", "create", TOPIC_NAME, "--partitions", "6", "--replicas", "3")
+        watched.produce(600)
+        watched.consume(200)
+        yield watched
+
+
+@contextmanager
+def operator_metrics() -> Iterator[str]:
+    """The address of an operator's `/metrics` after it has done some of everything."""
+    metrics = OperatorMetrics()
+    queue: Any = SimpleNamespace(in_progress=1, depth=2, oldest_seconds=0.5)
+    metrics.watch_queue(queue)
+    metrics.lead(True)
+    key = Key(kind=Work.TOPICS, namespace="shop", name="demo")
+    for error in (None, TimeoutError()):
+        metrics.finished(Pass(key=key, seconds=0.2, error=error))
+    metrics.request("get", TOPIC, 200)
+    metrics.request("apply", STATEFUL_SET, 200)
+    metrics.heard(TOPIC)
+    metrics.resources(TOPIC, key, ready=3, others=1)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = metrics.exposition()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def scraping(directory: Path, watched: WatchedCluster, *rule_files: Path) -> Prometheus:
+    """A Prometheus for them, not started yet."""
+    return Prometheus(directory, watched.jobs, rule_files=rule_files)
