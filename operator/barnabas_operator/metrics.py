@@ -87,7 +87,7 @@ class OperatorMetrics:
         """Tell whether this replica acts."""
         self._leader.set(int(is_leader))
 
-    def resources(self, kind: Kind, key: Key, *, ready: int, others: int) -> None:
+    def resources(self, kind: Kind, key: Key, ready: int, others: int) -> None:
         """Tell how many resources of a kind a Broker has."""
         self._resources.labels(kind.kind, key.namespace, key.name, "true").set(ready)
         self._resources.labels(kind.kind, key.namespace, key.name, "false").set(others)

@@ -9,7 +9,6 @@ Invariant: whatever is written goes through an API that asks the Lease first.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
 import secrets
@@ -36,6 +35,9 @@ from barnabas_operator.kubernetes.connection import (
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
 from barnabas_operator.kubernetes.leader_lease import LeaderLease, LeaseTimes
 from barnabas_operator.metrics import OperatorMetrics
+from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
+from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
+from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.freshness import WatchFreshness
 from barnabas_operator.work.key import Key, Work
@@ -44,11 +46,6 @@ from barnabas_operator.work.queue import Pass, WorkQueue
 logger = logging.getLogger(__name__)
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_RECONCILERS = {
-    Work.TOPICS: ("barnabas_operator.reconcile.topic_reconciler", "TopicReconciler"),
-    Work.GROUPS: ("barnabas_operator.reconcile.group.group_reconciler", "GroupReconciler"),
-    Work.BROKER: ("barnabas_operator.reconcile.broker.broker_reconciler", "BrokerReconciler"),
-}
 
 
 class Reconciler(Protocol):
@@ -167,16 +164,13 @@ class OperatorProcess:
         return lease
 
     def _reconcilers(self, api: DynamicApi, admins: AdminPool) -> dict[Work, Reconciler]:
-        found: dict[Work, Reconciler] = {}
-        for work, (module, name) in _RECONCILERS.items():
-            if work not in self._works:
-                continue
-            try:
-                kind: Callable[..., Reconciler] = getattr(importlib.import_module(module), name)
-            except ModuleNotFoundError:
-                continue
-            found[work] = kind(api, admins, self.settings, SystemClock())
-        return found
+        shared = api, admins, self.settings, SystemClock()
+        found: dict[Work, Reconciler] = {
+            Work.TOPICS: TopicReconciler(*shared, counted=self.metrics.resources),
+            Work.GROUPS: GroupReconciler(*shared),
+            Work.BROKER: BrokerReconciler(*shared),
+        }
+        return {work: one for work, one in found.items() if work in self._works}
 
     async def _start_part(self, part: Awaitable[None]) -> None:
         """Run it beside kopf: its end is the end of all, and the end of all ends it."""
