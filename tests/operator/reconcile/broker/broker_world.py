@@ -24,6 +24,7 @@ from barnabas_operator.kubernetes.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STATEFUL_SET,
+    kind_of,
 )
 from barnabas_operator.kubernetes.kinds import NAMESPACE as NAMESPACE_KIND
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
@@ -72,6 +73,7 @@ class _Partition:
     in_sync_min: int
     target: list[int] | None = None
     behind: dict[int, int] = field(default_factory=dict)
+    slow: set[int] = field(default_factory=set)
 
 
 class BrokerWorld:
@@ -89,8 +91,10 @@ class BrokerWorld:
         self.refused_settings = ""
         self.restarted: list[int] = []
         self.is_reachable = True
+        self.is_available = True  # whether `check` wants it so
         self._ages: dict[str, int] = {}
         self._stopping: dict[str, int] = {}
+        self._served: set[str] = set()
         self.store.create(NAMESPACE_KIND, "", {"metadata": {"name": NAMESPACE}})
         for number in range(6):
             self.add_node(f"node{number}", f"zone{number % 3}")
@@ -140,6 +144,11 @@ class BrokerWorld:
     def add_node(self, name: str, zone: str) -> None:
         labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name}
         self.store.create(NODE, "", {"metadata": {"name": name, "labels": labels}})
+
+    def put(self, manifest: Manifest) -> None:
+        """Create an object of the cluster."""
+        kind = kind_of(manifest["apiVersion"], manifest["kind"])
+        self.store.create(kind, "", manifest)
 
     def add_topic(self, name: str, *replicas: Sequence[int], in_sync_min: int = 2) -> None:
         for number, brokers in enumerate(replicas):
@@ -203,6 +212,17 @@ class BrokerWorld:
 
     def check(self) -> None:
         """What must hold at any time."""
+        if not self.is_available:
+            return
+        replicas = self.broker["spec"]["replicas"]
+        stopping = [
+            node_id
+            for node_id, pod in self.pods().items()
+            if node_id < replicas
+            and pod["metadata"].get("deletionTimestamp")
+            and pod["metadata"]["uid"] in self._served
+        ]
+        assert len(stopping) <= 1, f"{stopping} are down at once"
         for one in self.partitions:
             if len(one.replicas) > one.in_sync_min and one.target is None:
                 assert len(one.in_sync) >= one.in_sync_min, f"{one} in {self.status.get('plan')}"
@@ -333,6 +353,7 @@ class BrokerWorld:
             self._set_status(name, {"containerStatuses": [waiting]})
         elif age == START_TICKS:
             self._set_ready(name, node_id, is_ready=True)
+            self._served.add(pod["metadata"]["uid"])
             self.registered.add(node_id)
             data = self._files()
             own = data.get(f"broker-{node_id}.properties", data["broker.properties"])
@@ -362,7 +383,7 @@ class BrokerWorld:
                     one.behind[node_id] = CATCH_UP_TICKS
                     if len(one.in_sync) > 1:
                         one.in_sync.discard(node_id)
-                elif node_id not in one.in_sync:
+                elif node_id not in one.in_sync and node_id not in one.slow:
                     one.behind[node_id] = one.behind.get(node_id, CATCH_UP_TICKS) - 1
                     if one.behind[node_id] <= 0:
                         one.in_sync.add(node_id)

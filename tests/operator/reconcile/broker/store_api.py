@@ -46,11 +46,14 @@ class StoreApi:
 
     async def create(self, manifest: Object) -> Object:
         kind, namespace, name = _place(manifest)
-        if kind is EVENT:
+        if kind is not EVENT:
+            return self._write(
+                f"create {kind.kind} {name}", lambda: self.store.create(kind, namespace, manifest)
+            )
+        try:
             return copy.deepcopy(self.store.create(kind, namespace, manifest))
-        return self._write(
-            f"create {kind.kind} {name}", lambda: self.store.create(kind, namespace, manifest)
-        )
+        except Refused as refused:
+            raise _ERRORS[refused.code](str(refused), code=refused.code) from refused
 
     async def apply(self, manifest: Object) -> Object:
         kind, namespace, name = _place(manifest)

@@ -3,7 +3,21 @@
 import asyncio
 from typing import Any
 
+import pytest
+
+from barnabas_operator.kubernetes.kinds import (
+    BROKER,
+    CONFIG_MAP,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_DISRUPTION_BUDGET,
+    ROLE,
+    SERVICE,
+    STATEFUL_SET,
+)
 from tests.operator.reconcile.broker.broker_world import (
+    BROKEN_IMAGE,
+    NAME,
+    NAMESPACE,
     BrokerWorld,
 )
 
@@ -48,3 +62,292 @@ def test_a_new_operator_that_finds_all_well_writes_nothing() -> None:
     asyncio.run(world.settle())
     assert world.api.writes == []
     assert world.restarted == []
+
+
+def test_a_setting_that_needs_a_restart_restarts_one_after_the_other_controller_last() -> None:
+    """operator.md 5: one pod at a time, the controller last, every restart with its reason."""
+    world = settled(config={"num.recovery.threads": "1"})
+    world.controller = 1
+    world.change({"spec": {"config": {"num.recovery.threads": "2"}}})
+    asyncio.run(world.settle())
+    assert world.restarted == [0, 2, 1]
+    reasons = [one["lastRestartReason"] for one in world.status["brokers"]]
+    assert reasons == ["setting num.recovery.threads changed"] * 3
+    assert "num.recovery.threads=2" in config_file(world)
+    assert "restarting" not in world.status
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_a_setting_that_can_change_in_place_restarts_nobody() -> None:
+    """operator.md 5: if only dynamic config changed, alter in place."""
+    world = settled()
+    world.change({"spec": {"config": {"log.retention.ms": 1000}}})
+    asyncio.run(world.settle())
+    assert world.overrides == {"log.retention.ms": "1000"}
+    assert world.restarted == []
+    world.change({"spec": {"config": {"log.retention.ms": None}}})
+    asyncio.run(world.settle())
+    assert world.overrides == {}
+    assert world.restarted == []
+
+
+def test_settings_that_the_brokers_refuse_are_told_in_the_status_and_nothing_loops() -> None:
+    """operator.md 3.14: a bad setting must not stick unseen."""
+    world = settled()
+    world.refused_settings = "log.retention.ms: too small"
+    world.change({"spec": {"config": {"log.retention.ms": -5}}})
+    asyncio.run(world.settle())
+    assert "too small" in world.condition("Stalled")["message"]
+    world.refused_settings = ""
+    world.change({"spec": {"config": {"log.retention.ms": 5}}})
+    asyncio.run(world.settle())
+    assert world.condition("Stalled") == {}
+
+
+def test_a_setting_that_no_broker_knows_restarts_nobody_into_a_crash() -> None:
+    """A broker with an unknown key does not start; those that run go on (style.md 4)."""
+    world = settled()
+    world.change({"spec": {"config": {"log.retentoin": 1}}})
+    asyncio.run(world.settle())
+    assert world.restarted == []
+    assert "log.retentoin" in world.condition("Stalled")["message"]
+
+
+def test_a_broken_image_stops_the_roll_at_the_first_broker_and_the_next_image_mends_it() -> None:
+    """operator.md 3.14 and 5: stuck pods of an old revision are replaced, others stop the roll."""
+    world = settled()
+    world.change({"spec": {"image": BROKEN_IMAGE}})
+    asyncio.run(world.settle())
+    assert len(world.restarted) == 1
+    assert world.condition("Stalled")["reason"] == "RollStopped"
+    assert "ImagePullBackOff" in world.condition("Stalled")["message"]
+    world.change({"spec": {"image": "good:2"}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+    assert images(world) == {"good:2"}
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_a_cluster_that_never_could_start_is_mended_by_a_correct_image() -> None:
+    """kubernetes#67250: all pods are stuck, and none can become ready before the others go."""
+    world = BrokerWorld(3, image=BROKEN_IMAGE)
+    asyncio.run(world.settle())
+    assert world.condition("Stalled")["reason"] == "RollStopped"
+    world.change({"spec": {"image": "good:1"}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+
+
+def test_a_roll_waits_for_replicas_and_says_for_which() -> None:
+    """operator.md 3.4: waiting for the ISR is a state; the partition is named."""
+    world = settled()
+    world.partitions[1].in_sync, world.partitions[1].slow = {0, 1}, {2}
+    world.annotate("restart", "now")
+    for _ in range(20):
+        asyncio.run(world.reconcile())
+        world.tick()
+    # Broker 2 is not in sync there: taking it costs nothing. The others would.
+    assert world.status["plan"]["waitingOn"] == "broker 2: orders-1 catch up"
+    assert world.restarted == [2]
+    world.partitions[1].slow = set()
+    asyncio.run(world.settle())
+    assert sorted(world.restarted) == [0, 1, 2]
+
+
+def test_partitions_without_a_spare_replica_hold_up_nothing_and_are_named() -> None:
+    """operator.md 3.5: factor 1, or min ISR = factor, would block rolls for ever."""
+    world = settled()
+    world.add_topic("logs", [1], in_sync_min=1)
+    world.annotate("restart", "now")
+    asyncio.run(world.settle())
+    assert sorted(world.restarted) == [0, 1, 2]
+    assert "logs-0" in world.condition("Warning")["message"]
+
+
+def test_on_approval_nothing_restarts_before_the_plan_is_approved() -> None:
+    """operator.md 8.6: status.plan lists restarts and reasons; approve by its hash."""
+    world = settled(updatePolicy="OnApproval")
+    world.change({"spec": {"resources": {"limits": {"memory": "2Gi"}}}})
+    asyncio.run(world.settle())
+    plan = world.status["plan"]
+    assert [one["broker"] for one in plan["restarts"]] == [1, 2, 0]
+    assert plan["restarts"][0]["reasons"] == ["resources changed"]
+    assert plan["waitingOn"] == f"approval of plan {plan['hash']}"
+    assert world.restarted == []
+    world.annotate("approve", plan["hash"])
+    asyncio.run(world.settle())
+    assert world.restarted == [1, 2, 0]
+
+
+@pytest.mark.parametrize("spec", [{"updatePolicy": "Paused"}, {"paused": True}])
+def test_a_paused_broker_is_left_alone_and_still_tells(spec: dict[str, Any]) -> None:
+    """operator.md 1: pause is honoured everywhere and visible in the status."""
+    world = settled(**spec) if "updatePolicy" in spec else settled()
+    world.change({"spec": {**spec, "image": "good:3"}})
+    asyncio.run(world.settle())
+    assert world.restarted == []
+    assert len(world.status["plan"]["restarts"]) == 3
+
+
+def test_more_brokers_come_without_a_restart_of_the_others() -> None:
+    """operator.md 5: scale-out restarts nobody."""
+    world = settled()
+    world.change({"spec": {"replicas": 5}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2, 3, 4}
+    assert world.restarted == []
+    assert world.status["replicas"] == 5
+
+
+def test_fewer_brokers_first_give_their_partitions_away() -> None:
+    """operator.md 3.16 and 5: cordon, move, then remove; highest ordinals, one at a time."""
+    world = settled(5)
+    world.add_topic("wide", [4, 3, 0], [3, 4, 1], [2, 4, 3])
+    world.change({"spec": {"replicas": 3}})
+    asyncio.run(world.settle())
+    assert world.restarted == [4, 3]
+    assert world.registered == {0, 1, 2}
+    assert all(sorted(one.replicas) == [0, 1, 2] for one in world.partitions)
+    assert len(world.claims()) == 5
+    assert world.status["ready"] == "3/3"
+    world.change({"spec": {"replicas": 4}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2, 3}
+
+
+def test_a_broker_that_nobody_can_replace_stays() -> None:
+    """operator.md 5: scale-in is blocked while the broker holds replicas; the reason is told."""
+    world = settled()
+    world.change({"spec": {"replicas": 2}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+    message = world.condition("Stalled")["message"]
+    assert message == "orders-0 has 3 replicas, and without broker 2 there are 2 brokers"
+
+
+def test_all_brokers_can_be_stopped_and_come_back_with_their_data() -> None:
+    """operator.md 3.17: scale to zero; nothing is moved, nothing forgotten."""
+    world = settled()
+    world.is_available = False
+    world.change({"spec": {"replicas": 0}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == set()
+    assert len(world.claims()) == 3
+    world.change({"spec": {"replicas": 3}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+    assert world.registered == {0, 1, 2}
+
+
+def test_a_parked_broker_stops_keeps_its_volume_and_comes_back() -> None:
+    """operator.md 3.17: maintenance for one broker, with its volume and its address."""
+    world = settled()
+    world.change({"spec": {"maintenance": {"park": [1]}}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 2}
+    assert world.restarted == [1]
+    assert world.status["brokers"][1]["phase"] == "Parked"
+    world.change({"spec": {"maintenance": {"park": []}}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+    assert world.restarted == [1]
+
+
+def test_a_decommissioned_broker_holds_nothing_and_runs_on() -> None:
+    """operator.md 1: maintenance names brokers to decommission."""
+    world = settled(4)
+    world.add_topic("wide", [3, 1, 0], [1, 2, 3])
+    world.change({"spec": {"maintenance": {"decommission": [3]}}})
+    asyncio.run(world.settle())
+    assert all(3 not in one.replicas for one in world.partitions)
+    assert world.ready_ids() == {0, 1, 2, 3}
+
+
+def test_volumes_grow_and_the_stateful_set_follows_without_a_restart() -> None:
+    """operator.md 5: grow the PVC; the claim template follows by making the set anew."""
+    world = settled()
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "standard"},
+        "allowVolumeExpansion": True,
+    }
+    world.put(storage_class)
+    world.change({"spec": {"storage": {"size": "20Gi"}}})
+    asyncio.run(world.settle())
+    sizes = {one["spec"]["resources"]["requests"]["storage"] for one in world.claims()}
+    assert sizes == {"20Gi"}
+    stateful_set = world.store.get(STATEFUL_SET, NAMESPACE, NAME)
+    (template,) = stateful_set["spec"]["volumeClaimTemplates"]
+    assert template["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert world.restarted == []
+
+
+def test_the_budget_for_evictions_is_closed_while_replicas_are_missing() -> None:
+    """operator.md 4: catch-up guard; and never for ever."""
+    world = settled()
+    world.partitions[0].in_sync, world.partitions[0].slow = {0, 1}, {2}
+    asyncio.run(world.reconcile())
+    assert budget(world) == 0
+    world.clock.now_ms += 31 * 60 * 1000
+    asyncio.run(world.reconcile())
+    assert budget(world) == 1
+
+
+def test_brokers_know_the_rack_of_their_node_when_they_start() -> None:
+    """Issue 6: rack; and no pod may read nodes."""
+    world = settled(rack={"topologyKey": "topology.kubernetes.io/zone"})
+    assert world.racks == {0: "zone0", 1: "zone1", 2: "zone2"}
+    rules = world.store.get(ROLE, NAMESPACE, f"{NAME}-broker")["rules"]
+    assert {resource for rule in rules for resource in rule["resources"]} == {"leases"}
+    assert world.restarted == []
+
+
+def test_what_others_change_about_a_child_is_set_right() -> None:
+    """Drift of children: server-side apply of the whole intent, only when it differs."""
+    world = settled()
+    patch = {"spec": {"publishNotReadyAddresses": False}}
+    world.store.update(
+        SERVICE,
+        NAMESPACE,
+        f"{NAME}-brokers",
+        lambda old: {**old, "spec": old["spec"] | patch["spec"]},
+    )
+    asyncio.run(world.settle())
+    service = world.store.get(SERVICE, NAMESPACE, f"{NAME}-brokers")
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert world.api.writes == [f"apply Service {NAME}-brokers"]
+
+
+def test_a_deleted_broker_takes_its_children_along_and_leaves_the_volumes() -> None:
+    """operator.md 3.2: data outlives the resource; no finalizer holds it back."""
+    world = settled()
+    assert "finalizers" not in world.broker["metadata"]
+    world.store.delete(BROKER, NAMESPACE, NAME)
+    assert world.store.objects[STATEFUL_SET] == {}
+    assert len(world.store.objects[PERSISTENT_VOLUME_CLAIM]) == 3
+    assert asyncio.run(world.reconcile()) is None
+
+
+def test_a_setting_that_the_operator_decides_is_refused_with_its_name() -> None:
+    """A Broker that cannot be meant is Stalled, and what runs goes on."""
+    world = settled()
+    world.change({"spec": {"config": {"node.id": 7}}})
+    asyncio.run(world.settle())
+    assert "node.id" in world.condition("Stalled")["message"]
+    assert world.ready_ids() == {0, 1, 2}
+
+
+def config_file(world: BrokerWorld) -> str:
+    return str(
+        world.store.get(CONFIG_MAP, NAMESPACE, f"{NAME}-config")["data"]["broker.properties"]
+    )
+
+
+def images(world: BrokerWorld) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in world.pods().values()}
+
+
+def budget(world: BrokerWorld) -> int:
+    found = world.store.get(POD_DISRUPTION_BUDGET, NAMESPACE, NAME)["spec"]["maxUnavailable"]
+    return int(found)

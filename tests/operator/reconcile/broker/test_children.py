@@ -1,0 +1,218 @@
+"""The children of a Broker: what brokers make of their configuration, and what restarts whom."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barnabas_broker.config.parse import BrokerConfig, parse_properties
+from barnabas_operator.broker_spec import BrokerSpec, ExternalListener, quantity_bytes
+from barnabas_operator.reconcile.broker.child_drift import differences, is_applied, marked
+from barnabas_operator.reconcile.broker.children import Rendering, render
+from barnabas_operator.reconcile.broker.revision import changes, revision_of
+from barnabas_operator.spec import SpecError
+
+SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1", storage_size="10Gi")
+EXTERNAL = ExternalListener(
+    type="NodePort", advertised_host="k8s.example.com", node_port_base=31000
+)
+IMAGE = "barnabas:1"
+
+
+def rendered(spec: BrokerSpec = SPEC, **given: Any) -> dict[str, dict[str, Any]]:
+    """The children by kind and name."""
+    rendering = Rendering(**{"image": IMAGE, "replicas": spec.replicas, **given})
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in render(spec, rendering)}
+
+
+def started(spec: BrokerSpec, node_id: int, **given: Any) -> BrokerConfig:
+    """The configuration that the broker of a pod reads, as its command line has it."""
+    children = rendered(spec, **given)
+    pod = children["StatefulSet demo"]["spec"]["template"]["spec"]
+    variables = {
+        "$(NODE_ID)": str(node_id),
+        "$(POD_NAME)": f"demo-{node_id}",
+        "$(POD_NAMESPACE)": "kafka",
+    }
+    command = list(pod["containers"][0]["command"])
+    for variable, value in variables.items():
+        command = [word.replace(variable, value) for word in command]
+    assert command[:3] == ["barnabas", "broker", "--config"]
+    file = command[3].removeprefix("/etc/barnabas/")
+    properties = parse_properties(children["ConfigMap demo-config"]["data"][file])
+    for option, setting in zip(command[4::2], command[5::2], strict=True):
+        assert option == "--set"
+        key, _, value = setting.partition("=")
+        properties[key] = value
+    return BrokerConfig.parse(properties)
+
+
+def test_a_broker_understands_what_the_operator_writes() -> None:
+    """style.md 6: operator-rendered config is fed to the broker's own parser."""
+    config = started(replace(SPEC, config={"log.retention.ms": "1000"}), 2)
+    assert config.node_id == 2
+    assert [str(one) for one in config.advertised_listeners] == [
+        "PLAINTEXT://demo-2.demo-brokers.kafka.svc.cluster.local:9092"
+    ]
+    assert config.arbiter_backend == "kubernetes"
+    assert config.arbiter_kubernetes_lease_name == "demo-arbiter"
+    assert config.properties["log.retention.ms"] == "1000"
+    assert config.properties["default.replication.factor"] == "3"
+    assert config.properties["min.insync.replicas"] == "2"
+    assert config.properties["barnabas.drain.budget.ms"] == "100000"
+    assert config.properties["log.dirs"] == "/var/lib/barnabas/data"
+
+
+def test_rack_and_external_address_reach_the_broker() -> None:
+    """Issue 6: listeners and rack, without a shell in the image and without rights on nodes."""
+    spec = replace(SPEC, external=EXTERNAL, topology_key="zone")
+    config = started(spec, 1, racks={0: "a", 1: "b c", 2: None})
+    assert config.properties["broker.rack"] == "b c"
+    assert [str(one) for one in config.advertised_listeners] == [
+        "PLAINTEXT://demo-1.demo-brokers.kafka.svc.cluster.local:9092",
+        "EXTERNAL://k8s.example.com:31001",
+    ]
+    assert "broker.rack" not in started(spec, 2, racks={0: "a", 1: "b", 2: None}).properties
+
+
+def test_a_pod_waits_for_the_file_of_a_rack_that_is_not_known_yet() -> None:
+    """The kubelet starts no container before all named files are there."""
+    spec = replace(SPEC, topology_key="zone")
+    children = rendered(spec, racks={0: "a"})
+    assert "broker-1.properties" not in children["ConfigMap demo-config"]["data"]
+    volumes = children["StatefulSet demo"]["spec"]["template"]["spec"]["volumes"]
+    items = [item["key"] for item in volumes[0]["configMap"]["items"]]
+    assert items == [f"broker-{node_id}.properties" for node_id in range(3)]
+
+
+@pytest.mark.parametrize("value", ["a=b", "  spaces", "C:\\x", "a#b", "ü", "a:b", ""])
+def test_any_value_comes_through_the_properties_file(value: str) -> None:
+    """Values are the user's: nothing in them may become syntax."""
+    data = rendered(replace(SPEC, config={"a.key": value}))["ConfigMap demo-config"]["data"]
+    assert parse_properties(data["broker.properties"])["a.key"] == value
+
+
+def test_pods_are_stopped_as_the_drain_wants_it() -> None:
+    """operator.md 4: preStop with half the grace, budget below the grace, liveness that waits."""
+    spec = replace(SPEC, termination_grace_seconds=60)
+    pod = rendered(spec)["StatefulSet demo"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["terminationGracePeriodSeconds"] == 60
+    hook = container["lifecycle"]["preStop"]["httpGet"]
+    assert (hook["path"], hook["port"]) == ("/drain?timeout=30", "admin")
+    assert started(spec, 0).properties["barnabas.drain.budget.ms"] == "40000"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/live"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 3600
+
+
+def test_pods_run_without_rights_that_they_do_not_need() -> None:
+    """Issue 6: non-root, read-only root file system; and rights on one Lease."""
+    children = rendered()
+    pod = children["StatefulSet demo"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["fsGroup"] == 10001
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    create, rest = children["Role demo-broker"]["rules"]
+    assert create["verbs"] == ["create"]
+    assert rest["resourceNames"] == ["demo-arbiter"]
+
+
+def test_the_objects_have_the_names_and_the_policies_that_others_rely_on() -> None:
+    """operator.md 4: Parallel, OnDelete, identity Service with addresses that are not ready."""
+    children = rendered(max_unavailable=0)
+    assert set(children) == {
+        "ServiceAccount demo-broker",
+        "Role demo-broker",
+        "RoleBinding demo-broker",
+        "Service demo-brokers",
+        "Service demo-bootstrap",
+        "ConfigMap demo-config",
+        "PodDisruptionBudget demo",
+        "StatefulSet demo",
+    }
+    stateful_set = children["StatefulSet demo"]["spec"]
+    assert stateful_set["podManagementPolicy"] == "Parallel"
+    assert stateful_set["updateStrategy"] == {"type": "OnDelete"}
+    assert stateful_set["serviceName"] == "demo-brokers"
+    assert stateful_set["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Retain"
+    assert children["Service demo-brokers"]["spec"]["publishNotReadyAddresses"] is True
+    assert "publishNotReadyAddresses" not in children["Service demo-bootstrap"]["spec"]
+    assert children["PodDisruptionBudget demo"]["spec"]["maxUnavailable"] == 0
+    for child in children.values():
+        assert child["metadata"]["ownerReferences"][0]["uid"] == "u1"
+        assert child["metadata"]["labels"]["barnabas.dev/broker"] == "demo"
+
+
+def test_each_broker_has_a_service_of_its_own_for_clients_outside() -> None:
+    """Issue 6: listeners."""
+    children = rendered(replace(SPEC, external=EXTERNAL, replicas=2))
+    ports = [
+        children[f"Service demo-external-{node_id}"]["spec"]["ports"][0]["nodePort"]
+        for node_id in range(2)
+    ]
+    assert ports == [31000, 31001]
+
+
+@pytest.mark.parametrize(
+    ("change", "reasons"),
+    [
+        ({}, []),
+        ({"replicas": 7}, []),
+        ({"config": {"a": "b"}}, []),
+        ({"resources": {"limits": {"cpu": "2"}}}, ["resources changed"]),
+        ({"termination_grace_seconds": 60}, ["terminationGracePeriodSeconds changed"]),
+        ({"external": EXTERNAL}, ["the listeners changed"]),
+        ({"topology_key": "zone"}, ["rack.topologyKey changed"]),
+        ({"restart": "tuesday"}, ["restart asked for (tuesday)"]),
+    ],
+)
+def test_only_what_matters_to_a_running_pod_is_a_reason_to_restart(
+    change: dict[str, Any], reasons: list[str]
+) -> None:
+    """operator.md 3.21: hash only what matters, show the reasons."""
+    before = revision_of(SPEC, IMAGE)
+    after = revision_of(replace(SPEC, **change), IMAGE)
+    assert changes(before, after) == reasons
+    assert changes(before, revision_of(SPEC, "barnabas:2")) == [
+        "image barnabas:1 becomes barnabas:2"
+    ]
+
+
+def test_what_the_api_server_adds_is_no_difference_and_what_it_rewrites_is_tolerated() -> None:
+    """operator.md 3.9: no hot loop from defaults or from values in another spelling."""
+    intent = marked({"metadata": {"name": "x"}, "spec": {"cpu": "1000m", "list": [{"a": 1}]}})
+    found = {
+        **intent,
+        "status": {},
+        "spec": {"cpu": "1", "list": [{"a": 1, "default": 2}], "more": 3},
+    }
+    assert differences(intent, found) == {".spec.cpu"}
+    assert is_applied(intent, found, frozenset({".spec.cpu"}))
+    assert not is_applied(intent, found, frozenset())
+    assert not is_applied(intent, None, frozenset())
+    changed = {**found, "spec": {**found["spec"], "list": []}}
+    assert not is_applied(intent, changed, frozenset({".spec.cpu"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1Ki", 1024), ("10Gi", 10 * 2**30), ("0.5k", 500), ("7", 7), ("1.5Mi", 1572864)],
+)
+def test_sizes_are_read_as_kubernetes_reads_them(text: str, size: int) -> None:
+    """A claim of 10G and one of 10Gi differ."""
+    assert quantity_bytes(text) == size
+
+
+@pytest.mark.parametrize("key", ["node.id", "listeners", "arbiter.backend", "log.dirs"])
+def test_settings_that_the_operator_decides_cannot_be_declared(key: str) -> None:
+    """They would take the broker away from its volume, its address or its cluster."""
+    manifest = {
+        "metadata": {"name": "demo"},
+        "spec": {"storage": {"size": "1Gi"}, "config": {key: "1"}},
+    }
+    with pytest.raises(SpecError, match="the operator decides"):
+        BrokerSpec.from_manifest(manifest)
