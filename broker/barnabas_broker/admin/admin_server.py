@@ -72,6 +72,7 @@ class AdminServer:
             return web.Response(text=text, content_type="application/json")
 
         async def metrics(request: web.Request) -> web.Response:
+            await self._collector.refresh()
             samples = self._collector.snapshot()
             arguments = (samples, request.headers.get("Accept", ""))
             if len(samples) > SAMPLES_INLINE_MAX:

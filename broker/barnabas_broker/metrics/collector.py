@@ -4,12 +4,14 @@ The objects that own a number count it; sources registered here tell name, kind 
 are asked. So nothing on the way of a request touches a metric object, a label or a lock.
 `prometheus_client` is imported with the first scrape, not with the broker.
 
+What has to be found out first, by asking others, is asked before a scrape is answered.
+
 Invariants: sources are read on the loop, where their owners live; a source that fails is counted
 and left out, and the rest of the scrape is whole.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas_broker.metrics.sample import Histogram, MetricSource, Sample
@@ -21,12 +23,15 @@ __all__ = ["Histogram", "MetricSource", "MetricsCollector", "Sample"]
 
 _log = logging.getLogger(__name__)
 
+Refresh = Callable[[], Awaitable[None]]
+
 
 class MetricsCollector:
     """The sources of a process; also a custom collector of prometheus_client."""
 
     def __init__(self) -> None:
         self._sources: dict[MetricSource, None] = {}
+        self._refreshes: list[Refresh] = []
         self._registry: Any = None
         self.failed_count = 0
 
@@ -37,6 +42,19 @@ class MetricsCollector:
     def unregister(self, source: MetricSource) -> None:
         """Stop asking a source."""
         self._sources.pop(source, None)
+
+    def register_refresh(self, refresh: Refresh) -> None:
+        """Wait for it before every scrape from now on; it must end in a few seconds."""
+        self._refreshes.append(refresh)
+
+    async def refresh(self) -> None:
+        """Find out what sources tell that they cannot know by themselves."""
+        for refresh in self._refreshes:
+            try:
+                await refresh()
+            except Exception:
+                self.failed_count += 1
+                _log.exception("finding out metrics failed")
 
     def snapshot(self) -> list[Sample]:
         """What all sources tell now; call it where their owners run."""

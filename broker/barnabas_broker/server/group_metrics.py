@@ -1,15 +1,14 @@
 """What this broker tells Prometheus about the groups that it coordinates: states, counters, lag.
 
-Source: MET-6 of the behaviour list. Lag is what a consumer would still have to read: log end offset
-less the committed offset, or less the log start offset where retention has passed the commit.
+Source: MET-6 of the behaviour list. Only the coordinator of a group tells of it, so that sums over
+all brokers are right; what lag is and how it is found out is in `group_lag.py`.
 """
 
 from collections.abc import Iterator
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.metrics.sample import Sample
-from barnabas_broker.replication.replica_manager import ReplicaManager
-from barnabas_protocol.ids import TopicPartition
+from barnabas_broker.server.group_lag import GroupLag
 
 _COUNTERS = (
     ("rebalances_started_total", "Rebalances begun.", "started_rebalance_count"),
@@ -21,8 +20,8 @@ _COUNTERS = (
 )
 
 
-def group_samples(groups: GroupCoordinator, replicas: ReplicaManager) -> Iterator[Sample]:
-    """States, counters and the lag of each partition that a group has committed for."""
+def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
+    """States, members and counters."""
     for state, count in groups.count_by_state().items():
         yield Sample("barnabas_groups", "gauge", "Groups by state.", {"state": state}, count)
     for name, text, attribute in _COUNTERS:
@@ -35,14 +34,24 @@ def group_samples(groups: GroupCoordinator, replicas: ReplicaManager) -> Iterato
         {},
         groups.runtime.load_ms_last,
     )
-    for group, topic, index, committed in groups.committed_offsets():
-        partition = replicas.partitions.get(TopicPartition(topic, index))
-        if partition is None:
-            continue
-        log = partition.log
-        lag = max(log.high_watermark - max(committed, log.log_start_offset), 0)
-        labels = {"group": group, "topic": topic, "partition": str(index)}
-        yield Sample("barnabas_group_lag_records", "gauge", "Records to be read.", labels, lag)
+    for group_id, count in groups.member_counts():
         yield Sample(
-            "barnabas_group_committed_offset", "gauge", "Committed offset.", labels, committed
+            "barnabas_group_members", "gauge", "Members of a group.", {"group": group_id}, count
         )
+
+
+def lag_samples(lag: GroupLag) -> Iterator[Sample]:
+    """The lag of each partition that a group has committed for; nothing where it is not known."""
+    for one in lag.read():
+        labels = {"group": one.group_id, "topic": one.topic, "partition": str(one.partition)}
+        for name, text, value in (
+            ("committed_offset", "Committed offset.", one.committed),
+            ("lag_records", "Records to be read.", one.records),
+            (
+                "lag_seconds",
+                "Age of the oldest record to be read, 0 if there is none.",
+                one.seconds,
+            ),
+        ):
+            if value is not None:
+                yield Sample(f"barnabas_group_{name}", "gauge", text, labels, value)

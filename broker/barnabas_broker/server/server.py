@@ -133,6 +133,8 @@ class Server:
             dispatcher=self.dispatcher,
             state=lambda: self.state,
             drain=self.membership.drainer.samples,
+            peers=self.link.peers,
+            clock=self._clock,
         )
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)

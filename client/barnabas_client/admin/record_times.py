@@ -22,8 +22,8 @@ from barnabas_protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from barnabas_protocol.records.record_time import timestamp_at
 
 _LAST_VERSION_WITH_NAMES: Final = 12
-# Enough for the header of a batch and for small batches.
-_FIRST_LOOK_BYTES: Final = 1024
+# A whole batch of a producer with default settings; of larger ones the header.
+_FIRST_LOOK_BYTES: Final = 17 * 1024
 _RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 

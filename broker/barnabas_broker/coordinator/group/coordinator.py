@@ -293,6 +293,12 @@ class GroupCoordinator:
             counts += shard.count_by_state()
         return {state.value: counts[state] for state in GroupState}
 
+    def member_counts(self) -> Iterator[tuple[str, int]]:
+        """Return how many members each group has."""
+        for _, shard in self.runtime.shards():
+            for group in shard.groups.values():
+                yield group.group_id, len(group.members)
+
     def offset_count(self) -> int:
         """Return how many offsets are committed."""
         return sum(shard.offsets.count() for _, shard in self.runtime.shards())
