@@ -86,7 +86,8 @@ _PARTITIONS: Final = Row(
     panels=[
         Panel(
             title="Busiest partitions",
-            text="The twenty partitions that most is written to: are keys spread evenly?",
+            text="The twenty partitions that most is written to, which tells whether keys are spread"
+            " evenly.",
             unit="Bps",
             width=12,
             height=9,
