@@ -107,6 +107,17 @@ _COORDINATORS: Final = Row(
             ],
         ),
         Panel(
+            title="Members",
+            text="Members of each group.",
+            queries=[
+                Query(
+                    expression=f"sum by (group) ({of('barnabas_group_members', _GROUP)})",
+                    legend="{{group}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
             title="Rebalances",
             text="Rebalances begun and completed, a second.",
             unit="ops",
@@ -134,17 +145,6 @@ _COORDINATORS: Final = Row(
             queries=[
                 Query(
                     expression=rate("barnabas_group_members_expired_total"),
-                    legend="{{instance}}",
-                )
-            ],
-        ),
-        Panel(
-            title="Offsets that expired",
-            text="Committed offsets dropped because nobody had used them for long.",
-            unit="ops",
-            queries=[
-                Query(
-                    expression=rate("barnabas_group_offsets_expired_total"),
                     legend="{{instance}}",
                 )
             ],

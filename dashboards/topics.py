@@ -86,8 +86,7 @@ _PARTITIONS: Final = Row(
     panels=[
         Panel(
             title="Busiest partitions",
-            text="The twenty partitions that most is written to, which tells whether keys are spread"
-            " evenly.",
+            text="The twenty partitions that most is written to: whether keys are spread evenly.",
             unit="Bps",
             width=12,
             height=9,
