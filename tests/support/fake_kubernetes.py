@@ -50,6 +50,7 @@ class Write:
     path: str
     code: int
     body: Any
+    agent: str = ""
 
 
 @dataclass(kw_only=True)
@@ -196,7 +197,15 @@ class FakeKubernetes:
         return response
 
     def _note(self, request: web.Request, code: int, body: Any) -> None:
-        self.requests.append(Write(method=request.method, path=request.path, code=code, body=body))
+        self.requests.append(
+            Write(
+                method=request.method,
+                path=request.path,
+                code=code,
+                body=body,
+                agent=request.headers.get("User-Agent", ""),
+            )
+        )
 
     def _fault(self, request: web.Request) -> Fault | None:
         for fault in self._faults:

@@ -7,7 +7,7 @@ server of a test must be in another loop.
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,9 @@ class OperatorThread:
         """Stop in order, as SIGTERM does; raise what ended it if that was an error."""
         if self._loop is not None and self._thread.is_alive():
             assert self.process is not None
-            try:
+            # The loop may have been closed by an end of its own.
+            with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.process.stop)
-            except RuntimeError:
-                # The loop was closed by an end of its own.
-                pass
         await self.join()
 
     async def join(self) -> None:
