@@ -35,6 +35,8 @@ def timestamp_at(data: Buffer, offset: int) -> int | None:
 
 def _within(data: Buffer, position: int, header: BatchHeader, offset: int) -> int | None:
     """The same for one batch; None, too, where compaction has left no such record in it."""
+    if not header.record_count:
+        return None
     if header.is_log_append_time:
         return header.max_timestamp
     is_base_known = not header.has_delete_horizon
