@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from barnabas_client.env import Clock
-from barnabas_client.errors import BarnabasError, RejectedError, RetriableError
+from barnabas_client.errors import BarnabasError, RetriableError
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.gateway.kafka_cluster import Admins, KafkaClusters
@@ -139,12 +139,12 @@ class BrokerReconciler:
     async def _change_settings(self, key: Key, cluster: Cluster, plan: BrokerPlan) -> None:
         try:
             await cluster.change_settings(plan.live.assigned, plan.live.removed)
-        except RejectedError as error:
-            # Trying again the same does not help: the status says so until it is changed.
-            self._refused[key] = (dict(plan.live.assigned), f"settings are refused: {error}")
-        except BarnabasError as error:
-            logger.info("settings of %s are not changed yet: %s", key, error)
+        except RetriableError:
             raise
+        except BarnabasError as error:
+            # Trying again the same does not help: the status says so until it is changed.
+            logger.info("settings of %s are refused: %s", key, error)
+            self._refused[key] = (dict(plan.live.assigned), f"settings are refused: {error}")
 
     async def _write_invalid(self, broker: Object, message: str) -> None:
         before = broker.get("status") or {}

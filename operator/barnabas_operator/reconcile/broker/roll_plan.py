@@ -148,15 +148,12 @@ def _missing_of(
     if unready:
         return unready
     process = observed.processes.get(node_id)
-    if process is None:
-        return "it does not answer yet"
-    if process.node_id != node_id:
+    if process is not None and process.node_id != node_id:
         return f"its pod runs broker {process.node_id}"
     cluster = observed.cluster
     if cluster is None:
         return "the cluster does not answer"
-    registered = cluster.brokers.get(node_id)
-    if registered is None or registered.is_fenced:
+    if node_id not in cluster.live_ids:
         return "it is not back in the cluster"
     behind = not_caught_up(cluster, node_id)
     return f"{named(behind)} catch up" if behind else ""
@@ -202,6 +199,8 @@ def _unready(
             continue
         pod = observed.pods.get(node_id)
         text = "it has no pod yet" if pod is None else _unready_text(pod)
+        if not text and observed.cluster and node_id not in observed.cluster.live_ids:
+            text = "it does not take part in the cluster"
         if text:
             yield node_id, text
 

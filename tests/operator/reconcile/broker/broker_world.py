@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas_client.errors import BrokerUnreachableError, RejectedError
+from barnabas_client.errors import BrokerUnreachableError, UsageError
 from barnabas_operator.kubernetes.kinds import (
     BROKER,
     CONFIG_MAP,
@@ -276,7 +276,7 @@ class BrokerWorld:
 
     async def change_settings(self, assigned: Mapping[str, str], removed: Sequence[str]) -> None:
         if self.refused_settings:
-            raise RejectedError(self.refused_settings)
+            raise UsageError(self.refused_settings)
         self.overrides.update(assigned)
         for key in removed:
             del self.overrides[key]
@@ -332,9 +332,11 @@ class BrokerWorld:
                     self.restarted.append(node_id)
                     self._set_ready(name, node_id, is_ready=False)
                 if self._stopping[uid] > STOP_TICKS:
-                    gone = {"metadata": {"finalizers": None}}
                     self.store.update(
-                        POD, NAMESPACE, name, lambda old, gone=gone: merge_patched(old, gone)
+                        POD,
+                        NAMESPACE,
+                        name,
+                        lambda old: merge_patched(old, {"metadata": {"finalizers": None}}),
                     )
                 continue
             if pod["spec"].get("schedulingGates"):

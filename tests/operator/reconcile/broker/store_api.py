@@ -112,7 +112,7 @@ class StoreApi:
         if self.writes_left == 0 and not self.is_done_before_death:
             raise Killed(what)
         try:
-            done = copy.deepcopy(do())
+            done: Object = copy.deepcopy(do())
         except Refused as refused:
             raise _ERRORS[refused.code](str(refused), code=refused.code) from refused
         self.writes.append(what)
