@@ -15,8 +15,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from barnabas_operator.kubernetes.objects import is_paused
+from barnabas_operator.kubernetes.objects import is_paused, labels_of
 from barnabas_operator.spec import SpecError
+
+# On resources that the operator made by itself; taking it off makes the resource one's own.
+DISCOVERED_LABEL = "barnabas.dev/discovered"
 
 
 class ResetTarget(StrEnum):
@@ -142,6 +145,7 @@ class GroupSpec:
     undo: UndoRequest | None = None
     deletion: DeleteRequest | None = None
     is_paused: bool = False
+    is_discovered: bool = False
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any], position: int = 0) -> GroupSpec:
@@ -157,10 +161,13 @@ class GroupSpec:
         resource = f"{namespace}/{name}" if namespace else name
         broker = spec.get("brokerRef") or {}
         thresholds = spec.get("thresholds") or {}
+        is_discovered = labels_of(manifest).get(DISCOVERED_LABEL) == "true"
+        # Whatever somebody declares comes before what was only discovered.
+        dated = f"{'~' if is_discovered else ''}{metadata.get('creationTimestamp') or ''}"
         return cls(
             resource=resource,
             group_id=str(spec.get("groupId") or name),
-            age=(str(metadata.get("creationTimestamp") or ""), position, resource),
+            age=(dated, position, resource),
             broker=broker.get("name"),
             broker_namespace=broker.get("namespace") or namespace,
             thresholds=Thresholds(
@@ -170,6 +177,7 @@ class GroupSpec:
             undo=_undo(spec.get("undo")),
             deletion=_deletion(spec.get("delete")),
             is_paused=is_paused(manifest),
+            is_discovered=is_discovered,
         )
 
 

@@ -77,6 +77,9 @@ class MemoryGroups:
     async def observe(self, questions: Sequence[GroupQuestion]) -> ObservedGroups:
         return self.observed()
 
+    async def list_ids(self) -> tuple[str, ...]:
+        return ("billing",) if self.exists else ()
+
     async def carry_out(self, action: Action) -> Exception | None:
         self.before_action()
         if self.fails_with is not None:

@@ -44,6 +44,10 @@ class GroupGateway(Protocol):
         """
         ...
 
+    async def list_ids(self) -> tuple[str, ...]:
+        """The ids of all groups that there are."""
+        ...
+
     async def carry_out(self, action: Action) -> Exception | None:
         """Do it; the error, if there was one, does not say whether a part of it was done."""
         ...

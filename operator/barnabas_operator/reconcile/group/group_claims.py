@@ -24,8 +24,9 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """The Broker's own resources, and the misfits."""
+    """The Broker if it exists, its own resources, and the misfits."""
 
+    broker: Object | None = None
     manifests: tuple[Object, ...] = ()
     misfits: tuple[Misfit, ...] = ()
 
@@ -53,7 +54,7 @@ def claims_on(place: Place, manifests: Iterable[Object], brokers: Iterable[Objec
             misfits.append(Misfit(manifest=manifest, reason="NamespaceNotAllowed", message=message))
         else:
             chosen.append(manifest)
-    return Claims(manifests=tuple(chosen), misfits=tuple(misfits))
+    return Claims(broker=by_place.get(place), manifests=tuple(chosen), misfits=tuple(misfits))
 
 
 def _without_broker(manifest: Object, place: Place, brokers: Iterable[Place]) -> Misfit:

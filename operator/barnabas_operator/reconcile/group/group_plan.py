@@ -20,7 +20,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from barnabas_operator.group_spec import DeleteRequest, GroupSpec, UndoRequest, WhenActive
+from barnabas_operator.group_spec import (
+    DISCOVERED_LABEL,
+    DeleteRequest,
+    GroupSpec,
+    UndoRequest,
+    WhenActive,
+)
 from barnabas_operator.reconcile.group.group_state import (
     Action,
     DeleteGroup,
@@ -64,12 +70,25 @@ def plan_group(
         return GroupDecision(
             operations=recorded, findings=(Finding(reason=Reason.CONFLICT, message=message),)
         )
+    if spec.is_discovered:
+        return GroupDecision(operations=recorded, findings=_read_only(spec))
     if spec.is_paused:
         finding = Finding(reason=Reason.PAUSED, message="paused: nothing is changed")
         return GroupDecision(operations=recorded, findings=(finding,))
     if not group.is_known:
         return GroupDecision(operations=recorded)
     return _Planner(spec, recorded, group, observed).plan()
+
+
+def _read_only(spec: GroupSpec) -> tuple[Finding, ...]:
+    """What to tell who asks something of a resource that was made to be looked at."""
+    if not (spec.reset or spec.undo or spec.deletion):
+        return ()
+    message = (
+        "this resource was made by the operator to be looked at: to change the group, take the"
+        f" label {DISCOVERED_LABEL} off"
+    )
+    return (Finding(reason=Reason.READ_ONLY, message=message),)
 
 
 def acknowledged(operations: Operations, action: Action) -> Operations:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,9 +23,17 @@ from barnabas_client.errors import BarnabasError
 from barnabas_operator.admin_pool import AdminPool
 from barnabas_operator.gateway.kafka_groups import KafkaGroups
 from barnabas_operator.group_spec import GroupSpec
-from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError, NotFoundError, Object
+from barnabas_operator.kubernetes.api import (
+    ConflictError,
+    KubernetesApi,
+    KubernetesError,
+    NotFoundError,
+    Object,
+)
 from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, Kind
+from barnabas_operator.kubernetes.objects import name_of, namespace_of, uid_of
 from barnabas_operator.kubernetes.status_write import write_status
+from barnabas_operator.reconcile.group.discovery import Discovery, glob_of
 from barnabas_operator.reconcile.group.group_apply import (
     GroupGateway,
     carry_on,
@@ -67,6 +76,7 @@ class _Cluster:
     admin: Admin
     gateway: GroupGateway
     watch: ProgressWatch
+    discovery: Discovery
 
 
 class GroupReconciler:
@@ -99,12 +109,15 @@ class GroupReconciler:
         for misfit in claims.misfits:
             await self._write_invalid(misfit.manifest, misfit.reason, misfit.message)
         specs = await self._specs(claims)
-        if not specs:
+        broker = claims.broker
+        if broker is None or not (specs or glob_of(broker)):
             self._clusters.pop(place, None)
             return None
-        return await self._pass(key, specs)
+        return await self._pass(key, broker, specs)
 
-    async def _pass(self, key: Key, specs: Sequence[tuple[Object, GroupSpec]]) -> float:
+    async def _pass(
+        self, key: Key, broker: Object, specs: Sequence[tuple[Object, GroupSpec]]
+    ) -> float:
         place = key.namespace, key.name
         in_charge = owners([spec for _, spec in specs])
         questions = [
@@ -115,6 +128,7 @@ class GroupReconciler:
         try:
             async with self._admins.using(*place) as admin:
                 cluster = self._cluster(place, admin)
+                await self._discover(cluster, broker, specs)
                 observed = await cluster.gateway.observe(questions)
         except BarnabasError as error:
             if self._admins.unreachable_seconds(*place) >= self._settings.unreachable_seconds:
@@ -140,6 +154,26 @@ class GroupReconciler:
             return WAITING_RECHECK_SECONDS
         return RECHECK_SECONDS
 
+    async def _discover(
+        self, cluster: _Cluster, broker: Object, specs: Sequence[tuple[Object, GroupSpec]]
+    ) -> None:
+        """Make and delete what shows groups that nobody has declared.
+
+        What is made here is looked at in the pass that its event begins.
+        """
+        if not (glob_of(broker) or any(spec.is_discovered for _, spec in specs)):
+            return
+        group_ids = await cluster.gateway.list_ids()
+        now_ms = self._clock.monotonic_ms()
+        plan = cluster.discovery.plan(broker, group_ids, specs, now_ms)
+        for manifest in plan.deleted:
+            place = namespace_of(manifest), name_of(manifest)
+            with suppress(ConflictError):  # it is another object by now
+                await self._api.delete(CONSUMER_GROUP, *place, uid=uid_of(manifest))
+        for manifest in plan.made:
+            with suppress(ConflictError):  # one of its name exists
+                await self._api.create(manifest)
+
     @property
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
@@ -147,8 +181,12 @@ class GroupReconciler:
     def _cluster(self, place: tuple[str, str], admin: Admin) -> _Cluster:
         known = self._clusters.get(place)
         if known is None or known.admin is not admin:
-            watch = ProgressWatch() if known is None else known.watch
-            known = _Cluster(admin, self._make_gateway(admin), watch)
+            known = _Cluster(
+                admin,
+                self._make_gateway(admin),
+                ProgressWatch() if known is None else known.watch,
+                Discovery() if known is None else known.discovery,
+            )
             self._clusters[place] = known
         return known
 

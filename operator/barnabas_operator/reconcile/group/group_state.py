@@ -191,6 +191,7 @@ class Reason(StrEnum):
     PAUSED = "Paused"
     ID_USED = "IdAlreadyUsed"
     NOTHING_TO_UNDO = "NothingToUndo"
+    READ_ONLY = "ReadOnly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,3 +308,29 @@ def test_a_resource_without_a_broker_is_told_which_are_there(in_world: InWorld) 
         assert world.condition("Stalled") == ("True", "NamespaceNotAllowed")
 
     in_world(story)
+
+
+def test_groups_are_shown_that_nobody_declared_and_only_to_be_looked_at(in_world: InWorld) -> None:
+    """operator.md 8.1: opt-in; what is asked of such an object is refused with a way out."""
+
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        assert await world.reconcile() is None
+        world.put_broker("main", annotations={"barnabas.dev/discover-groups": "*"})
+        assert await world.reconcile() == 30
+        (made,) = world.kubernetes.store.objects[CONSUMER_GROUP].values()
+        which = {"namespace": "kafka", "name": made["metadata"]["name"]}
+        await world.reconcile()
+        assert world.status(**which)["lag"] == 170
+        written = len(world.kubernetes.writes)
+        await world.reconcile()
+        assert len(world.kubernetes.writes) == written
+        world.kubernetes.change(CONSUMER_GROUP, patch={"spec": {"reset": EARLIEST}}, **which)
+        await world.reconcile()
+        assert world.condition("Stalled", **which) == ("True", "ReadOnly")
+        assert world.cluster.done == []
+        world.put_broker("main", annotations={})
+        await world.reconcile()
+        assert not world.kubernetes.store.objects[CONSUMER_GROUP]
+
+    in_world(story)

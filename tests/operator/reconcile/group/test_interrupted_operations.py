@@ -79,6 +79,9 @@ class Walk:
         )
         return await self.cluster.carry_out(action)
 
+    async def list_ids(self) -> tuple[str, ...]:
+        return await self.cluster.list_ids()
+
     async def observe(self, questions: object) -> ObservedGroups:
         return self.cluster.observed()
 
