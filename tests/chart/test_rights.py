@@ -51,6 +51,8 @@ def needed() -> set[Right]:
     for kind in APPLIED:
         rights |= {(kind.group, kind.plural, verb) for verb in ("get", "create", "patch")}
     rights |= {("", "events", "create"), ("coordination.k8s.io", "leases", "create")}
+    # Groups that nobody declared, where a Broker asks to have them shown.
+    rights.add((kinds.CONSUMER_GROUP.group, kinds.CONSUMER_GROUP.plural, "create"))
     return rights
 
 

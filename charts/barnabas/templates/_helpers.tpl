@@ -67,8 +67,12 @@ seccompProfile:
 {{- define "barnabas.namespacedRules" -}}
 # Declared by users; the operator writes finalizers of Topics, and every status.
 - apiGroups: [barnabas.dev]
-  resources: [brokers, consumergroups]
+  resources: [brokers]
   verbs: [get, list, watch]
+# Made and deleted by the operator only where a Broker asks to show groups that nobody declared.
+- apiGroups: [barnabas.dev]
+  resources: [consumergroups]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [barnabas.dev]
   resources: [topics]
   verbs: [get, list, watch, patch]
