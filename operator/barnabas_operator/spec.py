@@ -19,6 +19,9 @@ API_VERSION = "barnabas.dev/v1alpha1"
 # Growing a compacted topic sends keys to other partitions than before: it must be meant.
 ACCEPT_KEY_MOVEMENT_ANNOTATION = "barnabas.dev/accept-key-movement"
 
+# On resources that show a topic which nobody has declared: they are never acted on.
+DISCOVERED_LABEL = "barnabas.dev/discovered"
+
 
 class SpecError(ValueError):
     """A manifest that the schema lets pass and that still cannot be meant; `path` says where."""
@@ -48,7 +51,8 @@ class DriftPolicy(StrEnum):
 class TopicSpec:
     """One declared topic; None for partitions and replicas leaves them to the broker.
 
-    `age` orders resources that name the same topic: the smallest was first.
+    `age` orders resources that name the same topic: the smallest was first. A discovered one only
+    shows its topic, and any other one goes before it.
     """
 
     resource: str
@@ -64,6 +68,8 @@ class TopicSpec:
     is_paused: bool = False
     is_being_deleted: bool = False
     accepts_key_movement: bool = False
+    is_discovered: bool = False
+    connection_secret: str | None = None
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any], position: int = 0) -> TopicSpec:
@@ -92,6 +98,8 @@ class TopicSpec:
             drift_policy=DriftPolicy(spec.get("driftPolicy") or DriftPolicy.WARN),
             is_paused=bool(spec.get("paused")),
             is_being_deleted=bool(metadata.get("deletionTimestamp")),
+            is_discovered=(metadata.get("labels") or {}).get(DISCOVERED_LABEL) == "true",
+            connection_secret=(spec.get("connectionSecret") or {}).get("name"),
             accepts_key_movement=annotations.get(ACCEPT_KEY_MOVEMENT_ANNOTATION) == "true",
         )
 

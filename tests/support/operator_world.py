@@ -93,8 +93,7 @@ class OperatorWorld:
 
     async def condition(self, name: str, type_: str = "Ready") -> Condition:
         """The condition of a Topic, empty while there is none."""
-        conditions = (await self.status(name)).get("conditions") or ()
-        return next((one for one in conditions if one["type"] == type_), {})
+        return _condition(await self.topic(name), type_)
 
     async def until_ready(self, *names: str) -> None:
         """Wait until Topics are as their newest specs declare."""
@@ -109,11 +108,11 @@ class OperatorWorld:
 
         async def holds() -> bool:
             nonlocal found
-            found = await self.condition(name, type_)
-            generation = (await self.topic(name))["metadata"]["generation"]
+            topic = await self.api.get(TOPIC, self.namespace, name) or {}
+            found = _condition(topic, type_)
             return (
                 found.get("status") == status
-                and found["observedGeneration"] == generation
+                and found["observedGeneration"] == topic["metadata"]["generation"]
                 and reason in (None, found["reason"])
             )
 
@@ -151,6 +150,11 @@ class OperatorWorld:
         """A running operator."""
         async with running_operator(self.settings(**fields), works) as operator:
             yield operator
+
+
+def _condition(manifest: dict[str, Any], type_: str) -> Condition:
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == type_), {})
 
 
 async def until(

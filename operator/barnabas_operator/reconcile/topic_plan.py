@@ -45,7 +45,7 @@ _Outcome: TypeAlias = Step | Finding
 def plan_topics(specs: Sequence[TopicSpec], observed: ObservedCluster) -> TopicPlan:
     """The steps that make the topics what the specs ask for, in the order of the specs' ages."""
     claims: dict[str, list[TopicSpec]] = defaultdict(list)
-    for spec in sorted(specs, key=lambda spec: spec.age):
+    for spec in sorted(specs, key=lambda spec: (spec.is_discovered, spec.age)):
         claims[spec.topic].append(spec)
     steps: list[Step] = []
     findings: list[Finding] = []
@@ -76,6 +76,9 @@ def _plan_topic(
         yield from _plan_deletion(claimants, topic)
         return
     winner, *losers = staying
+    if winner.is_discovered:
+        # It shows what is, and losers of its kind are removed.
+        return
     if winner.is_paused:
         yield _finding(winner, Reason.PAUSED, "paused: nothing is changed")
     elif topic is None:

@@ -29,6 +29,8 @@ from barnabas_operator.kubernetes.kinds import BROKER, TOPIC, Kind
 from barnabas_operator.kubernetes.objects import is_going, is_paused, name_of, namespace_of
 from barnabas_operator.reconcile.broker_reference import admits
 from barnabas_operator.reconcile.topic_apply import SkippedError, StepResult, reconcile_topics
+from barnabas_operator.reconcile.topic_discovery import patterns_of
+from barnabas_operator.reconcile.topic_extras import TopicExtras
 from barnabas_operator.reconcile.topic_finalizer import Release, release_without_cluster
 from barnabas_operator.reconcile.topic_measuring import Measuring
 from barnabas_operator.reconcile.topic_plan_text import step_summary
@@ -38,6 +40,7 @@ from barnabas_operator.reconcile.topic_state import (
     DeleteTopic,
     Finding,
     ObservedCluster,
+    Reason,
 )
 from barnabas_operator.reconcile.topic_status import (
     TopicFacts,
@@ -69,6 +72,11 @@ class _Outcome:
     errors: Mapping[str, Exception]
     findings: Mapping[str, Sequence[Finding]]
 
+    def is_conflict(self, spec: TopicSpec) -> bool:
+        """Whether another resource has the topic."""
+        findings = self.findings.get(spec.resource, ())
+        return any(finding.reason is Reason.CONFLICT for finding in findings)
+
 
 class TopicReconciler:
     """Topics of all clusters, one cluster at a time."""
@@ -88,7 +96,9 @@ class TopicReconciler:
         self._settings = settings
         self._clock = clock
         self._counted = counted
-        self._resources = TopicResources(api, Events(api), settings.namespaces)
+        events = Events(api)
+        self._resources = TopicResources(api, events, settings.namespaces)
+        self._extras = TopicExtras(api, events)
         self._measuring: dict[Key, Measuring] = {}
 
     async def reconcile(self, key: Key) -> float | None:
@@ -104,7 +114,7 @@ class TopicReconciler:
         resources = await self._resources.of_cluster((key.namespace, key.name), places)
         if broker is None:
             again = await self._without_broker(key, resources, len(places))
-        elif resources:
+        elif resources or patterns_of(broker):
             again = await self._with_broker(key, broker, resources)
         else:
             self._measuring.pop(key, None)
@@ -154,13 +164,14 @@ class TopicReconciler:
                 {one.name: self._release(key, one, going) for one in resources}, resources
             )
         meant = await self._sort_out(broker, resources)
-        if not meant:
-            return self._settings.resync_seconds
         await self._resources.mark(meant)
-        specs = [_spec(one) for one in meant]
         try:
             async with self._admins.using(key.namespace, key.name) as admin:
-                outcome = await self._bring_about(admin, specs)
+                await self._extras.warn_of_auto_creation(broker, admin)
+                await self._resources.attempt(
+                    self._extras.show_undeclared(broker, admin, meant), None
+                )
+                outcome = await self._bring_about(admin, [_spec(one) for one in meant])
                 measuring = self._measuring.setdefault(key, Measuring())
                 await measuring.update(
                     self._clock.monotonic_ms() / 1000, KafkaTopics(admin), outcome.observed.topics
@@ -171,7 +182,9 @@ class TopicReconciler:
             {one.name: self._release_after(outcome, key, one, going) for one in meant}, meant
         )
         await self._tell(outcome, meant)
-        return await self._write(outcome, measuring, meant)
+        owners = [one for one in meant if not outcome.is_conflict(_spec(one))]
+        secrets = await self._resources.attempt(self._extras.secrets(broker, owners), {})
+        return await self._write(outcome, measuring, meant, secrets)
 
     async def _sort_out(
         self, broker: Object, resources: list[TopicResource]
@@ -302,7 +315,11 @@ class TopicReconciler:
                 )
 
     async def _write(
-        self, outcome: _Outcome, measuring: Measuring, resources: list[TopicResource]
+        self,
+        outcome: _Outcome,
+        measuring: Measuring,
+        resources: list[TopicResource],
+        secrets: Mapping[str, Condition],
     ) -> float:
         statuses: Statuses = {}
         for resource in resources:
@@ -319,6 +336,7 @@ class TopicReconciler:
                 is_passing=isinstance(error, RetriableError | SkippedError),
                 size_bytes=measuring.size_bytes(spec.topic),
                 messages_per_second=measuring.rate(spec.topic),
+                secret=secrets.get(resource.name),
             )
             statuses[resource.name] = topic_status(
                 facts, outcome.observed, resource.old_status, self._now()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from barnabas_operator.kubernetes.api import (
     ConflictError,
@@ -37,6 +37,8 @@ from barnabas_operator.reconcile.topic_finalizer import (
 )
 from barnabas_operator.spec import SpecError, TopicSpec
 from barnabas_operator.work.bounded import for_each
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -143,6 +145,14 @@ class TopicResources:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    async def attempt(self, action: Awaitable[T], otherwise: T) -> T:
+        """What the action gives; where it fails, that is raised at the end and not now."""
+        try:
+            return await action
+        except KubernetesError as error:
+            self._failure = self._failure or error
+            return otherwise
 
     async def _patch(self, resource: TopicResource, patch: Mapping[str, Any]) -> None:
         metadata = resource.manifest["metadata"]

@@ -44,6 +44,7 @@ class TopicFacts:
     is_passing: bool = False
     size_bytes: int | None = None
     messages_per_second: float | None = None
+    secret: Condition | None = None
 
 
 def topic_status(
@@ -62,6 +63,8 @@ def topic_status(
     is_winner = all(finding.reason is not Reason.CONFLICT for finding in facts.findings)
     if facts.topic is not None and is_winner:
         status |= _of_topic(facts, facts.topic, old)
+    if facts.secret is not None and facts.secret.status == "True":
+        status["connectionSecret"] = facts.spec.connection_secret
     return status
 
 
@@ -101,6 +104,8 @@ def is_moving(status: Mapping[str, Any]) -> bool:
 
 def _conditions(facts: TopicFacts, observed: ObservedCluster) -> tuple[Condition, ...]:
     verdict = [*_verdict(facts, observed)]
+    if facts.secret is not None:
+        verdict.append(facts.secret)
     for finding in facts.findings:
         if finding.reason is Reason.DRIFT:
             verdict.append(_true(DRIFT_DETECTED, Reason.DRIFT, finding.message))
@@ -134,7 +139,7 @@ def _verdict(facts: TopicFacts, observed: ObservedCluster) -> tuple[Condition, .
         return conditions.reconciling(
             "WaitingForLeaders", f"{topic.leaderless} of {topic.partitions} have no leader"
         )
-    return conditions.ready("AsDeclared")
+    return conditions.ready("Discovered" if facts.spec.is_discovered else "AsDeclared")
 
 
 def _paused(facts: TopicFacts, observed: ObservedCluster) -> tuple[Condition, ...]:
@@ -155,7 +160,7 @@ def _of_topic(facts: TopicFacts, topic: ObservedTopic, old: Mapping[str, Any]) -
         "leaders": f"{topic.partitions - topic.leaderless}/{topic.partitions}",
         "underReplicatedPartitions": topic.under_replicated,
         "offlinePartitions": topic.leaderless,
-        "drift": drift_text(facts.spec, topic),
+        "drift": None if facts.spec.is_discovered else drift_text(facts.spec, topic),
         "config": dict(sorted(topic.config.items())) or None,
         "reassignment": f"{topic.moving}/{topic.partitions}" if topic.moving else None,
     }

@@ -1,0 +1,82 @@
+"""A Secret that tells an application how to reach its topic, where the application runs.
+
+On request of a Topic (`spec.connectionSecret`), ready to be mounted or taken as environment. It
+belongs to the Topic and goes with it. Invariant: a Secret that somebody else made is never touched.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas_operator.admin_pool import bootstrap_servers
+from barnabas_operator.conditions import Condition
+from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.kinds import SECRET
+from barnabas_operator.kubernetes.objects import (
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    labels_of,
+    metadata,
+    name_of,
+    namespace_of,
+    owner_reference,
+    uid_of,
+)
+
+CONNECTION_SECRET = "ConnectionSecret"
+
+
+def connection_secret(
+    topic: Mapping[str, Any], name: str, kafka_topic: str, broker: Object
+) -> Object:
+    """The Secret for one Topic; its keys are those of Kafka's clients."""
+    values = {
+        "bootstrap.servers": bootstrap_servers(broker),
+        "security.protocol": "PLAINTEXT",
+        "topic": kafka_topic,
+    }
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            "namespace": namespace_of(topic),
+            "name": name,
+            "labels": {MANAGED_BY_LABEL: MANAGED_BY},
+            "ownerReferences": [owner_reference(topic)],
+        },
+        "type": "Opaque",
+        "data": {key: base64.b64encode(text.encode()).decode() for key, text in values.items()},
+    }
+
+
+def is_ours(secret: Mapping[str, Any], topic: Mapping[str, Any]) -> bool:
+    """Whether the operator has made this Secret for this Topic."""
+    owners = metadata(secret).get("ownerReferences") or ()
+    return labels_of(secret).get(MANAGED_BY_LABEL) == MANAGED_BY and any(
+        owner.get("uid") == uid_of(topic) for owner in owners
+    )
+
+
+async def bring_about(api: KubernetesApi, wanted: Object, topic: Mapping[str, Any]) -> Condition:
+    """Make the Secret what it should be; returns what to tell about it. Raises: KubernetesError."""
+    name = name_of(wanted)
+    found = await api.get(SECRET, namespace_of(wanted), name)
+    if found is not None and not is_ours(found, topic):
+        return Condition(
+            type=CONNECTION_SECRET,
+            status="False",
+            reason="NotOurs",
+            message=f"Secret {name} exists and was not made for this Topic",
+        )
+    if found is None or found.get("data") != wanted["data"]:
+        await api.apply(wanted)
+    return Condition(type=CONNECTION_SECRET, status="True", reason="Written", message="")
+
+
+async def remove(api: KubernetesApi, topic: Mapping[str, Any], name: str) -> None:
+    """Delete a Secret that is no longer asked for, if it is ours. Raises: KubernetesError."""
+    found = await api.get(SECRET, namespace_of(topic), name)
+    if found is not None and is_ours(found, topic):
+        await api.delete(SECRET, namespace_of(topic), name, uid=uid_of(found))
