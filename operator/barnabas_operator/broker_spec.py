@@ -105,7 +105,8 @@ class BrokerSpec:
     """One declared set of brokers; `image` is None for the operator's own choice.
 
     `restart` is free text: another one than before means that every broker is to be restarted.
-    `replaced_disks` are brokers whose lost volume may be replaced by an empty one.
+    `replaced_disks` name lost volumes that may be replaced by an empty one: the broker's id and the
+    beginning of the claim's uid, so that what was allowed once is not allowed for ever.
     """
 
     name: str
@@ -128,7 +129,7 @@ class BrokerSpec:
     is_paused: bool = False
     approved_hash: str = ""
     restart: str = ""
-    replaced_disks: frozenset[int] = frozenset()
+    replaced_disks: frozenset[str] = frozenset()
 
     @property
     def storage_bytes(self) -> int:
@@ -165,7 +166,7 @@ class BrokerSpec:
             or str(annotations.get("barnabas.dev/paused", "")).lower() == "true",
             approved_hash=str(annotations.get(APPROVE_ANNOTATION, "")),
             restart=str(annotations.get(RESTART_ANNOTATION, "")),
-            replaced_disks=_node_ids(str(annotations.get(REPLACE_DISK_ANNOTATION, ""))),
+            replaced_disks=_words(str(annotations.get(REPLACE_DISK_ANNOTATION, ""))),
         )
 
 
@@ -217,5 +218,5 @@ def _config(values: Mapping[str, Any]) -> Mapping[str, str]:
     return MappingProxyType(config)
 
 
-def _node_ids(text: str) -> frozenset[int]:
-    return frozenset(int(part) for part in text.split(",") if part.strip().isdecimal())
+def _words(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import logging
 
-from barnabas_operator.broker_spec import REPLACE_DISK_ANNOTATION, BrokerSpec
+from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, Object
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import (
-    BROKER,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     SERVICE,
@@ -138,14 +137,6 @@ class BrokerApplier:
                 PERSISTENT_VOLUME_CLAIM, spec.namespace, step.claim, uid=step.claim_uid
             )
             await self._delete_pod(spec, step.node_id, step.pod_uid)
-        done = {step.node_id for step in plan.storage.replacements}
-        if done:
-            # What was allowed once is not allowed for ever.
-            left = ",".join(str(node_id) for node_id in sorted(spec.replaced_disks - done))
-            mark = {REPLACE_DISK_ANNOTATION: left or None}
-            await self._api.patch(
-                BROKER, spec.namespace, spec.name, {"metadata": {"annotations": mark}}, uid=spec.uid
-            )
 
     async def _restart(self, broker: Object, spec: BrokerSpec, plan: BrokerPlan) -> None:
         for restart in plan.roll.restarts:

@@ -5,8 +5,8 @@ is wanted counts as grown. The claim template of a StatefulSet cannot change, so
 deleted without its pods and made again with the new size; in between the pods run on.
 
 A disk is lost when its volume is tied to a node that is gone. Its broker never starts again by
-itself. With the annotation `barnabas.dev/replace-disk` naming it, it gets an empty volume; only if
-every partition of it has another replica in sync, because what only it had is gone for good then.
+itself. With the annotation `barnabas.dev/replace-disk` naming that volume it gets an empty one; but
+only if every partition of it has another replica in sync, because what only it had is gone then.
 
 Invariant: a claim is deleted in that one case.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from barnabas_operator.broker_spec import BrokerSpec, quantity_bytes
+from barnabas_operator.broker_spec import REPLACE_DISK_ANNOTATION, BrokerSpec, quantity_bytes
 from barnabas_operator.reconcile.broker.isr_gate import named
 from barnabas_operator.reconcile.broker.observed import Observed, VolumeView
 
@@ -95,6 +95,11 @@ def plan_storage(
     )
 
 
+def permission(volume: VolumeView) -> str:
+    """What the annotation has to say for this very volume to be replaced."""
+    return f"{volume.node_id}/{volume.uid[:8]}"
+
+
 def _growing(spec: BrokerSpec, observed: Observed, expected: Collection[int]) -> str:
     for volume in observed.volumes.values():
         if volume.node_id not in expected or not volume.is_bound:
@@ -109,10 +114,10 @@ def _growing(spec: BrokerSpec, observed: Observed, expected: Collection[int]) ->
 def _lost(spec: BrokerSpec, observed: Observed, expected: Collection[int]) -> Iterator[str]:
     for volume in _lost_volumes(observed, expected):
         text = f"the disk of broker {volume.node_id} was on node {volume.lost_node}, which is gone"
-        if volume.node_id not in spec.replaced_disks:
+        if permission(volume) not in spec.replaced_disks:
             yield (
                 f"{text}; bring the node back, or give the broker an empty disk with the"
-                f" annotation barnabas.dev/replace-disk: '{volume.node_id}'"
+                f" annotation {REPLACE_DISK_ANNOTATION}: '{permission(volume)}'"
             )
         elif held_back := _only_there(observed, volume.node_id):
             yield f"{text}, and it is not replaced because of {held_back}"
@@ -122,7 +127,7 @@ def _replacements(
     spec: BrokerSpec, observed: Observed, expected: Collection[int]
 ) -> Iterator[ReplaceDisk]:
     for volume in _lost_volumes(observed, expected):
-        if volume.node_id not in spec.replaced_disks or _only_there(observed, volume.node_id):
+        if permission(volume) not in spec.replaced_disks or _only_there(observed, volume.node_id):
             continue
         pod = observed.pods.get(volume.node_id)
         yield ReplaceDisk(

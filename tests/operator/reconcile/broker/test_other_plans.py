@@ -1,0 +1,236 @@
+"""Scaling, volumes and settings that change in place: the pure plans."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barnabas_operator.reconcile.broker.broker_plan import known_racks, max_unavailable, plan_broker
+from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
+from barnabas_operator.reconcile.broker.observed import (
+    BrokerSettings,
+    Observed,
+    SetView,
+)
+from barnabas_operator.reconcile.broker.scale_plan import MOVING_MAX, ScalePlan, plan_scale
+from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
+from barnabas_protocol.ids import TopicPartition
+from tests.operator.reconcile.broker.views import (
+    GIB,
+    IMAGE,
+    SPEC,
+    cluster,
+    observed,
+    partition,
+    pod,
+    volume,
+)
+
+SETTINGS = BrokerSettings(
+    known=frozenset({"live", "other", "fixed"}),
+    live=frozenset({"live", "other"}),
+    defaults={"live": "0"},
+)
+
+
+def scale(seen: Observed, replicas: int = 3, **fields: Any) -> ScalePlan:
+    return plan_scale(replace(SPEC, replicas=replicas, **fields), seen, is_rolling=False)
+
+
+def storage(seen: Observed, size: str = "10Gi", **fields: Any) -> StoragePlan:
+    spec = replace(SPEC, storage_size=size, **fields)
+    return plan_storage(spec, seen, expected=range(3), is_rolling=False)
+
+
+def live(seen: Observed, **config: str) -> LiveConfigPlan:
+    return plan_live_config(replace(SPEC, config=config), seen)
+
+
+def test_the_first_stateful_set_has_what_is_declared_or_what_has_data() -> None:
+    """A Broker that is made again over old volumes does not leave some of them behind."""
+    assert scale(Observed(), 3).replicas == 3
+    seen = Observed(volumes={4: volume(4), 5: volume(5, is_decommissioned=True)})
+    assert scale(seen, 3).replicas == 5
+
+
+def test_moves_take_the_place_of_the_leaver_and_go_to_the_least_loaded() -> None:
+    """operator.md 5: move, then remove; order of replicas says who leads."""
+    pods = [pod(node_id) for node_id in range(4)]
+    view = cluster(
+        partition("a", [3, 0]), partition("b", [0, 1]), partition("c", [1, 3]), live=range(4)
+    )
+    plan = scale(observed(pods, view=view), 3)
+    assert plan.replicas == 4
+    assert plan.moves == {TopicPartition("a", 0): (2, 0), TopicPartition("c", 0): (1, 2)}
+    assert plan.emptying is not None
+    assert (plan.emptying.node_id, plan.emptying.left) == (3, 2)
+
+
+def test_what_is_on_its_way_already_is_not_moved_again_and_the_number_is_limited() -> None:
+    """Partitions on the move share the network with the clients."""
+    pods = [pod(node_id) for node_id in range(4)]
+    going = partition("a", [3, 0, 1], leaving=frozenset({3}), is_moving=True)
+    many = [partition(f"t{number}", [3, 0]) for number in range(MOVING_MAX + 5)]
+    plan = scale(observed(pods, view=cluster(going, *many, live=range(4))), 3)
+    assert len(plan.moves) == MOVING_MAX - 1
+    assert TopicPartition("a", 0) not in plan.moves
+
+
+def test_a_pod_goes_only_when_its_broker_holds_nothing_and_no_restart_is_under_way() -> None:
+    """operator.md 5: scale-in is blocked while the broker holds replicas."""
+    pods = [pod(node_id) for node_id in range(4)]
+    seen = observed(pods, view=cluster(partition("a", [0, 1]), live=range(4)))
+    assert scale(seen, 3).replicas == 3
+    busy = plan_scale(SPEC, seen, is_rolling=True)
+    assert (busy.replicas, busy.waiting_on) == (4, "the restart of a broker")
+
+
+def test_brokers_that_are_gone_are_forgotten_before_the_next_one_leaves() -> None:
+    """operator.md 5: never more than one decommission at a time."""
+    pods = [pod(node_id) for node_id in range(4)]
+    view = cluster(partition("a", [3, 0]), live=range(4), fenced=[4])
+    plan = scale(observed(pods, view=view), 3)
+    assert (plan.unregistered, plan.moves, plan.replicas) == ((4,), {}, 4)
+    stopping = [*pods, pod(4, is_terminating=True)]
+    seen = observed(stopping, view=view, stateful_set=SetView(uid="s", replicas=4, storage_size=""))
+    assert scale(seen, 3).unregistered == ()
+    assert scale(seen, 3).waiting_on == "broker 4 stops"
+
+
+def test_a_registration_that_still_holds_replicas_is_kept() -> None:
+    """Somebody scaled the StatefulSet by hand: the data on that volume is still needed."""
+    view = cluster(partition("a", [3, 0], [0]), fenced=[3])
+    assert scale(observed(view=view)).unregistered == ()
+
+
+def test_the_last_broker_is_not_emptied() -> None:
+    """operator.md 1: last-broker guard."""
+    view = cluster(partition("a", [0]), live=[0])
+    plan = scale(observed([pod(0)], view=view), 1, decommissioned=frozenset({0}))
+    assert plan.emptying is not None
+    assert plan.emptying.blocked == "broker 0 is the last one"
+
+
+def test_volumes_grow_where_the_class_can_and_others_are_told() -> None:
+    """operator.md 5: a class that cannot expand is a warning; actual >= desired is fine."""
+    volumes = [
+        volume(0, can_expand=True),
+        volume(1, can_expand=False, storage_class="local"),
+        volume(2, requested_bytes=30 * GIB, capacity_bytes=30 * GIB),
+    ]
+    plan = storage(observed(volumes=volumes), "20Gi")
+    assert [one.claim for one in plan.expansions] == ["data-demo-0"]
+    assert plan.problems == (
+        "data-demo-1 stays as it is: storage class local does not expand volumes",
+    )
+    assert plan.recreated_set == "set"
+
+
+def test_growth_that_is_under_way_is_waited_for() -> None:
+    """operator.md 5: grow the PVC, then the file system."""
+    growing = volume(0, requested_bytes=20 * GIB)
+    assert storage(observed(volumes=[growing]), "20Gi").waiting_on == (
+        "the volume of data-demo-0 to grow"
+    )
+    waiting = replace(growing, is_waiting_for_file_system=True)
+    assert storage(observed(volumes=[waiting]), "20Gi").waiting_on == (
+        "the file system of data-demo-0 to grow"
+    )
+
+
+def test_a_volume_does_not_shrink() -> None:
+    """operator.md 5: shrinking refused with a condition."""
+    plan = storage(observed(volumes=[volume(0)]), "5Gi")
+    assert plan.problems == ("a volume cannot shrink from 10Gi to 5Gi",)
+    assert (plan.template_size, plan.recreated_set, plan.expansions) == ("10Gi", None, ())
+
+
+def test_a_lost_disk_is_replaced_only_when_told_and_when_nothing_is_only_there() -> None:
+    """operator.md 3.15: phase DiskLost, guarded replacement."""
+    lost = volume(2, lost_node="node2")
+    pods = [pod(0), pod(1), pod(2, is_ready=False, node="", stuck="Unschedulable")]
+    safe = cluster(partition("a", [0, 1, 2], [0, 1]), live=[0, 1], fenced=[2])
+    seen = observed(pods, volumes=[lost], view=safe)
+    (problem,) = storage(seen).problems
+    assert "barnabas.dev/replace-disk: '2/claim-2'" in problem
+    assert storage(seen).replacements == ()
+    allowed = frozenset({"2/claim-2"})
+    (step,) = storage(seen, replaced_disks=allowed).replacements
+    assert (step.claim_uid, step.pod_uid) == ("claim-2", "pod-2")
+    alone = cluster(partition("a", [2], [2], leader=None), live=[0, 1], fenced=[2])
+    blocked = storage(observed(pods, volumes=[lost], view=alone), replaced_disks=allowed)
+    assert blocked.replacements == ()
+    assert "a-0, which no other broker has in sync" in blocked.problems[0]
+    silent = storage(observed(pods, volumes=[lost]), replaced_disks=allowed)
+    assert silent.replacements == ()
+    other = storage(seen, replaced_disks=frozenset({"2/another-claim"}))
+    assert other.replacements == ()
+
+
+def test_a_declared_setting_is_set_for_all_when_running_brokers_have_another() -> None:
+    """operator.md 5: alter in place; what the file has already needs nothing."""
+    pods = [pod(0, config={"live": "1"}), pod(1, config={"live": "1"})]
+    seen = observed(pods, view=cluster(settings=SETTINGS))
+    assert live(seen, live="2").assigned == {"live": "2"}
+    assert live(seen, live="2").remembered == {"live": "2"}
+    assert live(seen, live="1").assigned == {}
+    assert live(seen, live="1", fixed="3").live == {"live"}
+
+
+def test_what_others_have_set_is_left_alone_unless_it_is_declared() -> None:
+    """The Broker wins for what it names, and only for that."""
+    settings = replace(SETTINGS, overrides={"live": "7", "other": "8"})
+    seen = observed([pod(0)], view=cluster(settings=settings))
+    assert live(seen).assigned == {}
+    assert live(seen).removed == ()
+    assert live(seen, live="1").assigned == {"live": "1"}
+
+
+def test_a_setting_that_is_no_longer_declared_goes_back_to_its_default() -> None:
+    """For as long as a broker runs that started with another value; then the override goes."""
+    old = pod(0, config={"live": "5"})
+    settings = replace(SETTINGS, overrides={"live": "5"})
+    seen = observed([old], view=cluster(settings=settings), live_config={"live": "5"})
+    assert live(seen).assigned == {"live": "0"}
+    anew = observed([pod(0)], view=cluster(settings=settings), live_config={"live": "0"})
+    assert (live(anew).assigned, live(anew).removed) == ({}, ("live",))
+    assert live(anew).remembered == {}
+
+
+def test_nothing_about_settings_is_decided_while_no_broker_answers() -> None:
+    """Which of them can change in place is the brokers' own knowledge."""
+    plan = live(observed(live_config={"live": "5"}), live="6")
+    assert (plan.assigned, plan.removed, plan.remembered) == ({}, (), {"live": "5"})
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "in_sync_min", "allowed"),
+    [([0, 1, 2], 2, 1), ([0, 1], 2, 0), ([0], 2, 0), ([0, 1, 2], 3, 1)],
+)
+def test_evictions_are_allowed_by_how_many_are_in_sync(
+    in_sync: list[int], in_sync_min: int, allowed: int
+) -> None:
+    """operator.md 4: the catch-up guard."""
+    one = partition("a", [0, 1, 2], in_sync, in_sync_min=in_sync_min)
+    assert max_unavailable(observed(view=cluster(one))) == allowed
+
+
+def test_a_pod_that_finds_no_node_does_not_hold_up_the_files_of_the_others() -> None:
+    """One that was never placed has no rack; one that was keeps the rack it had."""
+    spec = replace(SPEC, topology_key="zone")
+    placed = pod(0, rack="a")
+    starting = pod(1, node="", is_ready=False)
+    assert known_racks(spec, observed([placed, starting]), 2) == {0: "a"}
+    homeless = replace(starting, is_unschedulable=True)
+    assert known_racks(spec, observed([placed, homeless]), 2) == {0: "a", 1: None}
+    again = observed([placed, homeless], racks={1: "b"})
+    assert known_racks(spec, again, 2) == {0: "a", 1: "b"}
+
+
+def test_a_rack_that_changed_is_a_reason_to_restart() -> None:
+    """With volumes that follow a pod to another zone, or a file that came without a rack."""
+    spec = replace(SPEC, topology_key="zone")
+    pods = [pod(node_id, rack="a", revision={}) for node_id in range(3)]
+    plan = plan_broker(spec, observed(pods, view=cluster()), default_image=IMAGE)
+    reasons = {need.node_id: need.reasons for need in plan.roll.needs}
+    assert "its rack is a, it started with none" in reasons[1]

@@ -1,0 +1,239 @@
+"""The Broker CRD: what it refuses, and that it means the same as `broker_spec`."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
+from barnabas_operator.crd import definition, problems
+from barnabas_operator.reconcile.broker.broker_plan import plan_broker
+from barnabas_operator.reconcile.broker.broker_status import broker_status
+from barnabas_operator.reconcile.broker.observed import InFlight
+from barnabas_operator.reconcile.broker.scale_plan import Emptying, ScalePlan
+from tests.operator.reconcile.broker.broker_world import Clock
+from tests.operator.reconcile.broker.views import IMAGE, cluster, observed, partition, pod
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def broker(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "barnabas.dev/v1alpha1",
+        "kind": "Broker",
+        "metadata": {"name": "demo", "namespace": "kafka"},
+        "spec": {"storage": {"size": "10Gi"}, **spec},
+    }
+
+
+def schema() -> dict[str, Any]:
+    (version,) = definition("Broker")["spec"]["versions"]
+    loaded: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return loaded
+
+
+COMPLETE = broker(
+    replicas=5,
+    image="registry/barnabas:1",
+    storage={"size": "1.5Ti", "storageClassName": "fast", "deleteClaim": "Never"},
+    listeners={
+        "external": {
+            "type": "NodePort",
+            "port": 9095,
+            "advertisedHost": "b{id}.example.com",
+            "advertisedPortBase": 9000,
+            "nodePortBase": 31000,
+        }
+    },
+    rack={"topologyKey": "topology.kubernetes.io/zone"},
+    config={"num.io.threads": 9, "auto.create.topics.enable": False, "log.retention.ms": None},
+    resources={"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+    podTemplate={
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+        "imagePullSecrets": [{"name": "s"}],
+    },
+    updatePolicy="OnApproval",
+    maintenance={"park": [1], "decommission": [2]},
+    terminationGracePeriodSeconds=60,
+    paused=True,
+)
+
+
+def test_a_complete_manifest_is_accepted_and_read() -> None:
+    """All that the schema knows reaches the spec."""
+    assert problems(COMPLETE) == []
+    spec = BrokerSpec.from_manifest(COMPLETE)
+    assert (spec.name, spec.namespace, spec.replicas) == ("demo", "kafka", 5)
+    assert spec.storage_bytes == 3 * 2**39
+    assert spec.storage_class_name == "fast"
+    assert spec.external is not None
+    assert spec.external.address(2) == "b2.example.com:9002"
+    assert dict(spec.config) == {"auto.create.topics.enable": "false", "num.io.threads": "9"}
+    assert (spec.parked, spec.decommissioned) == ({1}, {2})
+    assert spec.update_policy is UpdatePolicy.ON_APPROVAL
+    assert spec.is_paused
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        (broker(replica=3), "spec.replica: unknown field, did you mean 'replicas'?"),
+        (broker(replicas=-1), "spec.replicas: must be at least 0"),
+        (broker(storage={}), "spec.storage: 'size' is missing"),
+        (broker(storage={"size": "10 GB"}), "spec.storage.size: '10 GB' does not have the form"),
+        (
+            broker(storage={"size": "1Gi", "deleteClaim": "Always"}),
+            "spec.storage.deleteClaim: 'Always' is not 'Never'",
+        ),
+        (
+            broker(updatePolicy="onApproval"),
+            "spec.updatePolicy: 'onApproval' is not 'Automatic' or 'OnApproval' or 'Paused',"
+            " did you mean 'OnApproval'?",
+        ),
+        (
+            broker(terminationGracePeriodSeconds=5),
+            "spec.terminationGracePeriodSeconds: must be at least 30",
+        ),
+        (
+            broker(listeners={"external": {"type": "NodePort"}}),
+            "spec.listeners.external: 'advertisedHost' is missing",
+        ),
+    ],
+)
+def test_each_mistake_is_told_with_its_field(manifest: dict[str, Any], expected: str) -> None:
+    """Issue 6: manifests are checked by the schema that Kubernetes checks them by."""
+    (problem,) = problems(manifest)
+    assert str(problem).startswith(expected)
+
+
+def test_the_crd_names_what_the_reference_asks_for() -> None:
+    """operator.md 1: short name, category, status and scale, columns of the live truth."""
+    crd = definition("Broker")
+    assert crd["metadata"]["name"] == "brokers.barnabas.dev"
+    assert crd["spec"]["names"]["shortNames"] == ["bb"]
+    assert crd["spec"]["names"]["categories"] == ["barnabas"]
+    (version,) = crd["spec"]["versions"]
+    assert version["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    columns = " ".join(column["name"].upper() for column in version["additionalPrinterColumns"])
+    assert columns == "READY CONTROLLER LEADERS URP OFFLINE DISK SAFE PLAN AGE"
+
+
+def test_columns_show_fields_that_the_status_has() -> None:
+    """A column whose path leads nowhere is empty for ever."""
+    (version,) = definition("Broker")["spec"]["versions"]
+    for column in version["additionalPrinterColumns"]:
+        part = schema()
+        path = column["jsonPath"].removeprefix(".").split(".")
+        for name in path if path[0] != "metadata" else ():
+            part = part["properties"][name]
+
+
+def test_defaults_and_choices_are_those_of_the_spec() -> None:
+    """The API server's defaults and ours must mean the same (style.md 7)."""
+    fields = schema()["properties"]["spec"]["properties"]
+    spec = BrokerSpec.from_manifest(broker())
+    assert fields["updatePolicy"]["enum"] == list(UpdatePolicy)
+    assert fields["updatePolicy"]["default"] == spec.update_policy
+    assert fields["replicas"]["default"] == spec.replicas
+    grace = fields["terminationGracePeriodSeconds"]["default"]
+    assert grace == spec.termination_grace_seconds
+    assert fields["paused"]["default"] == spec.is_paused
+
+
+def test_changes_that_cannot_be_made_are_refused_by_rules() -> None:
+    """operator.md 5: no shrinking, no other storage class, nobody parked and emptied at once."""
+    rules = [rule["rule"] for part in nodes(schema()) for rule in rules_of(part)]
+    text = "\n".join(rules)
+    assert "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0" in text
+    assert "self.storageClassName == oldSelf.storageClassName" in text
+    assert "!(id in self.decommission)" in text
+
+
+def test_the_schema_is_structural() -> None:
+    """Kubernetes refuses a field without a type, and both properties and additionalProperties."""
+    for part in nodes(schema()):
+        free = part.get("x-kubernetes-preserve-unknown-fields")
+        assert "type" in part or free or part.get("x-kubernetes-int-or-string"), part
+        assert not ("properties" in part and "additionalProperties" in part)
+
+
+def test_every_field_of_a_status_is_in_the_schema() -> None:
+    """The API server drops what the schema does not name, and then it is written for ever."""
+    pods = [pod(0), pod(1, revision={}), pod(2, is_ready=False, stuck="CrashLoopBackOff")]
+    seen = observed(
+        pods,
+        view=cluster(partition("a", [0, 1, 2], [0, 1]), live=[0, 1], fenced=[2]),
+        in_flight=InFlight(node_id=2, pod_uid="old", reason="x"),
+        live_config={"a": "b"},
+    )
+    spec = BrokerSpec.from_manifest(broker())
+    plan = plan_broker(spec, seen, default_image=IMAGE)
+    scale = ScalePlan(replicas=3, emptying=Emptying(node_id=2, left=1, moving=1, blocked="x"))
+    now = datetime.fromtimestamp(Clock().wall_ms() / 1000, UTC)
+    status = broker_status(spec, seen, replace(plan, scale=scale), before={}, now=now)
+    assert status["restarting"]["broker"] == 2
+    check(status, schema()["properties"]["status"], "status")
+
+
+def check(value: Any, part: dict[str, Any], path: str) -> None:
+    """Every field of the value has a place in the schema and its type."""
+    types: dict[str, Any] = {
+        "string": str,
+        "integer": int,
+        "boolean": bool,
+        "object": dict,
+        "array": list,
+    }
+    if value is None:
+        return
+    assert isinstance(value, types[part["type"]]), path
+    if part["type"] == "array":
+        for one in value:
+            check(one, part["items"], f"{path}[]")
+    elif "properties" in part:
+        for name, one in value.items():
+            assert name in part["properties"], f"{path}.{name}"
+            check(one, part["properties"][name], f"{path}.{name}")
+
+
+def test_a_name_that_cannot_be_that_of_a_service_is_refused() -> None:
+    """Services and pods are named after it."""
+    (rule,) = schema()["x-kubernetes-validations"]
+    pattern = re.search(r"matches\('(.*)'\)", rule["rule"])
+    assert pattern is not None
+    assert re.fullmatch(pattern[1], "demo-1")
+    assert not re.fullmatch(pattern[1], "1demo")
+    assert not re.fullmatch(pattern[1], "demo.x")
+
+
+def rules_of(part: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = part.get("x-kubernetes-validations", [])
+    return found
+
+
+def nodes(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield part
+    for child in part.get("properties", {}).values():
+        yield from nodes(child)
+    for name in ("items", "additionalProperties"):
+        if isinstance(part.get(name), dict):
+            yield from nodes(part[name])
+
+
+def test_the_crd_folder_and_the_package_hold_the_same_file() -> None:
+    """`kubectl apply -f crds/` and an installed wheel must not differ."""
+    assert definition("Broker") == yaml.safe_load((ROOT / "crds" / "broker.yaml").read_text())
