@@ -179,17 +179,25 @@ class FollowerStates:
         return end_offset
 
     def joining(
-        self, in_sync: Iterable[int], high_watermark: int, epoch_start_offset: int
+        self,
+        in_sync: Iterable[int],
+        committed_offset: int,
+        leader_end_offset: int,
+        now_ms: int,
+        lag_ms_max: int,
     ) -> list[int]:
         """The nodes outside of the ISR that belong into it by now (REP-7).
 
-        They have all that is committed and where the present leader epoch begins.
+        They have all that is committed, `committed_offset`, and where the present leader epoch
+        begins, and would not lag behind as members: one that fetches no more could otherwise join
+        again and again, and hold the high watermark where it is.
         """
         return [
             state.node_id
             for state in self._states.values()
             if state.node_id not in in_sync
-            and state.log_end_offset >= max(high_watermark, epoch_start_offset)
+            and state.log_end_offset >= committed_offset
+            and state.is_caught_up(leader_end_offset, now_ms, lag_ms_max)
             and self.is_eligible(state)
         ]
 

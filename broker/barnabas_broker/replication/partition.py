@@ -194,11 +194,13 @@ class Partition(PartitionState):
 
     # Followers.
 
-    def watch(self, node_id: int, view: FollowerView) -> FollowerView | None:
-        """Tell a view of what a follower has to hear; returns the one that was told before."""
-        replaced = self._views.get(node_id)
+    def view_of(self, node_id: int) -> FollowerView | None:
+        """What is told of what a follower has to hear."""
+        return self._views.get(node_id)
+
+    def watch(self, node_id: int, view: FollowerView) -> None:
+        """Tell a view of what a follower has to hear, in place of the one that was told before."""
         self._views[node_id] = view
-        return replaced
 
     def unwatch(self, node_id: int, view: FollowerView) -> None:
         """Tell a view nothing more."""
@@ -271,7 +273,14 @@ class Partition(PartitionState):
         isr = self.image.isr
         if self.proposed_isr is not None or len(isr) == len(self.image.replicas):
             return
-        joining = self.followers.joining(isr, self.log.high_watermark, self.leading_since_offset)
+        log, context = self.log, self._context
+        joining = self.followers.joining(
+            isr,
+            max(log.high_watermark, self.leading_since_offset),
+            log.log_end_offset,
+            context.now_ms(),
+            context.lag_ms_max(),
+        )
         if joining:
             self._propose((*isr, *joining))
 

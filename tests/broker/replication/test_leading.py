@@ -230,6 +230,28 @@ def test_a_slow_follower_leaves_and_a_stuck_one_too() -> None:
     lead(test)
 
 
+def test_a_follower_that_fetches_no_more_stays_out() -> None:
+    """REP-7: it has all that is committed, as it holds that back; it must not join for that."""
+
+    async def test(leader: Leader) -> None:
+        leader.fetched(1, 0)
+        leader.fetched(2, 0)
+        leader.produce(2)
+        leader.fetched(2, 2)
+        await asyncio.sleep(LAG_MS / 1000 + 1)
+        leader.fetched(2, 2)
+        leader.partition.check_isr_shrink(leader.node.clock.monotonic_ms())
+        assert leader.proposals.asked == [(0, 2)]
+        await leader.state(0, 2)
+        leader.partition.check_isr_shrink(leader.node.clock.monotonic_ms())
+        assert leader.proposals.asked == [(0, 2)]
+        assert leader.high_watermark == 2
+        leader.fetched(1, 2)
+        assert leader.proposals.asked == [(0, 2), (0, 2, 1)]
+
+    lead(test)
+
+
 def test_a_follower_that_has_what_there_was_at_its_fetch_before_stays() -> None:
     """REP-6: under load nobody is ever at the log end, but each fetch reaches the last one's."""
 
