@@ -179,6 +179,7 @@ class FollowerFetches:
         self.spawn = spawn
         self.throttle: ReplicationThrottle | None = None
         self._awaited: dict[_PartitionKey, dict[FollowedPartition, None]] = {}
+        self._asked_count = 0
 
     # Requests.
 
@@ -210,6 +211,11 @@ class FollowerFetches:
         if not fetching.try_complete():
             self.purgatory.watch(fetching, (session,))
         return fetching
+
+    def next_asked_number(self) -> int:
+        """Numbers what followers ask, in order."""
+        self._asked_count += 1
+        return self._asked_count
 
     # Partitions.
 

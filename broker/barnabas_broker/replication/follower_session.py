@@ -41,11 +41,12 @@ _UNKNOWN_YET = frozenset(
 class FollowedPartition(FetchPartition):
     """What a follower asks of one partition; hears of the partition's moves."""
 
-    __slots__ = ("is_level", "partition", "refusal", "session")
+    __slots__ = ("asked_number", "is_level", "partition", "refusal", "session")
 
     def __init__(self, session: FollowerSession, asked: FetchPartition) -> None:
         super().__init__(asked.topic_partition, asked.topic_id, asked.fetch_offset, asked.max_bytes)
         self.session = session
+        self.asked_number = 0  # of all that followers have asked of us, the place of this
         # Its last fetch was valid and at the log end, which has not moved since.
         self.is_level = False
         self.partition: Partition | None = None
@@ -143,6 +144,7 @@ class FollowerSession(FetchSession):
                 if partition.topic_partition.topic:
                     followed.topic_partition = partition.topic_partition
                 followed.ask_again(partition)
+            followed.asked_number = self._fetches.next_asked_number()
             self.note(followed)
         for key in forgotten:
             followed = self.followed.get(key)
@@ -161,7 +163,8 @@ class FollowerSession(FetchSession):
         followed.refusal = None
         try:
             partition = self._fetches.find_again(followed)
-            self._attach(followed, partition)
+            if not self._attach(followed, partition):
+                return
             log, offset = partition.log, followed.fetch_offset
             if (
                 log.log_start_offset <= offset <= log.log_end_offset
@@ -181,19 +184,33 @@ class FollowerSession(FetchSession):
                     return
         except KafkaError as error:
             followed.refusal = error
-            self._attach(followed, self._fetches.partition_of(followed))
+            if not self._attach(followed, self._fetches.partition_of(followed)):
+                return
         self.place(followed)
 
-    def _attach(self, followed: FollowedPartition, partition: Partition | None) -> None:
+    def _attach(self, followed: FollowedPartition, partition: Partition | None) -> bool:
+        """Have it hear of the partition's moves.
+
+        Of several sessions the one hears in which the follower asked last: it may have left others
+        behind, with a leadership that it followed before. Returns False where that is not this one,
+        which is dropped then.
+        """
         if followed.partition is partition:
-            return
+            return True
         if followed.partition is not None:
             followed.partition.unwatch(self.node_id, followed)
+            followed.partition = None
+        if partition is None:
+            return True
+        other = partition.view_of(self.node_id)
+        if isinstance(other, FollowedPartition):
+            if other.asked_number > followed.asked_number:
+                self.drop(followed)
+                return False
+            other.session.drop(other)
         followed.partition = partition
-        if partition is not None:
-            replaced = partition.watch(self.node_id, followed)
-            if isinstance(replaced, FollowedPartition):
-                replaced.session.drop(replaced)
+        partition.watch(self.node_id, followed)
+        return True
 
     def drop(self, followed: FollowedPartition) -> None:
         """Tell nothing more about a partition."""

@@ -323,6 +323,32 @@ def test_what_was_fetched_from_an_earlier_leadership_does_not_count() -> None:
     follow(test)
 
 
+def test_a_session_of_an_earlier_leadership_takes_nothing_from_the_present_one() -> None:
+    """KIP-227: a follower leaves sessions behind where it stopped following; all sit in the cache.
+
+    One of them waits for the partition, which was moved away from here since, to come back.
+    """
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        await follower.fetch({0: 0}, wait_ms=0)
+        left_behind = follower.session
+        await node.learn([led_by(1, 1, isr=(1,), replicas=(1, 2))])
+        assert left_behind.waiting
+        await node.learn([led_by(1, 2, isr=(1,), replicas=(0, 1))])
+        follower.session_id = follower.session_epoch = 0
+        waiting = asyncio.ensure_future(follower.fetch({0: 0}, leader_epoch=3))
+        await asyncio.sleep(0.01)
+        await node.learn([led_by(0, 3, isr=(0, 1))])
+        await waiting
+        waiting = asyncio.ensure_future(follower.fetch())
+        await asyncio.sleep(0.01)
+        node.produce(b"v")
+        assert (await waiting)[0].records
+        assert not left_behind.followed
+
+    follow(test)
+
+
 def test_a_new_leader_epoch_tells_the_watermark_again() -> None:
     """REP-4, REP-16: who has cut its log since may have lost what it was told before."""
 
