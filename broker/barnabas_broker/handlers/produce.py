@@ -18,7 +18,7 @@ from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.producing import ProduceResult, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,7 +29,7 @@ from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, COMPRESSION_MAS
 from barnabas_protocol.records.compression import Compression
 
 ZSTD_SINCE = 7
-# Stands for every id that is not known, also for none at all; no topic has it.
+# Stands for no id at all; no topic has it.
 _UNKNOWN_ID = b"\xff" * 16
 
 
@@ -80,7 +80,7 @@ def _entries(services: Services, request: ProduceRequest, version: int) -> Topic
         if version >= IDS_SINCE:
             image = services.image.topics.by_id.get(topic_id)
             if image is None:
-                name, topic_id = "", _UNKNOWN_ID
+                name, topic_id = "", topic_id if topic_id != ZERO_UUID else _UNKNOWN_ID
             else:
                 name = image.name
         entries += [

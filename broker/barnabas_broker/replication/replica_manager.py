@@ -19,8 +19,9 @@ from barnabas_broker.replication.fetching import Fetching, FetchParameters, Part
 from barnabas_broker.replication.follower_fetching import FollowerFetches
 from barnabas_broker.replication.partition import NO_EPOCH, Partition
 from barnabas_broker.replication.producing import ProduceResult, Production, TopicRecords
+from barnabas_broker.replication.refused_batches import RefusedBatches
 from barnabas_broker.replication.replica_set import ReplicaSet, TopicConfig
-from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.errors import ErrorCode, KafkaError, is_retriable
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 
@@ -73,6 +74,7 @@ class ReplicaManager(ReplicaSet):
             spawn=self._spawn,
         )
         self.on_leadership.append(self.follower_fetches.leadership_changed)
+        self._refused_batches = RefusedBatches()
 
     # Look-ups.
 
@@ -142,6 +144,8 @@ class ReplicaManager(ReplicaSet):
             try:
                 partition, info = self._append(topic_partition, topic_id, records, acks, now_ms)
             except KafkaError as error:
+                if is_retriable(error.code):
+                    self._refused_batches.note(topic_partition, topic_id, records)
                 refusing = self._refusing(topic_partition, error)
                 results.append(ProduceResult(topic_partition, refusing, None, error))
             else:
@@ -178,6 +182,8 @@ class ReplicaManager(ReplicaSet):
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "a transactional batch without a transactional id",
             )
+        if self._refused_batches:
+            self._refused_batches.check(partition, records)
         return partition, partition.append(records, acks, now_ms)
 
     def _refusing(self, topic_partition: TopicPartition, error: KafkaError) -> Partition | None:
