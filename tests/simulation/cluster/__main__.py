@@ -26,10 +26,11 @@ def tell(seed: int, *, keeps_words: bool = False) -> str:
         if isinstance(error, KeyboardInterrupt):
             raise
         notes = getattr(error, "__notes__", [])
-        error.__notes__ = notes if keeps_words else notes[-LINES_MAX:]
+        error.__notes__ = [] if keeps_words else notes[-LINES_MAX:]
         return "".join(traceback.format_exception(error))
-    if keeps_words:
-        sys.stdout.write("\n".join(story.cluster.trace.lines) + "\n")
+    finally:
+        if keeps_words:
+            sys.stdout.write("\n".join(story.cluster.trace.lines) + "\n")
     return ""
 
 
