@@ -150,9 +150,9 @@ class GroupReconciler:
         await for_each(resources, carry_on_with)
         if failures:
             raise failures[0]
-        if any(resource.is_waiting for resource in resources):
-            return WAITING_RECHECK_SECONDS
-        return RECHECK_SECONDS
+        is_waiting = any(resource.is_waiting for resource in resources)
+        recheck_seconds = WAITING_RECHECK_SECONDS if is_waiting else RECHECK_SECONDS
+        return min(recheck_seconds, self._settings.resync_seconds)
 
     async def _discover(
         self, cluster: _Cluster, broker: Object, specs: Sequence[tuple[Object, GroupSpec]]
