@@ -178,9 +178,10 @@ def _states(
         step = _step(one.points)
         for moment, value in one.points:
             state = options.get(str(int(value)), {"color": "blue"})
+            until = min(moment + step, end)
             made.append(
                 f'<rect x="{left + (moment - start) * scale:.1f}" y="{y + 4:.0f}"'
-                f' width="{step * scale + 0.3:.1f}" height="{height - 8:.0f}"'
+                f' width="{(until - moment) * scale + 0.3:.1f}" height="{height - 8:.0f}"'
                 f' fill="{_COLORS[state["color"]]}"/>'
             )
     shown = {int(value) for _, one in named for _, value in one.points}

@@ -12,6 +12,8 @@ from tests.support.cache import run
 from tests.support.helm import built_helm, found_helm
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "barnabas"
+# A Helm that was built from its module takes the cluster for an old one where there is none.
+KUBE_VERSION = ("--kube-version", "1.33.0")
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 
 
@@ -38,12 +40,14 @@ def render(helm: Path, tmp_path: Path) -> Render:
     ) -> dict[tuple[str, str], dict[str, Any]]:
         file = tmp_path / "values.json"
         file.write_text(json.dumps(values or {}))
-        text = run(
-            [helm, "template", release, CHART, "--namespace", "shop", "--values", file, *options]
-        )
+        command = [helm, "template", release, CHART, "--namespace", "shop", *KUBE_VERSION]
+        text = run([*command, "--values", file, *options])
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
-        named = {(one["kind"], one["metadata"]["name"]): one for one in documents}
-        assert len(named) == len(documents)
-        return named
+        places = {
+            (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+            for one in documents
+        }
+        assert len(places) == len(documents)
+        return {(one["kind"], one["metadata"]["name"]): one for one in documents}
 
     return rendered

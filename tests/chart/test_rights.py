@@ -12,6 +12,8 @@ from tests.chart.conftest import Render
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "barnabas_operator"
 VERBS = ("get", "list", "patch", "delete")
+# Resources that show what nobody has declared.
+CREATED = (kinds.TOPIC, kinds.CONSUMER_GROUP)
 # Server-side apply reads, makes and changes; these are what a Broker is rendered to.
 APPLIED = (
     kinds.SERVICE_ACCOUNT,
@@ -21,6 +23,8 @@ APPLIED = (
     kinds.CONFIG_MAP,
     kinds.POD_DISRUPTION_BUDGET,
     kinds.STATEFUL_SET,
+    # On request of a Topic.
+    kinds.SECRET,
 )
 Right = tuple[str, str, str]
 
@@ -50,6 +54,7 @@ def needed() -> set[Right]:
         rights.add((kind.group, f"{kind.plural}/status", "patch"))
     for kind in APPLIED:
         rights |= {(kind.group, kind.plural, verb) for verb in ("get", "create", "patch")}
+    rights |= {(kind.group, kind.plural, "create") for kind in CREATED}
     rights |= {("", "events", "create"), ("coordination.k8s.io", "leases", "create")}
     # Groups that nobody declared, where a Broker asks to have them shown.
     rights.add((kinds.CONSUMER_GROUP.group, kinds.CONSUMER_GROUP.plural, "create"))
@@ -81,9 +86,16 @@ def test_the_operator_may_do_nothing_dangerous_that_it_does_not(render: Render) 
     assert spare == {
         # Who may own what blocks a deletion.
         ("barnabas.dev", "brokers/finalizers", "update"),
+        ("barnabas.dev", "topics/finalizers", "update"),
         # Granted to the brokers, so it must be the operator's.
         ("coordination.k8s.io", "leases", "update"),
     }
+
+
+def test_secrets_can_be_left_alone(render: Render) -> None:
+    """Who may read any Secret can be much else."""
+    manifests = render({"rbac": {"connectionSecrets": False}})
+    assert not [right for right in granted(manifests) if right[1] == "secrets"]
 
 
 def test_brokers_are_granted_nothing_that_the_operator_has_not(render: Render) -> None:

@@ -2,7 +2,7 @@
 
 `python -m tests.monitoring.pictures [minutes]` writes docs/images/dashboard-*.svg.
 
-Ten minutes of three brokers, producers whose pace swells, a group that falls behind and catches up,
+Six minutes of three brokers, producers whose pace swells, a group that falls behind and catches up,
 one broker that is stopped in between; a real Prometheus; `dashboards.picture` draws its answers.
 """
 
@@ -24,7 +24,7 @@ from tests.support.prometheus import Prometheus
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 STEP_SECONDS = 5
-TURN_SECONDS = 5
+TURN_SECONDS = 8
 CHOSEN = {
     "$__rate_interval": "30s",
     "$namespace": ".*",
@@ -123,7 +123,7 @@ def answered(
         pairs = [(one["metric"], one["values"]) for one in found]
     return [
         Series(
-            labels=labels,
+            labels={**labels, **({"directory": "/data"} if "directory" in labels else {})},
             points=[(float(moment), float(text)) for moment, text in points if text != "NaN"],
         )
         for labels, points in pairs
@@ -132,4 +132,4 @@ def answered(
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]) if len(sys.argv) > 1 else 10.0)
+    main(json.loads(sys.argv[1]) if len(sys.argv) > 1 else 6.0)

@@ -69,19 +69,19 @@ seccompProfile:
 - apiGroups: [barnabas.dev]
   resources: [brokers]
   verbs: [get, list, watch]
-# Made and deleted by the operator only where a Broker asks to show groups that nobody declared.
+# Made and deleted only where a Broker asks to show topics and groups that nobody declared.
+- apiGroups: [barnabas.dev]
+  resources: [topics]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [barnabas.dev]
   resources: [consumergroups]
   verbs: [get, list, watch, create, delete]
-- apiGroups: [barnabas.dev]
-  resources: [topics]
-  verbs: [get, list, watch, patch]
 - apiGroups: [barnabas.dev]
   resources: [brokers/status, topics/status, consumergroups/status]
   verbs: [patch]
 # Children block the deletion of their Broker, which some clusters allow only with this right.
 - apiGroups: [barnabas.dev]
-  resources: [brokers/finalizers]
+  resources: [brokers/finalizers, topics/finalizers]
   verbs: [update]
 # The children of Brokers.
 - apiGroups: [apps]
@@ -110,4 +110,10 @@ seccompProfile:
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+{{- if .Values.rbac.connectionSecrets }}
+# Of Topics that ask for one.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch, delete]
+{{- end }}
 {{- end -}}
