@@ -16,6 +16,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from barnabas_operator.kubernetes.objects import BOOTSTRAP_SERVERS_ANNOTATION, is_paused
 from barnabas_operator.spec import SpecError, setting_text
 
 APPROVE_ANNOTATION = "barnabas.dev/approve"
@@ -107,6 +108,7 @@ class BrokerSpec:
     `restart` is free text: another one than before means that every broker is to be restarted.
     `replaced_disks` name lost volumes that may be replaced by an empty one: the broker's id and the
     beginning of the claim's uid, so that what was allowed once is not allowed for ever.
+    `is_elsewhere` are brokers that somebody else runs: the operator only looks at them.
     """
 
     name: str
@@ -130,6 +132,7 @@ class BrokerSpec:
     approved_hash: str = ""
     restart: str = ""
     replaced_disks: frozenset[str] = frozenset()
+    is_elsewhere: bool = False
 
     @property
     def storage_bytes(self) -> int:
@@ -162,10 +165,10 @@ class BrokerSpec:
             parked=frozenset(maintenance.get("park") or ()),
             decommissioned=frozenset(maintenance.get("decommission") or ()),
             termination_grace_seconds=int(spec.get("terminationGracePeriodSeconds") or 120),
-            is_paused=bool(spec.get("paused"))
-            or str(annotations.get("barnabas.dev/paused", "")).lower() == "true",
+            is_paused=is_paused(manifest),
             approved_hash=str(annotations.get(APPROVE_ANNOTATION, "")),
             restart=str(annotations.get(RESTART_ANNOTATION, "")),
+            is_elsewhere=bool(annotations.get(BOOTSTRAP_SERVERS_ANNOTATION)),
             replaced_disks=_words(str(annotations.get(REPLACE_DISK_ANNOTATION, ""))),
         )
 

@@ -14,6 +14,7 @@ from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.crd import definition, problems
 from barnabas_operator.reconcile.broker.broker_plan import plan_broker
 from barnabas_operator.reconcile.broker.broker_status import broker_status
+from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import InFlight
 from barnabas_operator.reconcile.broker.scale_plan import Emptying, ScalePlan
 from tests.operator.reconcile.broker.broker_world import Clock
@@ -27,7 +28,7 @@ def broker(**spec: Any) -> dict[str, Any]:
         "apiVersion": "barnabas.dev/v1alpha1",
         "kind": "Broker",
         "metadata": {"name": "demo", "namespace": "kafka"},
-        "spec": {"storage": {"size": "10Gi"}, **spec},
+        "spec": spec,
     }
 
 
@@ -79,7 +80,7 @@ def test_a_complete_manifest_is_accepted_and_read() -> None:
     assert spec.external is not None
     assert spec.external.address(2) == "b2.example.com:9002"
     assert dict(spec.config) == {"auto.create.topics.enable": "false", "num.io.threads": "9"}
-    assert (spec.parked, spec.decommissioned) == ({1}, {2})
+    assert (set(spec.parked), set(spec.decommissioned)) == ({1}, {2})
     assert spec.update_policy is UpdatePolicy.ON_APPROVAL
     assert spec.is_paused
 
@@ -89,7 +90,6 @@ def test_a_complete_manifest_is_accepted_and_read() -> None:
     [
         (broker(replica=3), "spec.replica: unknown field, did you mean 'replicas'?"),
         (broker(replicas=-1), "spec.replicas: must be at least 0"),
-        (broker(storage={}), "spec.storage: 'size' is missing"),
         (broker(storage={"size": "10 GB"}), "spec.storage.size: '10 GB' does not have the form"),
         (
             broker(storage={"size": "1Gi", "deleteClaim": "Always"}),
@@ -152,6 +152,8 @@ def test_defaults_and_choices_are_those_of_the_spec() -> None:
     grace = fields["terminationGracePeriodSeconds"]["default"]
     assert grace == spec.termination_grace_seconds
     assert fields["paused"]["default"] == spec.is_paused
+    assert fields["storage"]["default"] == {}
+    assert fields["storage"]["properties"]["size"]["default"] == spec.storage_size
 
 
 def test_changes_that_cannot_be_made_are_refused_by_rules() -> None:
@@ -187,6 +189,9 @@ def test_every_field_of_a_status_is_in_the_schema() -> None:
     status = broker_status(spec, seen, replace(plan, scale=scale), before={}, now=now)
     assert status["restarting"]["broker"] == 2
     check(status, schema()["properties"]["status"], "status")
+    elsewhere = elsewhere_status(spec, seen, before={}, now=now)
+    assert (elsewhere["ready"], elsewhere["leaders"]) == ("2/3", "1/1")
+    check(elsewhere, schema()["properties"]["status"], "status")
 
 
 def check(value: Any, part: dict[str, Any], path: str) -> None:

@@ -91,6 +91,8 @@ class BrokerObserver:
 
     async def observe(self, spec: BrokerSpec, status: Mapping[str, object]) -> Observed:
         """What is there. Raises: KubernetesError."""
+        if spec.is_elsewhere:
+            return Observed(cluster=await self._cluster(spec, {}))
         selector = f"{BROKER_LABEL}={spec.name}"
         found_set, pods, claims, config = await asyncio.gather(
             self._api.get(STATEFUL_SET, spec.namespace, spec.name),
@@ -142,7 +144,7 @@ class BrokerObserver:
         return dict(zip(wanted, found, strict=True))
 
     async def _cluster(self, spec: BrokerSpec, pods: Mapping[int, PodView]) -> ClusterView | None:
-        if not any(pod.is_ready for pod in pods.values()):
+        if not spec.is_elsewhere and not any(pod.is_ready for pod in pods.values()):
             # Nobody would answer, and asking takes its time.
             return None
         try:

@@ -32,6 +32,7 @@ from barnabas_operator.reconcile.broker.broker_observe import (
 )
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, plan_broker
 from barnabas_operator.reconcile.broker.broker_status import broker_status, invalid_status
+from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
@@ -86,6 +87,10 @@ class BrokerReconciler:
             return None
         before = broker.get("status") or {}
         observed = await self._observer.observe(spec, before)
+        if spec.is_elsewhere:
+            status = elsewhere_status(spec, observed, before=before, now=self._now())
+            await write_status(self._api, broker, status)
+            return IDLE_SECONDS
         plan = plan_broker(spec, observed, default_image=self._settings.broker_image)
         plan = self._with_refusals(key, self._with_budget(key, plan))
         status = broker_status(spec, observed, plan, before=before, now=self._now())

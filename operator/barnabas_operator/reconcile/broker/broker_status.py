@@ -22,6 +22,7 @@ from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
 from barnabas_operator.reconcile.broker.isr_gate import may_go
 from barnabas_operator.reconcile.broker.observed import (
+    ClusterView,
     InFlight,
     Observed,
     PodView,
@@ -41,13 +42,11 @@ def broker_status(
 ) -> dict[str, Any]:
     """The whole status after the plan was made; None stands for what is not known."""
     cluster = observed.cluster
-    partitions = () if cluster is None else cluster.partitions
     ready_count = sum(
         pod.is_ready and not pod.is_terminating
         for node_id, pod in observed.pods.items()
         if node_id < plan.rendering.replicas
     )
-    known = cluster is not None
     return {
         "observedGeneration": spec.generation,
         "replicas": plan.rendering.replicas,
@@ -57,26 +56,32 @@ def broker_status(
         "bootstrapServers": (
             f"{names.bootstrap_service(spec.name)}.{spec.namespace}.svc:{names.KAFKA_PORT}"
         ),
-        "clusterId": (cluster.cluster_id or None) if cluster else before.get("clusterId"),
-        "controller": cluster.controller_id if cluster else None,
-        "partitions": len(partitions) if known else None,
-        "leaders": (
-            f"{sum(one.leader is not None for one in partitions)}/{len(partitions)}"
-            if known
-            else None
-        ),
-        "underReplicatedPartitions": (
-            sum(one.is_under_replicated for one in partitions) if known else None
-        ),
-        "offlinePartitions": sum(one.leader is None for one in partitions) if known else None,
+        **cluster_fields(cluster, before),
         "disk": _size_text(sum(one.size_bytes for one in observed.processes.values())),
-        "safeToDrain": _safe_text(observed),
         "brokers": list(_brokers(spec, observed, plan)),
         "plan": _plan(plan),
         "restarting": _restarting(plan.roll.in_flight),
         "decommission": _decommission(plan),
         "liveConfig": dict(plan.live.remembered) or None,
         "conditions": merged_manifests(before, _conditions(spec, observed, plan), now),
+    }
+
+
+def cluster_fields(cluster: ClusterView | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What the metadata says, for the status; nothing but who it is while nobody answers."""
+    if cluster is None:
+        return {"clusterId": before.get("clusterId")}
+    partitions = cluster.partitions
+    led = sum(one.leader is not None for one in partitions)
+    is_safe = all(may_go(cluster, node_id) for node_id in cluster.live_ids)
+    return {
+        "clusterId": cluster.cluster_id or None,
+        "controller": cluster.controller_id,
+        "partitions": len(partitions),
+        "leaders": f"{led}/{len(partitions)}",
+        "underReplicatedPartitions": sum(one.is_under_replicated for one in partitions),
+        "offlinePartitions": len(partitions) - led,
+        "safeToDrain": "yes" if is_safe else "no",
     }
 
 
@@ -250,14 +255,6 @@ def _decommission(plan: BrokerPlan) -> dict[str, Any] | None:
         "moving": emptying.moving,
         "message": emptying.blocked or None,
     }
-
-
-def _safe_text(observed: Observed) -> str | None:
-    """Whether any one of the brokers may go."""
-    cluster = observed.cluster
-    if cluster is None:
-        return None
-    return "yes" if all(may_go(cluster, node_id) for node_id in cluster.live_ids) else "no"
 
 
 def _rounded(size_bytes: int) -> int:

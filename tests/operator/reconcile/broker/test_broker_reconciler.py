@@ -338,6 +338,17 @@ def test_a_setting_that_the_operator_decides_is_refused_with_its_name() -> None:
     assert world.ready_ids() == {0, 1, 2}
 
 
+def test_brokers_that_somebody_else_runs_are_only_looked_at() -> None:
+    """A Broker may stand for a cluster outside: topics and groups refer to it."""
+    world = BrokerWorld()
+    world.annotate("bootstrap-servers", "kafka.example.com:9092")
+    world.is_reachable = False
+    asyncio.run(world.settle())
+    assert world.condition("Ready")["reason"] == "Unreachable"
+    assert world.store.objects[STATEFUL_SET] == {}
+    assert set(world.api.writes) == {f"status Broker {NAME}"}
+
+
 def config_file(world: BrokerWorld) -> str:
     return str(
         world.store.get(CONFIG_MAP, NAMESPACE, f"{NAME}-config")["data"]["broker.properties"]
