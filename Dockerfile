@@ -11,7 +11,7 @@ ARG BASE=docker.io/library/debian:bookworm-slim
 # --- tools: what the stages that build have in common
 FROM ${BASE} AS tools
 RUN apt-get update -q \
- && apt-get install -qy --no-install-recommends python3 python3-venv \
+ && apt-get install -qy --no-install-recommends binutils python3 python3-venv \
  && rm -rf /var/lib/apt/lists/*
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 
@@ -20,7 +20,7 @@ FROM tools AS root
 WORKDIR /packages
 RUN apt-get update -q \
  && apt-get download -q base-files ca-certificates libbz2-1.0 libc6 libexpat1 libffi8 libgcc-s1 \
-      liblzma5 libmpdec3 libpython3.11-minimal libpython3.11-stdlib libsqlite3-0 libssl3 libstdc++6 libuuid1 \
+      liblzma5 libpython3.11-minimal libpython3.11-stdlib libsqlite3-0 libssl3 libstdc++6 libuuid1 \
       netbase python3.11-minimal tzdata zlib1g \
  && mkdir -p /rootfs/usr/bin /rootfs/usr/sbin /rootfs/usr/lib /rootfs/usr/lib64 \
  && for folder in bin sbin lib lib64; do ln -s usr/$folder /rootfs/$folder; done \
@@ -64,13 +64,16 @@ COPY crds crds
 RUN /build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheel .
 
 # --- one virtual environment for each image; /usr/bin/python3 is the same in all stages
+# Wheels bring symbols for debuggers, zstandard a second implementation: half of all bytes.
 FROM tools AS broker-packages
 COPY requirements/broker.txt /requirements/
 RUN python3 -m venv /opt/barnabas \
  && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/broker.txt
 COPY --from=wheel /wheel /wheel
 RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
- && /opt/barnabas/bin/pip uninstall -qy setuptools pip
+ && /opt/barnabas/bin/pip uninstall -qy setuptools pip \
+ && rm -f /opt/barnabas/lib/python3.11/site-packages/zstandard/_cffi*.so \
+ && find /opt/barnabas -name '*.so*' -exec strip --strip-unneeded {} +
 
 FROM tools AS operator-packages
 COPY requirements/operator.txt /requirements/
@@ -78,7 +81,9 @@ RUN python3 -m venv /opt/barnabas \
  && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/operator.txt
 COPY --from=wheel /wheel /wheel
 RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
- && /opt/barnabas/bin/pip uninstall -qy setuptools pip
+ && /opt/barnabas/bin/pip uninstall -qy setuptools pip \
+ && rm -f /opt/barnabas/lib/python3.11/site-packages/zstandard/_cffi*.so \
+ && find /opt/barnabas -name '*.so*' -exec strip --strip-unneeded {} +
 
 # --- what runs
 FROM scratch AS runtime

@@ -33,8 +33,11 @@ if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -q > /dev/null
-  apt-get install -qy --no-install-recommends "${missing[@]}" > "$CACHE/apt.log" 2>&1 ||
-    die "apt-get failed; look into $CACHE/apt.log"
+  install() {
+    apt-get install -qy --no-install-recommends "${missing[@]}" > "$CACHE/apt.log" 2>&1
+  }
+  # Twice: where archives are removed after each use, another apt-get at work takes ours away.
+  install || install || die "apt-get failed; look into $CACHE/apt.log"
 fi
 
 # --- a Go that is new enough: the machine's, or one from Go's own module of toolchains
