@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_client.errors import BrokerUnreachableError, UsageError
+from barnabas_operator.kubernetes.api import KubernetesApi
 from barnabas_operator.kubernetes.kinds import (
     BROKER,
     CONFIG_MAP,
@@ -79,9 +80,18 @@ class _Partition:
 class BrokerWorld:
     """One Broker and all that Kubernetes and Kafka make of it."""
 
-    def __init__(self, replicas: int = 3, **spec: Any) -> None:
-        self.store = FakeStore()
+    def __init__(
+        self,
+        replicas: int = 3,
+        *,
+        store: FakeStore | None = None,
+        way: KubernetesApi | None = None,
+        **spec: Any,
+    ) -> None:
+        """With a `way` the operator's requests go over it; it has to lead to the store."""
+        self.store = store or FakeStore()
         self.api = StoreApi(self.store)
+        self._way = way or self.api
         self.clock = Clock()
         self.partitions: list[_Partition] = []
         self.controller: int | None = None
@@ -111,7 +121,7 @@ class BrokerWorld:
         """Another operator process: nothing but the API server remembers."""
         self.api.writes_left = None
         self.reconciler = BrokerReconciler(
-            self.api,
+            self._way,
             self,
             OperatorSettings(broker_image="good:1"),
             self.clock,
