@@ -206,6 +206,30 @@ def test_network_policies_let_in_whom_they_name(render: Render) -> None:
     assert all("from" in rule for rule in operator["ingress"])
 
 
+def test_a_network_policy_lets_clients_from_outside_in(render: Render) -> None:
+    """They come through another listener, which would be closed to everybody."""
+    external = {"type": "NodePort", "advertisedHost": "b{id}.example.org", "port": 9095}
+    manifests = render(
+        {
+            "networkPolicy": {"enabled": True},
+            "broker": {"spec": {"listeners": {"external": external}}},
+        }
+    )
+    (clients,) = [
+        rule
+        for rule in manifests["NetworkPolicy", "demo-barnabas-brokers"]["spec"]["ingress"]
+        if "from" not in rule
+    ]
+    assert [port["port"] for port in clients["ports"]] == [9092, 9095]
+
+
+def test_the_broker_is_applied_with_every_change_of_the_release(render: Render) -> None:
+    """A rollback brings the former Broker back, too; only a test and an uninstall do not."""
+    job = render()["Job", "demo-barnabas-apply-broker"]
+    hooks = job["metadata"]["annotations"]["helm.sh/hook"].split(",")
+    assert sorted(hooks) == ["post-install", "post-rollback", "post-upgrade"]
+
+
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
