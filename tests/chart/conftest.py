@@ -44,7 +44,15 @@ def render(helm: Path, tmp_path: Path) -> Render:
         if key not in _RENDERED:
             file = tmp_path / "values.json"
             file.write_text(text)
-            command = [helm, "template", release, CHART, "--namespace", "shop", *KUBE_VERSION]
+            command: list[str | Path] = [
+                helm,
+                "template",
+                release,
+                CHART,
+                "--namespace",
+                "shop",
+                *KUBE_VERSION,
+            ]
             _RENDERED[key] = run([*command, "--values", file])
         text = _RENDERED[key]
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
