@@ -5,8 +5,9 @@ to half the grace period, so that leaderships go while endpoints still propagate
 on with the same drain. Nothing outside of the pod is needed for a restart.
 
 Invariants: liveness asks only whether the process's loop turns, and nothing kills a broker that
-recovers its logs; a parked pod is one that is held by a scheduling gate, so it keeps its name and
-its volume and takes no part.
+recovers its logs. A parked pod is one that is held by a scheduling gate, so it keeps its name and
+its volume and takes no part. The gate is in the template, so every pod that is made while one is
+parked waits for the operator to take it away.
 """
 
 from __future__ import annotations

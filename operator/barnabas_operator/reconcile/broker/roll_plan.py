@@ -186,6 +186,9 @@ def _stalled(
         pod = observed.pods.get(node_id)
         if pod is None or node_id in spec.parked:
             continue
+        if pod.is_unschedulable:
+            # A node may come; until then it is waited for like any other that starts.
+            continue
         if pod.stuck and not pod.is_terminating and not reasons.get(node_id):
             return f"broker {node_id} cannot start: {pod.stuck}"
     return ""
