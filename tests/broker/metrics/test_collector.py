@@ -1,5 +1,6 @@
 """From plain integers to Prometheus' text."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -97,3 +98,22 @@ def test_the_library_is_not_imported_before_the_first_scrape() -> None:
         "sys.exit(any(m in sys.modules for m in ('prometheus_client', 'aiohttp')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_what_must_be_found_out_first_is_waited_for_and_may_fail() -> None:
+    """Lag is asked of other brokers; one that fails must not cost the rest of the scrape."""
+    collector = MetricsCollector()
+    found: list[int] = []
+
+    async def fails() -> None:
+        raise ValueError("nobody answers")
+
+    async def finds() -> None:
+        found.append(1)
+
+    collector.register_refresh(fails)
+    collector.register_refresh(finds)
+    collector.register(lambda: [Sample("x_found", "gauge", "Found.", {}, len(found))])
+    asyncio.run(collector.refresh())
+    assert parsed(collector)["x_found", ()] == 1
+    assert parsed(collector)["barnabas_metric_source_failures_total", ()] == 1
