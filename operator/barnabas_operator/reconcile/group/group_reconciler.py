@@ -30,6 +30,7 @@ from barnabas_operator.kubernetes.api import (
     NotFoundError,
     Object,
 )
+from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, Kind
 from barnabas_operator.kubernetes.objects import name_of, namespace_of, uid_of
 from barnabas_operator.kubernetes.status_write import write_status
@@ -66,6 +67,9 @@ logger = logging.getLogger(__name__)
 RECHECK_SECONDS = 30.0
 WAITING_RECHECK_SECONDS = 5.0
 
+# What people are told in an event, once for each id.
+_EVENTFUL = frozenset({Phase.WAITING, Phase.REFUSED, Phase.DONE, Phase.FAILED})
+
 MakeGateway = Callable[[Admin], GroupGateway]
 
 
@@ -95,6 +99,7 @@ class GroupReconciler:
         self._admins = admins
         self._settings = settings
         self._clock = clock
+        self.events = Events(api)
         self._make_gateway = make_gateway
         self._clusters: dict[tuple[str, str], _Cluster] = {}
 
@@ -239,6 +244,7 @@ class _Resource:
         self._manifest = manifest
         self.spec = spec
         self._stuck: frozenset[TopicPartition] = frozenset()
+        self._told = _told(read_operations(manifest.get("status")))
         self.is_waiting = False
 
     async def carry_on(self, cluster: _Cluster, observed: ObservedGroups, owner: GroupSpec) -> None:
@@ -276,6 +282,31 @@ class _Resource:
             now=self._reconciler._now,
         )
         self._manifest = await self._reconciler._write(self._manifest, status)
+        now = _told(operations)
+        for name, (id_, phase, message) in now.items():
+            before = self._told.get(name)
+            if phase in _EVENTFUL and (before is None or before[:2] != (id_, phase)):
+                await self._reconciler.events.tell(
+                    self._manifest,
+                    f"{name}{phase}",
+                    f"{name.lower()} '{id_}': {message}",
+                    type_="Warning" if phase in (Phase.REFUSED, Phase.FAILED) else "Normal",
+                )
+        self._told = now
+
+
+def _told(operations: Operations) -> dict[str, tuple[str, Phase, str]]:
+    """By operation, what an event would say of it."""
+    named = {
+        "Reset": operations.reset,
+        "Undo": operations.undo,
+        "Delete": operations.deletion,
+    }
+    return {
+        name: (one.id, one.phase, one.message or one.request)
+        for name, one in named.items()
+        if one is not None
+    }
 
 
 def _told_stuck(manifest: Mapping[str, Any]) -> set[TopicPartition]:

@@ -12,7 +12,7 @@ from barnabas_client.errors import BrokerUnreachableError
 from barnabas_operator.kubernetes.api import ConflictError, InvalidError
 from barnabas_operator.kubernetes.connection import load_configuration, new_client
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
-from barnabas_operator.kubernetes.kinds import CONSUMER_GROUP
+from barnabas_operator.kubernetes.kinds import CONSUMER_GROUP, EVENT
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, Work
@@ -197,6 +197,13 @@ def test_a_reset_is_recorded_before_it_is_done_and_its_story_is_in_the_status(
         world.put(reset=EARLIEST, undo={"id": "r1"})
         await world.reconcile()
         assert world.status()["undo"]["phase"] == "Done"
+        events = [*world.kubernetes.store.objects[EVENT].values()]
+        await world.reconcile()
+        assert {(one["reason"], one["message"]) for one in events} == {
+            ("ResetDone", "reset 'r1': 3 partitions changed"),
+            ("UndoDone", "undo 'r1': 3 partitions changed"),
+        }
+        assert len(world.kubernetes.store.objects[EVENT]) == 2
         assert [*world.cluster.committed.values()] == [20, 40, 70]
 
     in_world(story)
