@@ -68,22 +68,25 @@ RUN /build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheel .
 FROM tools AS broker-packages
 COPY requirements/broker.txt /requirements/
 RUN python3 -m venv /opt/barnabas \
- && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/broker.txt
-COPY --from=wheel /wheel /wheel
-RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
- && /opt/barnabas/bin/pip uninstall -qy setuptools pip \
+ && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/broker.txt \
  && rm -f /opt/barnabas/lib/python3.11/site-packages/zstandard/_cffi*.so \
  && find /opt/barnabas -name '*.so*' -exec strip --strip-unneeded {} +
+COPY --from=wheel /wheel /wheel
+RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
+ && /opt/barnabas/bin/pip uninstall -qy setuptools pip
 
+# The operator asks the API server by paths: no class for each kind of resource, 110 MB of them.
 FROM tools AS operator-packages
 COPY requirements/operator.txt /requirements/
 RUN python3 -m venv /opt/barnabas \
- && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/operator.txt
+ && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/operator.txt \
+ && rm -f /opt/barnabas/lib/python3.11/site-packages/zstandard/_cffi*.so \
+ && find /opt/barnabas -name '*.so*' -exec strip --strip-unneeded {} + \
+ && find /opt/barnabas/lib/python3.11/site-packages/kubernetes -type f ! -name '__init__*' \
+      '(' -path '*/client/api/*' -o -path '*/client/models/*' ')' -delete
 COPY --from=wheel /wheel /wheel
 RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
- && /opt/barnabas/bin/pip uninstall -qy setuptools pip \
- && rm -f /opt/barnabas/lib/python3.11/site-packages/zstandard/_cffi*.so \
- && find /opt/barnabas -name '*.so*' -exec strip --strip-unneeded {} +
+ && /opt/barnabas/bin/pip uninstall -qy setuptools pip
 
 # --- what runs
 FROM scratch AS runtime
