@@ -338,8 +338,8 @@ def _progress(
     for place, new in running.after.items():
         old, now = running.before[place], committed.get(place)
         if new == old:
-            continue
-        if now == new:
+            has_moved |= now != old
+        elif now == new:
             has_applied = True
         elif now == old:
             remaining.append(place)
