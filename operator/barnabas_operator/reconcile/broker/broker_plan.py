@@ -9,7 +9,7 @@ made from what is then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.children import Rendering
@@ -65,6 +65,8 @@ def plan_broker(
     """The plan for a Broker that is not being deleted."""
     image = spec.image or default_image
     live = plan_live_config(spec, observed)
+    if spec.is_paused:
+        live = replace(live, remembered=observed.remembered.live_config)
     current = observed.stateful_set.replicas if observed.stateful_set is not None else 0
     is_rolling = observed.remembered.in_flight is not None
     scale = plan_scale(spec, observed, is_rolling=is_rolling)
@@ -74,7 +76,10 @@ def plan_broker(
     roll = plan_roll(spec, observed, reasons, expected=expected, plan_hash=plan_hash)
     if live.unknown and roll.restarts:
         # They would not start with them; what runs is left running.
-        roll = _held(roll, f"settings that brokers do not know: {', '.join(live.unknown)}")
+        unknown = f"settings that brokers do not know: {', '.join(live.unknown)}"
+        roll = replace(_held(roll, unknown), stalled=unknown)
+    elif scale.replicas < current or any(node_id >= current for node_id in observed.pods):
+        roll = _held(roll, "a broker that leaves")
     storage = plan_storage(spec, observed, expected=expected, is_rolling=roll.in_flight is not None)
     return BrokerPlan(
         rendering=Rendering(
@@ -166,13 +171,10 @@ def _ungated(spec: BrokerSpec, observed: Observed) -> list[Ungate]:
 
 
 def _held(roll: RollPlan, why: str) -> RollPlan:
-    return RollPlan(
-        needs=roll.needs,
-        in_flight=None,
-        waiting_on=why,
-        waiting_for=roll.waiting_for,
-        stalled=why,
-    )
+    """The roll without the restart of a broker that serves."""
+    if not roll.restarts or any(restart.is_stuck for restart in roll.restarts):
+        return roll
+    return replace(roll, restarts=(), in_flight=None, waiting_on=why)
 
 
 def _problems(storage: StoragePlan, scale: ScalePlan, live: LiveConfigPlan) -> list[str]:

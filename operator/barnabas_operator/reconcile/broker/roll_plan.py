@@ -165,7 +165,7 @@ def _stuck_restarts(
     reasons: Mapping[int, Sequence[str]],
     expected: Sequence[int],
 ) -> Iterator[Restart]:
-    if spec.update_policy is UpdatePolicy.PAUSED:
+    if spec.is_paused or spec.update_policy is UpdatePolicy.PAUSED:
         return
     for node_id in expected:
         pod = observed.pods.get(node_id)
@@ -228,6 +228,8 @@ def _choose(
     spec: BrokerSpec, observed: Observed, needs: Sequence[Need], plan_hash: str
 ) -> tuple[Restart | None, str, dict[int, str]]:
     """The broker to restart, or what holds all of them back."""
+    if spec.is_paused:
+        return None, "the Broker is paused", {}
     if spec.update_policy is UpdatePolicy.PAUSED:
         return None, "updatePolicy is Paused", {}
     if spec.update_policy is UpdatePolicy.ON_APPROVAL and spec.approved_hash != plan_hash:

@@ -224,13 +224,10 @@ class BrokerWorld:
         """What must hold at any time."""
         if not self.is_available:
             return
-        replicas = self.broker["spec"]["replicas"]
         stopping = [
             node_id
             for node_id, pod in self.pods().items()
-            if node_id < replicas
-            and pod["metadata"].get("deletionTimestamp")
-            and pod["metadata"]["uid"] in self._served
+            if pod["metadata"].get("deletionTimestamp") and pod["metadata"]["uid"] in self._served
         ]
         assert len(stopping) <= 1, f"{stopping} are down at once"
         for one in self.partitions:

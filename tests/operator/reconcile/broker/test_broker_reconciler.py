@@ -187,6 +187,7 @@ def test_a_paused_broker_is_left_alone_and_still_tells(spec: dict[str, Any]) -> 
     asyncio.run(world.settle())
     assert world.restarted == []
     assert len(world.status["plan"]["restarts"]) == 3
+    assert "restarting" not in world.status
 
 
 def test_more_brokers_come_without_a_restart_of_the_others() -> None:

@@ -146,6 +146,7 @@ def test_a_stuck_pod_of_the_present_revision_stops_the_roll() -> None:
 @pytest.mark.parametrize(
     ("spec", "waiting", "expected"),
     [
+        (replace(SPEC, is_paused=True), "the Broker is paused", []),
         (replace(SPEC, update_policy=UpdatePolicy.PAUSED), "updatePolicy is Paused", []),
         (replace(SPEC, update_policy=UpdatePolicy.ON_APPROVAL), "approval of plan h1", []),
         (
