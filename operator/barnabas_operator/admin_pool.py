@@ -35,6 +35,7 @@ class _Place:
 
     servers: str = ""
     admin: Admin | None = None
+    admin_servers: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed_at_ms: int = 0
     error: BarnabasError | None = None
@@ -103,15 +104,16 @@ class AdminPool:
 
     async def _started(self, place: _Place) -> Admin:
         if place.admin is not None:
-            if place.admin.settings.bootstrap_servers == place.servers.split(","):
+            if place.admin_servers == place.servers:
                 return place.admin
             await place.admin.close()
             place.admin = None
         now = self._clock.monotonic_ms()
         if place.error is not None and now - place.failed_at_ms < _PAUSE_MS:
             raise place.error
+        servers = place.servers
         admin = Admin(
-            place.servers,
+            servers,
             client_id=self._client_id,
             default_api_timeout_ms=self._timeout_ms,
             request_timeout_ms=self._timeout_ms,
@@ -130,7 +132,7 @@ class AdminPool:
             place.error = error
             raise
         place.error = None
-        place.admin = admin
+        place.admin, place.admin_servers = admin, servers
         return admin
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
 from barnabas_operator.kubernetes.api import ForbiddenError, KubernetesError
@@ -25,6 +25,7 @@ class OperatorMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._requests = self._counter(
             "api_requests",
             "Requests to the API server by verb, kind and HTTP status (0: no answer).",

@@ -1,0 +1,113 @@
+"""One admin client for a cluster."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas_client.errors import BarnabasError, TimedOutError
+from barnabas_operator.admin_pool import AdminPool, bootstrap_servers
+from barnabas_operator.kubernetes.kinds import BROKER
+from tests.support.in_process_broker import running_broker
+from tests.support.processes import free_port
+from tests.support.store_api import StoreApi
+
+
+class Clock:
+    """A clock that the test turns."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+def broker(servers: str, name: str = "demo") -> dict[str, Any]:
+    annotations = {"barnabas.dev/bootstrap-servers": servers}
+    return {
+        "apiVersion": BROKER.api_version,
+        "kind": BROKER.kind,
+        "metadata": {"namespace": "default", "name": name, "annotations": annotations},
+        "spec": {},
+    }
+
+
+def test_a_cluster_is_reached_by_its_service_unless_its_resource_says_otherwise() -> None:
+    plain = {"metadata": {"namespace": "ns", "name": "demo"}}
+    assert bootstrap_servers(plain) == "demo-bootstrap.ns.svc:9092"
+    assert bootstrap_servers(broker("host:1")) == "host:1"
+
+
+def test_all_share_one_client_until_the_address_changes(tmp_path: Path) -> None:
+    """operator.md 3, pain 10: a connection for each topic and pass floods brokers."""
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data") as server:
+            api = StoreApi()
+            await api.create(broker(f"127.0.0.1:{server.port}"))
+            pool = AdminPool(api, Clock())
+            admins = await asyncio.gather(*(pool.admin("default", "demo") for _ in range(5)))
+            assert len(set(map(id, admins))) == 1
+            assert api.calls.count("get") <= 5
+            pool.learn(broker(f"localhost:{server.port}"))
+            other = await pool.admin("default", "demo")
+            assert other is not admins[0]
+            assert (await other.cluster.describe()).brokers
+            await pool.forget("default", "demo")
+            assert await pool.admin("default", "demo") is not other
+            await pool.close()
+
+    asyncio.run(run())
+
+
+def test_a_cluster_that_is_away_is_not_tried_by_everybody() -> None:
+    """Else all workers would wait for it, and nobody would look after the other clusters."""
+
+    async def run() -> None:
+        clock = Clock()
+        pool = AdminPool(StoreApi(), clock, timeout_seconds=0.5)
+        pool.learn(broker(f"127.0.0.1:{free_port()}"))
+        with pytest.raises(BarnabasError) as first:
+            await pool.admin("default", "demo")
+        with pytest.raises(BarnabasError) as second:
+            await pool.admin("default", "demo")
+        assert second.value is first.value
+        clock.now_ms += 4000
+        with pytest.raises(BarnabasError) as third:
+            await pool.admin("default", "demo")
+        assert third.value is not first.value
+        await pool.close()
+
+    asyncio.run(run())
+
+
+def test_how_long_a_cluster_has_been_away_counts_from_the_first_failure(tmp_path: Path) -> None:
+    """After that time deletions are let through (operator.md 2)."""
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data") as server:
+            clock = Clock()
+            pool = AdminPool(StoreApi(), clock)
+            pool.learn(broker(f"127.0.0.1:{server.port}"))
+
+            async def fail() -> None:
+                async with pool.using("default", "demo"):
+                    raise TimedOutError("no answer")
+
+            for _ in range(3):
+                with pytest.raises(TimedOutError):
+                    await fail()
+                clock.now_ms += 1000
+            assert pool.unreachable_seconds("default", "demo") == 3
+            async with pool.using("default", "demo"):
+                pass
+            assert pool.unreachable_seconds("default", "demo") == 0
+            assert pool.unreachable_seconds("default", "unknown") == 0
+            await pool.close()
+
+    asyncio.run(run())
