@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
@@ -31,6 +32,8 @@ from barnabas_protocol.records.record_time import timestamp_at
 FRESH_MS = 1_000
 # Records whose timestamps are looked up in one scrape; the rest follows with the next ones.
 LOOKUPS_MAX = 1_000
+# Reading larger ones would keep the loop from requests.
+LARGE_BATCH_BYTES = 32 * 1024
 # All of a scrape's questions together; what is not known by then is left out.
 DEADLINE_SECONDS = 4.0
 
@@ -146,7 +149,13 @@ class GroupLag:
                 continue  # the log has moved on, or its disk fails: not known
             buffers = found.buffers
             data = buffers[0] if len(buffers) == 1 else b"".join(buffers)
-            self._times[place, offset] = timestamp_at(data, offset)
+            if len(data) > LARGE_BATCH_BYTES:
+                # It may have to be decompressed to find the record in it.
+                time = await log.disk.run(partial(timestamp_at, data, offset))
+            else:
+                time = timestamp_at(data, offset)
+                await asyncio.sleep(0)
+            self._times[place, offset] = time
 
     async def _look_up_there(self, positions: list[Position]) -> None:
         # Two groups may stand at two places of one partition: a request names a partition once.

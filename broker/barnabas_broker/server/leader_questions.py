@@ -33,6 +33,8 @@ _EARLIEST = -2
 # A whole batch of a producer with default settings; of larger ones the header.
 _FIRST_LOOK_BYTES = 17 * 1024
 _RESPONSE_BYTES_MAX = 16 * 1024 * 1024
+# What is read out of one answer keeps the loop for some milliseconds at most.
+_FETCHED_AT_ONCE = 50
 # Batches that have to be fetched one by one, because their header does not tell.
 _WHOLE_BATCHES_MAX = 100
 
@@ -64,11 +66,15 @@ class LeaderQuestions:
         def read(answer: Any) -> dict[TopicPartition, int]:
             return _read_times(answer, offsets)
 
-        found = await self._ask_each(
-            self._by_leader(offsets),
-            lambda some: _fetch(some, offsets, _RESPONSE_BYTES_MAX),
-            read,
-        )
+        found: dict[TopicPartition, int] = {}
+        places = list(offsets)
+        for start in range(0, len(places), _FETCHED_AT_ONCE):
+            some = await self._ask_each(
+                self._by_leader(places[start : start + _FETCHED_AT_ONCE]),
+                lambda some: _fetch(some, offsets, _RESPONSE_BYTES_MAX),
+                read,
+            )
+            found.update(some)
         left = [place for place in offsets if place not in found][:_WHOLE_BATCHES_MAX]
         # One byte, and still the first batch of an answer comes whole.
         asked = [
@@ -76,8 +82,8 @@ class LeaderQuestions:
             for leader, places in self._by_leader(left).items()
             for place in places
         ]
-        for some in await asyncio.gather(*asked):
-            found.update(some)
+        for one in await asyncio.gather(*asked):
+            found.update(one)
         return found
 
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:

@@ -1,6 +1,7 @@
 """What finding out lag costs: a record is looked up once, so many a scrape, shared by scrapes."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records import record_time
+from barnabas_protocol.records.batch import Buffer
 from tests.support.in_process_broker import running_broker
 from tests.support.simulated_clock import SimulatedClock
 
@@ -126,5 +129,28 @@ def test_records_are_told_at_once_and_seconds_after_they_were_found_out(tmp_path
         (before,) = world.lag.read()
         assert (before.records, before.seconds) == (7, None)
         assert await world.seconds() == [58]
+
+    in_world(tmp_path, story)
+
+
+def test_a_large_batch_is_read_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have to be decompressed; requests must not wait for that."""
+    monkeypatch.setattr(group_lag, "LARGE_BATCH_BYTES", 10)
+    loop_thread = threading.get_ident()
+    threads: list[int] = []
+
+    def timestamp_at(data: Buffer, offset: int) -> int | None:
+        threads.append(threading.get_ident())
+        return record_time.timestamp_at(data, offset)
+
+    monkeypatch.setattr(group_lag, "timestamp_at", timestamp_at)
+
+    async def story(world: World) -> None:
+        await world.commit("a", 3)
+        assert await world.seconds() == [58]
+        assert len(threads) == 1
+        assert loop_thread not in threads
 
     in_world(tmp_path, story)
