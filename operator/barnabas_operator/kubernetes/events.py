@@ -1,6 +1,6 @@
 """Events that people see with `kubectl describe`, each told once and not on every pass.
 
-The name of an Event is made from what it says, so the API server itself drops a repetition, also
+The name of an Event is made from what it says, so a repetition is found at the API server, also
 after the operator was started anew; and a memory saves asking it. An Event is never worth failing
 for: what the API server does not take is logged.
 """
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from barnabas_operator.conditions import timestamp
-from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, KubernetesError
+from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError
 from barnabas_operator.kubernetes.kinds import EVENT
 from barnabas_operator.kubernetes.objects import name_of, namespace_of, uid_of
 
@@ -52,11 +52,11 @@ class Events:
         self._told[digest] = None
         if len(self._told) > _REMEMBERED_MAX:
             self._told.popitem(last=False)
+        event = _event(resource, reason, message, type_, digest)
         try:
-            await self._api.create(_event(resource, reason, message, type_, digest))
-        except ConflictError:
-            # It was told before the operator was started anew.
-            return
+            # It may have been told before the operator was started anew: reading is no write.
+            if await self._api.get(EVENT, namespace_of(event), name_of(event)) is None:
+                await self._api.create(event)
         except KubernetesError as error:
             logger.info("event %s of %s: %s", reason, name_of(resource), error)
 
