@@ -10,9 +10,7 @@ if [ "$1" = --load ]; then
 fi
 name=$1 archive=$2
 shift 2
-# The machine's certificates are needed to reach a package index from within; they stay outside.
-bd bud --quiet --layers --isolation chroot --build-arg BASE=localhost/debian:1 \
-  --volume /etc/ssl/certs:/etc/ssl/certs:ro --tag "$name" "$@"
+bd bud --quiet --layers --isolation chroot --build-arg BASE=localhost/debian:1 --tag "$name" "$@"
 mkdir -p "$(dirname "$archive")"
 export_image "$name" "$archive.partial"
 mv "$archive.partial" "$archive"

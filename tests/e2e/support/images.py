@@ -36,6 +36,8 @@ _SOURCES = (
     "crds",
 )
 BUILD_SECONDS = 1800
+# To reach a package index over TLS from within; the image has certificates of its own.
+_CERTIFICATES = "--volume=/etc/ssl/certs:/etc/ssl/certs:ro"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,14 @@ def _built_here(cluster: Cluster, target: str) -> str:
     ).split()
     tag = digest_of((REPOSITORY / name for name in files), target)
     name = f"localhost/barnabas-{target}:{tag}"
-    arguments = ["--target", target, "--file", str(REPOSITORY / "Dockerfile"), str(REPOSITORY)]
+    arguments = [
+        _CERTIFICATES,
+        "--target",
+        target,
+        "--file",
+        str(REPOSITORY / "Dockerfile"),
+        str(REPOSITORY),
+    ]
     _provide(cluster, name, arguments)
     return name
 
