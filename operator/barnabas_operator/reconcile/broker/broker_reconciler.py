@@ -10,6 +10,7 @@ removes what it owns; volumes and the arbiter's Lease are owned by nobody and st
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -118,8 +119,9 @@ class BrokerReconciler:
 
     def _with_refusals(self, key: Key, plan: BrokerPlan) -> BrokerPlan:
         """The plan with what the brokers said last about the same change of settings."""
-        assigned, message = self._refused.get(key, ({}, ""))
-        if not message or assigned != dict(plan.live.assigned):
+        refused, message = self._refused.get(key, ({}, ""))
+        assigned = plan.live.assigned.items()
+        if not message or not assigned or not assigned <= refused.items():
             self._refused.pop(key, None)
             return plan
         return replace(plan, problems=(*plan.problems, message))
@@ -142,20 +144,39 @@ class BrokerReconciler:
             raise others[0]
 
     async def _change_settings(self, key: Key, cluster: Cluster, plan: BrokerPlan) -> None:
-        try:
-            await cluster.change_settings(plan.live.assigned, plan.live.removed)
-        except RetriableError:
-            raise
-        except BarnabasError as error:
+        """Change all of them, or each that is not refused. Raises: RetriableError."""
+        assigned, removed = plan.live.assigned, plan.live.removed
+        if await _refusal(cluster, assigned, removed) is None:
+            return
+        singles = [
+            *(({name: value}, ()) for name, value in assigned.items()),
+            *(({}, (name,)) for name in removed),
+        ]
+        refusals = [await _refusal(cluster, *single) for single in singles]
+        messages = "; ".join(str(error) for error in refusals if error is not None)
+        if messages:
             # Trying again the same does not help: the status says so until it is changed.
-            logger.info("settings of %s are refused: %s", key, error)
-            self._refused[key] = (dict(plan.live.assigned), f"settings are refused: {error}")
+            logger.info("settings of %s are refused: %s", key, messages)
+            self._refused[key] = (dict(assigned), f"settings are refused: {messages}")
 
     async def _write_invalid(self, broker: Object, message: str) -> None:
         before = broker.get("status") or {}
         generation = int(broker["metadata"].get("generation") or 0)
         status = invalid_status(generation, message, before=before, now=self._now())
         await write_status(self._api, broker, status)
+
+
+async def _refusal(
+    cluster: Cluster, assigned: Mapping[str, str], removed: Sequence[str]
+) -> BarnabasError | None:
+    """Why the brokers do not take these changes, None where they did. Raises: RetriableError."""
+    try:
+        await cluster.change_settings(assigned, removed)
+    except RetriableError:
+        raise
+    except BarnabasError as error:
+        return error
+    return None
 
 
 def _is_busy(observed: Observed, plan: BrokerPlan) -> bool:

@@ -130,7 +130,7 @@ def _moves(
     takers: Collection[int],
     count_max: int,
 ) -> tuple[dict[TopicPartition, tuple[int, ...]], str]:
-    """New replicas of partitions: the leaver's place goes to the broker with the fewest."""
+    """New replicas: the leaver's place goes to another rack and to the broker with the fewest."""
     if not takers:
         return {}, f"broker {node_id} is the last one"
     load = Counter(replica for one in cluster.partitions for replica in one.replicas)
@@ -148,7 +148,17 @@ def _moves(
             continue
         if one.is_moving or len(moves) >= count_max:
             continue
-        taker = min(free, key=lambda broker: (load[broker], broker))
+        others = [replica for replica in staying if replica != node_id]
+        taker = min(
+            free, key=lambda broker: (_shared_racks(cluster, broker, others), load[broker], broker)
+        )
         load[taker] += 1
         moves[one.place] = tuple(taker if replica == node_id else replica for replica in staying)
     return moves, blocked
+
+
+def _shared_racks(cluster: ClusterView, node_id: int, others: Collection[int]) -> int:
+    """How many of the others are in the broker's rack; none where there are no racks."""
+    racks = {broker.node_id: broker.rack for broker in cluster.brokers.values()}
+    rack = racks.get(node_id)
+    return 0 if rack is None else sum(racks.get(other) == rack for other in others)

@@ -282,7 +282,7 @@ class BrokerWorld:
         return {}
 
     async def change_settings(self, assigned: Mapping[str, str], removed: Sequence[str]) -> None:
-        if self.refused_settings:
+        if self.refused_settings and "log.retention.ms" in assigned:
             raise UsageError(self.refused_settings)
         self.overrides.update(assigned)
         for key in removed:

@@ -95,9 +95,10 @@ def test_settings_that_the_brokers_refuse_are_told_in_the_status_and_nothing_loo
     """operator.md 3.14: a bad setting must not stick unseen."""
     world = settled()
     world.refused_settings = "log.retention.ms: too small"
-    world.change({"spec": {"config": {"log.retention.ms": -5}}})
+    world.change({"spec": {"config": {"log.retention.ms": -5, "num.io.threads": 9}}})
     asyncio.run(world.settle())
     assert "too small" in world.condition("Stalled")["message"]
+    assert world.overrides == {"num.io.threads": "9"}
     world.refused_settings = ""
     world.change({"spec": {"config": {"log.retention.ms": 5}}})
     asyncio.run(world.settle())

@@ -10,6 +10,7 @@ from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, 
 from barnabas_operator.reconcile.broker.observed import (
     BrokerSettings,
     Observed,
+    RegisteredBroker,
     SetView,
 )
 from barnabas_operator.reconcile.broker.scale_plan import MOVING_MAX, ScalePlan, plan_scale
@@ -64,6 +65,19 @@ def test_moves_take_the_place_of_the_leaver_and_go_to_the_least_loaded() -> None
     assert plan.moves == {TopicPartition("a", 0): (2, 0), TopicPartition("c", 0): (1, 2)}
     assert plan.emptying is not None
     assert (plan.emptying.node_id, plan.emptying.left) == (3, 2)
+
+
+def test_replicas_stay_in_different_racks_where_that_can_be() -> None:
+    """operator.md 1: rack; the loss of one rack must not take two replicas."""
+    racks = {0: "a", 1: "a", 2: "b", 3: "b"}
+    view = replace(
+        cluster(partition("t", [0, 3]), partition("u", [2, 1])),
+        brokers={
+            node_id: RegisteredBroker(node_id=node_id, rack=rack) for node_id, rack in racks.items()
+        },
+    )
+    pods = [pod(node_id) for node_id in range(4)]
+    assert scale(observed(pods, view=view), 3).moves == {TopicPartition("t", 0): (0, 2)}
 
 
 def test_what_is_on_its_way_already_is_not_moved_again_and_the_number_is_limited() -> None:
