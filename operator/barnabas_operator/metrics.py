@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from barnabas_operator.kubernetes.api import ForbiddenError, KubernetesError
 from barnabas_operator.kubernetes.kinds import LEASE, Kind
 from barnabas_operator.work.key import Key
-from barnabas_operator.work.queue import Pass, WorkQueue
+from barnabas_operator.work.work_queue import Pass, WorkQueue
 
 _READS = frozenset({"get", "list"})
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)

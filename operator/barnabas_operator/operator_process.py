@@ -41,7 +41,7 @@ from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.freshness import WatchFreshness
 from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.queue import Pass, WorkQueue
+from barnabas_operator.work.work_queue import Pass, WorkQueue
 
 logger = logging.getLogger(__name__)
 

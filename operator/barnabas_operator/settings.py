@@ -27,12 +27,6 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.lower() == "true"
-
-
 def _count(text: str) -> int:
     if int(text) < 1:
         raise ValueError("must be 1 or more")
@@ -109,11 +103,11 @@ class OperatorSettings:
         _seconds,
         "After this long without brokers topics count as unknown and deletions are let through.",
     )
-    leader_election: bool = _setting(
-        "BARNABAS_LEADER_ELECTION", True, _boolean, "Whether a Lease says which replica acts."
-    )
     lease_name: str = _setting(
-        "BARNABAS_LEASE_NAME", "barnabas-operator", str, "The name of that Lease."
+        "BARNABAS_LEASE_NAME",
+        "barnabas-operator",
+        str,
+        "The Lease that says which replica acts.",
     )
     lease_duration_seconds: float = _setting(
         "BARNABAS_LEASE_DURATION_SECONDS",
@@ -147,21 +141,6 @@ class OperatorSettings:
         300.0,
         _seconds,
         "The liveness probe fails when work waits, or watching lags, for this long.",
-    )
-    eviction_webhook: bool = _setting(
-        "BARNABAS_EVICTION_WEBHOOK",
-        False,
-        _boolean,
-        "Whether evictions of brokers are held up while they are not safe to drain.",
-    )
-    eviction_webhook_port: int = _setting(
-        "BARNABAS_EVICTION_WEBHOOK_PORT", 9443, _port, "Where the API server asks about them."
-    )
-    eviction_webhook_certificates: str = _setting(
-        "BARNABAS_EVICTION_WEBHOOK_CERTIFICATES",
-        "/etc/barnabas/webhook",
-        str,
-        "The folder with tls.crt and tls.key of the webhook.",
     )
 
     def __post_init__(self) -> None:

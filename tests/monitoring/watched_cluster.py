@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from barnabas_operator.kubernetes.kinds import STATEFUL_SET, TOPIC
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.queue import Pass
+from barnabas_operator.work.work_queue import Pass
 from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.barnabas_process import barnabas_command
 from tests.support.prometheus import Prometheus

@@ -10,7 +10,7 @@ from barnabas_operator.kubernetes.api import ForbiddenError, UnavailableError
 from barnabas_operator.kubernetes.kinds import LEASE, TOPIC
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.queue import Pass, WorkQueue
+from barnabas_operator.work.work_queue import Pass, WorkQueue
 
 KEY = Key(kind=Work.TOPICS, namespace="ns", name="demo")
 Get = Callable[[str], Awaitable[tuple[int, str]]]

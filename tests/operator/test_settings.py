@@ -12,14 +12,12 @@ def test_settings_come_from_the_environment_and_empty_ones_count_as_not_set() ->
             "BARNABAS_NAMESPACES": "a, b",
             "BARNABAS_WORKERS": "7",
             "BARNABAS_LEASE_NAME": "",
-            "BARNABAS_EVICTION_WEBHOOK": "true",
             "UNRELATED": "x",
         }
     )
     assert settings.namespaces == ("a", "b")
     assert settings.workers == 7
     assert settings.lease_name == "barnabas-operator"
-    assert settings.eviction_webhook
     assert not settings.is_clusterwide
     assert OperatorSettings.from_environment({}).is_clusterwide
 
@@ -31,7 +29,6 @@ def test_settings_come_from_the_environment_and_empty_ones_count_as_not_set() ->
         ("BARNABAS_WORKERS", "many"),
         ("BARNABAS_HTTP_PORT", "70000"),
         ("BARNABAS_RESYNC_SECONDS", "-1"),
-        ("BARNABAS_EVICTION_WEBHOOK", "perhaps"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_named(variable: str, value: str) -> None:

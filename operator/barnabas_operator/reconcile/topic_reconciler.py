@@ -129,6 +129,7 @@ class TopicReconciler:
     ) -> float | None:
         """Say which Broker is missing, and hold up no deletion."""
         self._measuring.pop(key, None)
+        await self._admins.forget(key.namespace, key.name)
         if key.name:
             verdict = conditions.stalled(
                 "BrokerNotFound", f"there is no Broker {key.namespace}/{key.name}"

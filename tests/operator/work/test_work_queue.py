@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.queue import Backoff, Pass, WorkQueue
+from barnabas_operator.work.work_queue import Backoff, Pass, WorkQueue
 from tests.support.virtual_loop import run_virtual
 
 
