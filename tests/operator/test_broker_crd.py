@@ -17,8 +17,8 @@ from barnabas_operator.reconcile.broker.broker_status import broker_status
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import InFlight
 from barnabas_operator.reconcile.broker.scale_plan import Emptying, ScalePlan
-from tests.operator.reconcile.broker.broker_world import Clock
 from tests.operator.reconcile.broker.views import IMAGE, cluster, observed, partition, pod
+from tests.operator.reconcile.broker.world_parts import Clock
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_client.errors import BrokerUnreachableError, UsageError
@@ -32,7 +31,6 @@ from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconcile
 from barnabas_operator.reconcile.broker.observed import (
     BrokerSettings,
     ClusterView,
-    PartitionView,
     ProcessView,
     RegisteredBroker,
 )
@@ -40,6 +38,13 @@ from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, Work
 from barnabas_protocol.ids import TopicPartition
 from tests.operator.reconcile.broker.store_api import Killed, StoreApi
+from tests.operator.reconcile.broker.world_parts import (
+    CATCH_UP_TICKS,
+    Clock,
+    Partition,
+    is_ready_pod,
+    view_of,
+)
 from tests.support.fake_kubernetes_store import FakeStore, Manifest, merge_patched
 
 NAMESPACE = "kafka"
@@ -48,33 +53,8 @@ KEY = Key(kind=Work.BROKER, namespace=NAMESPACE, name=NAME)
 GRACE_FINALIZER = "test/grace"
 STOP_TICKS = 2
 START_TICKS = 2
-CATCH_UP_TICKS = 2
 SETTLE_TICKS_MAX = 400
 BROKEN_IMAGE = "broken"
-
-
-@dataclass(kw_only=True)
-class Clock:
-    """Time passes with the world's ticks only."""
-
-    now_ms: int = 1_800_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-
-@dataclass(kw_only=True)
-class _Partition:
-    place: TopicPartition
-    replicas: list[int]
-    in_sync: set[int]
-    in_sync_min: int
-    target: list[int] | None = None
-    behind: dict[int, int] = field(default_factory=dict)
-    slow: set[int] = field(default_factory=set)
 
 
 class BrokerWorld:
@@ -93,7 +73,7 @@ class BrokerWorld:
         self.api = StoreApi(self.store)
         self._way = way or self.api
         self.clock = Clock()
-        self.partitions: list[_Partition] = []
+        self.partitions: list[Partition] = []
         self.controller: int | None = None
         self.overrides: dict[str, str] = {}
         self.racks: dict[int, str | None] = {}
@@ -163,7 +143,7 @@ class BrokerWorld:
     def add_topic(self, name: str, *replicas: Sequence[int], in_sync_min: int = 2) -> None:
         for number, brokers in enumerate(replicas):
             self.partitions.append(
-                _Partition(
+                Partition(
                     place=TopicPartition(name, number),
                     replicas=list(brokers),
                     in_sync=set(brokers),
@@ -179,7 +159,7 @@ class BrokerWorld:
         return self.store.list(PERSISTENT_VOLUME_CLAIM, NAMESPACE, lambda one: True)
 
     def ready_ids(self) -> set[int]:
-        return {node_id for node_id, pod in self.pods().items() if _is_ready(pod)}
+        return {node_id for node_id, pod in self.pods().items() if is_ready_pod(pod)}
 
     async def reconcile(self) -> float | None:
         return await self.reconciler.reconcile(KEY)
@@ -255,7 +235,7 @@ class BrokerWorld:
                 )
                 for node_id in sorted(self.registered)
             },
-            partitions=tuple(_view(one) for one in self.partitions),
+            partitions=tuple(view_of(one) for one in self.partitions),
             settings=BrokerSettings(
                 known=frozenset(("num.io.threads", "log.retention.ms", "num.recovery.threads")),
                 live=frozenset(("log.retention.ms", "num.io.threads")),
@@ -399,21 +379,3 @@ class BrokerWorld:
             if one.target is not None and set(one.target) <= one.in_sync:
                 one.replicas, one.target = one.target, None
                 one.in_sync &= set(one.replicas)
-
-
-def _is_ready(pod: Manifest) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def _view(one: _Partition) -> PartitionView:
-    leaving = frozenset() if one.target is None else frozenset(one.replicas) - set(one.target)
-    return PartitionView(
-        place=one.place,
-        leader=min(one.in_sync, default=None),
-        replicas=tuple(one.replicas),
-        in_sync=frozenset(one.in_sync),
-        in_sync_min=one.in_sync_min,
-        leaving=leaving,
-        is_moving=one.target is not None,
-    )
