@@ -301,8 +301,9 @@ def _shown(panel: Mapping[str, Any], value: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    if value >= 60:
-        return f"{value / 60:.3g} min"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
     return f"{value:.3g} s" if value >= 1 or value == 0 else f"{value * 1000:.3g} ms"
 
 
