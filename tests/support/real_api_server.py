@@ -10,6 +10,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import urllib.error
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -201,8 +202,11 @@ class RealApiServer:
             headers={"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=10, context=context):
-            pass
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=context):
+                pass
+        except urllib.error.HTTPError as error:
+            raise OSError(f"{method} {path}: {error.read().decode()}") from error
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
