@@ -109,7 +109,7 @@ seccompProfile:
   verbs: [get, list, watch, patch, delete]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create]
+  verbs: [get, create]
 {{- if .Values.rbac.connectionSecrets }}
 # Of Topics that ask for one.
 - apiGroups: [""]
