@@ -2,13 +2,15 @@
 
 A server-side apply of the same intent changes nothing and still is a write; an idle operator sends
 none. The digest of the intent is kept on the object; what others have changed since is found by
-comparing the intent with what is there. Where the API server rewrites a value (`1000m` as `1`) the
-two differ for ever: `differences` right after an apply tells which those are.
+comparing the intent with what is there; a quantity may come back in another spelling. Whatever else
+the API server rewrites would differ for ever: `differences` right after an apply tells what it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from barnabas_operator.kubernetes.api import Object
@@ -16,6 +18,13 @@ from barnabas_operator.kubernetes.objects import annotations_of
 from barnabas_operator.reconcile.broker.revision import digest
 
 APPLIED_ANNOTATION = "barnabas.dev/applied"
+_QUANTITY = re.compile(r"([0-9]+(?:[.][0-9]+)?)(m|[kMGTP]|[KMGTP]i|)")
+_UNITS = {
+    "": Fraction(1),
+    "m": Fraction(1, 1000),
+    **{unit: Fraction(1000**power) for power, unit in enumerate("kMGTP", start=1)},
+    **{f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTP", start=1)},
+}
 
 
 def marked(intent: Object) -> Object:
@@ -56,5 +65,20 @@ def _different(path: str, intent: Any, found: Any) -> Iterator[str]:
             return
         for position, (one, other) in enumerate(zip(intent, found, strict=True)):
             yield from _different(f"{path}[{position}]", one, other)
-    elif intent != found and not (intent == "" and found is None):
+    elif not _is_same(intent, found):
         yield path
+
+
+def _is_same(intent: object, found: object) -> bool:
+    """Also when the empty is left out, or a number has two spellings: `1.5Ti` and `1536Gi`."""
+    if intent == found or (intent == "" and found is None):
+        return True
+    one, other = _quantity(intent), _quantity(found)
+    return one is not None and one == other
+
+
+def _quantity(value: object) -> Fraction | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    matched = _QUANTITY.fullmatch(str(value))
+    return Fraction(matched[1]) * _UNITS[matched[2]] if matched else None
