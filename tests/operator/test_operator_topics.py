@@ -30,7 +30,7 @@ def test_a_declared_topic_is_made_and_told_and_then_left_alone(
             assert status["config"] == {"retention.ms": "86400000"}
             assert len(status["topicId"]) == 22
             passes = await one.call(lambda: passes_of(one))
-            world.writes()
+            assert world.writes() != []
 
             async def has_looked_again() -> bool:
                 return await one.call(lambda: passes_of(one)) >= passes + 3
