@@ -33,7 +33,7 @@ def test_a_declared_topic_is_made_and_told_and_then_left_alone(
             assert world.writes() != []
 
             async def has_looked_again() -> bool:
-                return await one.call(lambda: passes_of(one)) >= passes + 3
+                return bool(await one.call(lambda: passes_of(one)) >= passes + 3)
 
             await until(has_looked_again)
             assert world.writes() == []
@@ -108,7 +108,7 @@ def test_drift_is_told_and_reverted_when_that_is_wanted(
             await world.change_topic("orders", {"spec": {"driftPolicy": "Revert"}})
 
             async def is_reverted() -> bool:
-                return (await world.status("orders"))["drift"] == "none"
+                return bool((await world.status("orders"))["drift"] == "none")
 
             await until(is_reverted)
             # The null in the resource has handed this one over.
