@@ -46,7 +46,7 @@ class ApiError(Exception):
 class Api:
     """The API server, spoken to with this pod's ServiceAccount."""
 
-    def __init__(self, server: str, account: Path = ACCOUNT) -> None:
+    def __init__(self, server: str, account: Path) -> None:
         self._server = server
         self._account = account
         authority = account / "ca.crt"
@@ -179,6 +179,7 @@ def main(arguments: list[str]) -> None:
     shown = f"[{host}]" if ":" in host else host
     parser.add_argument("--server", default=f"https://{shown}:{port}")
     parser.add_argument("--timeout", type=float, default=200.0, help="seconds")
+    parser.add_argument("--account", type=Path, default=ACCOUNT, help="folder of a token")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("apply").add_argument("file", type=Path)
     cleaning = commands.add_parser("clean-up")
@@ -186,7 +187,7 @@ def main(arguments: list[str]) -> None:
         cleaning.add_argument(f"--{name}", required=True)
     cleaning.add_argument("--watched", action="append", default=[])
     asked = parser.parse_args(arguments)
-    api = Api(asked.server)
+    api = Api(asked.server, asked.account)
     deadline = time.monotonic() + asked.timeout
     if asked.command == "apply":
         apply(api, asked.file, deadline)
