@@ -104,7 +104,9 @@ class OperatorProcess:
         """All that only the leader does."""
         self.metrics.lead(True)
         client = await self._resources.enter_async_context(new_client(configuration))
-        freshness = WatchFreshness(WATCHED, asyncio.get_running_loop().time)
+        freshness = WatchFreshness(
+            WATCHED, asyncio.get_running_loop().time, self.settings.namespaces
+        )
         api = DynamicApi(
             client,
             guard=lease.check,

@@ -7,19 +7,25 @@ version that watching has never brought is lag, and lag that lasts is a dead wat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from barnabas_operator.kubernetes.kinds import Kind
-from barnabas_operator.kubernetes.objects import resource_version_of, uid_of
+from barnabas_operator.kubernetes.objects import namespace_of, resource_version_of, uid_of
 
 
 class WatchFreshness:
     """Versions that watching has brought, and since when lists know better."""
 
-    def __init__(self, kinds: Iterable[Kind], now: Callable[[], float]) -> None:
-        """`now` is monotonic, in seconds."""
+    def __init__(
+        self,
+        kinds: Iterable[Kind],
+        now: Callable[[], float],
+        namespaces: Collection[str] = (),
+    ) -> None:
+        """What is watched, of all namespaces if none are named; `now` is monotonic, in seconds."""
         self._now = now
+        self._namespaces = frozenset(namespaces)
         self._versions: dict[Kind, dict[str, str]] = {kind: {} for kind in kinds}
         self._behind_since: dict[tuple[Kind, str], float] = {}
 
@@ -41,6 +47,9 @@ class WatchFreshness:
         if versions is None:
             return
         for manifest in manifests:
+            if self._namespaces and namespace_of(manifest) not in self._namespaces:
+                # A Topic may name a Broker elsewhere, which is read and not watched.
+                continue
             place = kind, uid_of(manifest)
             if versions.get(uid_of(manifest)) == resource_version_of(manifest):
                 self._behind_since.pop(place, None)

@@ -45,3 +45,16 @@ def test_what_is_deleted_or_not_watched_does_not_count() -> None:
     freshness.heard(TOPIC, manifest("a", "2"), is_deleted=True)
     clock[0] = 1000
     assert freshness.behind_seconds == 0
+
+
+def test_what_is_read_of_other_namespaces_does_not_count() -> None:
+    """Else an operator of some namespaces would be restarted for ever."""
+    clock = [0.0]
+    freshness = WatchFreshness([TOPIC], lambda: clock[0], ["ours"])
+    for namespace in ("ours", "theirs"):
+        one = manifest(namespace, "1")
+        one["metadata"]["namespace"] = namespace
+        freshness.listed(TOPIC, [one])
+    freshness.heard(TOPIC, manifest("ours", "1"))
+    clock[0] = 1000
+    assert freshness.behind_seconds == 0
