@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check interop bench lock clean
+.PHONY: help setup run test sim check interop bench generate lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,7 @@ check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy -p dashboards -p charts
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
@@ -46,6 +47,10 @@ interop: setup   ## real clients, Kafka's tools and a real Apache Kafka
 
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run
+
+generate: setup  ## dashboards, and the chart's copies, schema and README
+	$(BIN)/python -m dashboards.generate
+	$(BIN)/python -m charts.generate
 
 lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

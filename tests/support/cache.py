@@ -151,7 +151,8 @@ def python_environment(name: str, requirements: Path) -> Path:
     def build(directory: Path) -> None:
         run([sys.executable, "-m", "venv", directory])
         python = directory / "bin" / "python"
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [python, "-m", "pip", "install"]
+        pip += ["--quiet", "--disable-pip-version-check"]
         run([*pip, "--require-hashes", "-r", requirements], timeout_seconds=1800)
 
     return cached(f"venv-{name}-{key}", build, is_relocatable=False) / "bin" / "python"

@@ -1,6 +1,6 @@
 """Makes the pictures of the dashboards for the documentation.
 
-`python -m tests.monitoring.pictures [minutes]` writes docs/images/dashboard-*.svg.
+`python -m dashboards.pictures [minutes]` writes docs/images/dashboard-*.svg.
 
 Six minutes of three brokers, producers whose pace swells, a group that falls behind and catches up,
 one broker that is stopped in between; a real Prometheus; `dashboards.picture` draws its answers.
@@ -22,7 +22,7 @@ from tests.monitoring.watched_cluster import WatchedCluster, scraping, watched_c
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.prometheus import Prometheus
 
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 STEP_SECONDS = 5
 TURN_SECONDS = 8
 CHOSEN = {
