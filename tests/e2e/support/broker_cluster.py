@@ -47,10 +47,10 @@ class BrokerCluster:
         """Which broker leads the control plane."""
         for node_id in range(self.size):
             try:
-                found = self.status(node_id)["cluster"]["controller"]
-            except (KubectlError, KeyError):
+                found = self.status(node_id)["controller"]["node_id"]
+            except KubectlError:
                 continue
-            if found is not None:
+            if found is not None and found >= 0:
                 return int(found)
         raise AssertionError("nobody knows a controller")
 

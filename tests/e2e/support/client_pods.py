@@ -162,7 +162,9 @@ class JavaLoad:
 
     def count(self) -> int:
         """How many records were acknowledged so far."""
-        return int(self._kubectl.execute(self.name, "wc", "-l", "/tmp/acknowledged").split()[0])
+        # There is no file before the program has come so far.
+        script = "touch /tmp/acknowledged; wc -l < /tmp/acknowledged"
+        return int(self._kubectl.execute(self.name, "sh", "-c", script))
 
     def goes_on(self, timeout_seconds: float = 120, more: int = 400) -> None:
         """Returns when so many more records are acknowledged."""
