@@ -15,13 +15,17 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from barnabas_cli.failures import FAILED
 
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+
 REPLICAS_MAX = 3
+_MEMBERS_MAX = "3"  # of the metadata log, where metadata.members does not say otherwise
 CLUSTER_FILE = "cluster.properties"
 _LINE_BYTES_MAX = 1 << 20
 _STOP_SECONDS = 30
@@ -44,6 +48,11 @@ class DevCluster:
     def bootstrap(self) -> str:
         """The addresses of all brokers."""
         return ",".join(f"127.0.0.1:{self.port + number}" for number in range(self.count))
+
+    @property
+    def member_count(self) -> int:
+        """How many brokers come to hold the metadata log."""
+        return min(self.count, int(self.settings.get("metadata.members", _MEMBERS_MAX)))
 
     def check_data(self) -> None:
         """Refuse data that is another cluster's. Raises: click.UsageError."""
@@ -215,7 +224,7 @@ async def _relay(number: int, process: asyncio.subprocess.Process) -> None:
 async def _tell_ready(
     cluster: DevCluster, on_ready: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
-    """Wait until clients see all brokers, then say so."""
+    """Wait until clients see all brokers and one of them can be lost, then say so."""
     from barnabas_cli.connection import connect
     from barnabas_client.errors import BarnabasError
 
@@ -223,13 +232,19 @@ async def _tell_ready(
         with contextlib.suppress(BarnabasError, OSError):
             async with connect(cluster.bootstrap, None, _READY_TIMEOUT_MS).admin() as admin:
                 while True:
-                    described = await admin.cluster.describe()
-                    ready = [broker for broker in described.brokers if not broker.is_fenced]
-                    if len(ready) >= cluster.count:
+                    if await _is_ready(admin, cluster):
                         await on_ready()
                         return
                     await asyncio.sleep(_LOOK_SECONDS)
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _is_ready(admin: Admin, cluster: DevCluster) -> bool:
+    """Whether all serve, and as many as can be hold the metadata: until then one is on its own."""
+    described = await admin.cluster.describe()
+    if sum(not broker.is_fenced for broker in described.brokers) < cluster.count:
+        return False
+    return len((await admin.quorum.describe()).voters) >= cluster.member_count
 
 
 async def _stop(processes: list[asyncio.subprocess.Process]) -> None:
