@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check interop bench generate lock clean
+.PHONY: help setup run test sim check interop e2e bench generate lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ check: setup     ## format, lint, types, import contracts, tidiness
 interop: setup   ## real clients, Kafka's tools and a real Apache Kafka
 	$(BIN)/python -m pytest -m interop tests
 
+e2e: setup       ## images, chart, operator and faults on a real Kubernetes
+	$(BIN)/python -m pytest -m e2e tests/e2e
+
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run
 
@@ -57,6 +60,10 @@ lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	  --extra broker pyproject.toml -o requirements/broker.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --extra broker --extra dev pyproject.toml -o requirements/dev.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra operator pyproject.toml -o requirements/operator.txt
+	echo 'hatchling>=1.27' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header - -o requirements/build.txt
 
 clean:           ## removes the .venv and caches, never data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 (a folder of dashboards, not a package)
 """Makes the pictures of the dashboards for the documentation.
 
 `python -m dashboards.pictures [minutes]` writes docs/images/dashboard-*.svg.
