@@ -97,14 +97,16 @@ class BrokerApplier:
 
     async def _prune_services(self, spec: BrokerSpec, plan: BrokerPlan) -> None:
         """Delete the Services of brokers that are gone, or of a listener that is."""
-        prefix = f"{spec.name}-external-"
-        wanted = range(plan.rendering.replicas) if spec.external is not None else range(0)
+        node_ids = range(plan.rendering.replicas)
+        wanted = {names.broker_service(spec.name, node_id) for node_id in node_ids}
+        if spec.external is not None:
+            wanted |= {names.external_service(spec.name, node_id) for node_id in node_ids}
         found = await self._api.list(
             SERVICE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
         )
         for service in found:
             name = name_of(service)
-            if name.startswith(prefix) and names.node_id_of(name) not in wanted:
+            if names.is_of_one_broker(spec.name, name) and name not in wanted:
                 await self._api.delete(SERVICE, spec.namespace, name, uid=uid_of(service))
 
     async def _mark_claims(self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> None:

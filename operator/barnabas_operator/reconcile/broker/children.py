@@ -46,6 +46,7 @@ def render(spec: BrokerSpec, given: Rendering) -> list[Object]:
         _role_binding(spec),
         _headless_service(spec),
         _bootstrap_service(spec),
+        *(_broker_service(spec, node_id) for node_id in range(given.replicas)),
         *_external_services(spec, given.replicas),
         _config_map(spec, given),
         _disruption_budget(spec, given.max_unavailable),
@@ -116,7 +117,7 @@ def _role_binding(spec: BrokerSpec) -> Object:
 
 
 def _headless_service(spec: BrokerSpec) -> Object:
-    """Found also while not ready: brokers have to reach one that starts or stops."""
+    """The names of the pods, as the StatefulSet wants it; found also while not ready."""
     return _child(
         spec,
         "v1",
@@ -145,6 +146,31 @@ def _bootstrap_service(spec: BrokerSpec) -> Object:
     )
 
 
+def _broker_service(spec: BrokerSpec, node_id: int) -> Object:
+    """What brokers and clients know one broker by, also while it starts or stops.
+
+    Its address outlives the pod's: a JVM keeps an address for half a minute, in which a rolling
+    restart would give all brokers new ones.
+    """
+    return _child(
+        spec,
+        "v1",
+        "Service",
+        names.broker_service(spec.name, node_id),
+        spec={
+            "type": "ClusterIP",
+            "publishNotReadyAddresses": True,
+            "selector": _one_pod(spec, node_id),
+            "ports": [_port("kafka", names.KAFKA_PORT)],
+        },
+    )
+
+
+def _one_pod(spec: BrokerSpec, node_id: int) -> dict[str, str]:
+    pod = names.pod(spec.name, node_id)
+    return {**selector(spec.name), "statefulset.kubernetes.io/pod-name": pod}
+
+
 def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
     external = spec.external
     if external is None:
@@ -162,10 +188,7 @@ def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
                 names.external_service(spec.name, node_id),
                 spec={
                     "type": external.type,
-                    "selector": {
-                        **selector(spec.name),
-                        "statefulset.kubernetes.io/pod-name": names.pod(spec.name, node_id),
-                    },
+                    "selector": _one_pod(spec, node_id),
                     "ports": [port],
                 },
             )

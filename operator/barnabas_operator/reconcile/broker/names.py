@@ -18,7 +18,7 @@ _ORDINAL = re.compile(r"-([0-9]+)$")
 
 
 def headless_service(broker: str) -> str:
-    """The Service that gives each pod its address."""
+    """The Service that gives each pod its name."""
     return f"{broker}-brokers"
 
 
@@ -27,9 +27,20 @@ def bootstrap_service(broker: str) -> str:
     return f"{broker}-bootstrap"
 
 
+def broker_service(broker: str, node_id: int) -> str:
+    """The Service of one broker, whose address stays when its pod gets another."""
+    return f"{broker}-broker-{node_id}"
+
+
 def external_service(broker: str, node_id: int) -> str:
     """The Service of one broker for clients outside."""
     return f"{broker}-external-{node_id}"
+
+
+def is_of_one_broker(broker: str, service: str) -> bool:
+    """Whether a Service of a Broker is one of those that each broker has."""
+    kind, _, node_id = service.removeprefix(f"{broker}-").partition("-")
+    return kind in ("broker", "external") and node_id.isdigit()
 
 
 def config_map(broker: str) -> str:
@@ -63,6 +74,6 @@ def node_id_of(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def pod_host(broker: str, namespace: str, pod_name: str, cluster_domain: str) -> str:
-    """The name under which a pod is found, also while it is not ready."""
-    return f"{pod_name}.{headless_service(broker)}.{namespace}.svc.{cluster_domain}"
+def broker_host(broker: str, namespace: str, node_id: int | str, cluster_domain: str) -> str:
+    """What one broker is advertised as; `node_id` may be a variable of the pod."""
+    return f"{broker}-broker-{node_id}.{namespace}.svc.{cluster_domain}"

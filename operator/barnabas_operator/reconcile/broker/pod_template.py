@@ -139,7 +139,7 @@ def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
             "--set",
             "node.id=$(NODE_ID)",
         ]
-    host = names.pod_host(spec.name, "$(POD_NAMESPACE)", "$(POD_NAME)", cluster_domain)
+    host = names.broker_host(spec.name, "$(POD_NAMESPACE)", "$(NODE_ID)", cluster_domain)
     return [
         *command,
         f"{names.CONFIG_PATH}/{SHARED_FILE}",

@@ -102,7 +102,7 @@ def _size_defaults(replicas: int) -> dict[str, str]:
 
 
 def _advertised(spec: BrokerSpec, node_id: int, cluster_domain: str) -> str:
-    host = names.pod_host(spec.name, spec.namespace, names.pod(spec.name, node_id), cluster_domain)
+    host = names.broker_host(spec.name, spec.namespace, node_id, cluster_domain)
     addresses = [f"PLAINTEXT://{host}:{names.KAFKA_PORT}"]
     if spec.external is not None:
         addresses.append(f"EXTERNAL://{spec.external.address(node_id)}")

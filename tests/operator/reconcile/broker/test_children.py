@@ -52,7 +52,7 @@ def test_a_broker_understands_what_the_operator_writes() -> None:
     config = started(replace(SPEC, config={"log.retention.ms": "1000"}), 2)
     assert config.node_id == 2
     assert [str(one) for one in config.advertised_listeners] == [
-        "PLAINTEXT://demo-2.demo-brokers.kafka.svc.cluster.local:9092"
+        "PLAINTEXT://demo-broker-2.kafka.svc.cluster.local:9092"
     ]
     assert config.arbiter_backend == "kubernetes"
     assert config.arbiter_kubernetes_lease_name == "demo-arbiter"
@@ -69,7 +69,7 @@ def test_rack_and_external_address_reach_the_broker() -> None:
     config = started(spec, 1, racks={0: "a", 1: "b c", 2: None})
     assert config.properties["broker.rack"] == "b c"
     assert [str(one) for one in config.advertised_listeners] == [
-        "PLAINTEXT://demo-1.demo-brokers.kafka.svc.cluster.local:9092",
+        "PLAINTEXT://demo-broker-1.kafka.svc.cluster.local:9092",
         "EXTERNAL://k8s.example.com:31001",
     ]
     assert "broker.rack" not in started(spec, 2, racks={0: "a", 1: "b", 2: None}).properties
@@ -130,6 +130,7 @@ def test_the_objects_have_the_names_and_the_policies_that_others_rely_on() -> No
         "RoleBinding demo-broker",
         "Service demo-brokers",
         "Service demo-bootstrap",
+        *(f"Service demo-broker-{node_id}" for node_id in range(3)),
         "ConfigMap demo-config",
         "PodDisruptionBudget demo",
         "StatefulSet demo",
@@ -145,6 +146,16 @@ def test_the_objects_have_the_names_and_the_policies_that_others_rely_on() -> No
     for child in children.values():
         assert child["metadata"]["ownerReferences"][0]["uid"] == "u1"
         assert child["metadata"]["labels"]["barnabas.dev/broker"] == "demo"
+
+
+def test_a_broker_is_known_by_an_address_that_outlives_its_pod() -> None:
+    """A JVM keeps addresses for 30 s: a quick roll left clients with none that was right."""
+    service = rendered()["Service demo-broker-1"]["spec"]
+    assert service["type"] == "ClusterIP"
+    assert service["selector"]["statefulset.kubernetes.io/pod-name"] == "demo-1"
+    assert service["publishNotReadyAddresses"] is True
+    (advertised,) = started(SPEC, 1).advertised_listeners
+    assert advertised.host.partition(".")[0] == "demo-broker-1"
 
 
 def test_each_broker_has_a_service_of_its_own_for_clients_outside() -> None:
