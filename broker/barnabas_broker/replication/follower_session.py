@@ -53,6 +53,11 @@ class FollowedPartition(FetchPartition):
         self.refusal: KafkaError | None = None  # why its last fetch did not count
         self.ask_again(asked)
 
+    @property
+    def precedence(self) -> tuple[int, int]:
+        """The larger one is the newer question."""
+        return self.session.broker_epoch, self.asked_number
+
     def appended(self) -> None:
         """The log end has moved: there are records to send."""
         session, partition = self.session, self.partition
@@ -191,9 +196,10 @@ class FollowerSession(FetchSession):
     def _attach(self, followed: FollowedPartition, partition: Partition | None) -> bool:
         """Have it hear of the partition's moves.
 
-        Of several sessions the one hears in which the follower asked last: it may have left others
-        behind, with a leadership that it followed before. Returns False where that is not this one,
-        which is dropped then.
+        Of several sessions the one hears in which the follower's newest incarnation asked last: it
+        may have left others behind, with a leadership that it followed before, and what an earlier
+        incarnation asked may come late. Returns False where that is not this one, which is dropped
+        then.
         """
         if followed.partition is partition:
             return True
@@ -204,7 +210,7 @@ class FollowerSession(FetchSession):
             return True
         other = partition.view_of(self.node_id)
         if isinstance(other, FollowedPartition):
-            if other.asked_number > followed.asked_number:
+            if other.precedence > followed.precedence:
                 self.drop(followed)
                 return False
             other.session.drop(other)

@@ -349,6 +349,23 @@ def test_a_session_of_an_earlier_leadership_takes_nothing_from_the_present_one()
     follow(test)
 
 
+def test_what_an_earlier_incarnation_asked_too_late_takes_nothing_from_the_newer_one() -> None:
+    """KIP-903: a killed follower's last bytes may be read after its next process has asked."""
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        await follower.fetch({0: 0}, wait_ms=0)
+        await node.learn([broker_record(1, broker_epoch=2)])
+        newer = Follower(node, broker_epoch=2)
+        await newer.fetch({0: 0}, wait_ms=0)
+        await follower.fetch({0: 0}, wait_ms=0)
+        waiting = asyncio.ensure_future(newer.fetch())
+        await asyncio.sleep(0.01)
+        node.produce(b"v")
+        assert (await waiting)[0].records
+
+    follow(test)
+
+
 def test_a_new_leader_epoch_tells_the_watermark_again() -> None:
     """REP-4, REP-16: who has cut its log since may have lost what it was told before."""
 
