@@ -34,8 +34,9 @@ FRESH_MS = 1_000
 LOOKUPS_MAX = 1_000
 # Reading larger ones would keep the loop from requests.
 LARGE_BATCH_BYTES = 32 * 1024
-# All of a scrape's questions together; what is not known by then is left out.
-DEADLINE_SECONDS = 4.0
+# All of a scrape's questions together, well below the patience of who scrapes; what is not known by
+# then, as of a leader that has just died, is left out.
+DEADLINE_SECONDS = 1.0
 
 Position = tuple[TopicPartition, int]
 
