@@ -27,6 +27,8 @@ TIMEOUT_MS = 2_000
 # The newest versions that name topics and not their ids; all brokers of a cluster know them.
 _LIST_OFFSETS_VERSION = 7
 _FETCH_VERSION = 12
+# Neither a consumer, among whose bytes these would be counted, nor a follower: Kafka's tools say so.
+_OBSERVER = -2
 _CHANNEL = "lag"
 _LATEST = -1
 _EARLIEST = -2
@@ -166,6 +168,7 @@ def _fetch(
     places: list[TopicPartition], offsets: Mapping[TopicPartition, int], max_bytes: int
 ) -> FetchRequest:
     return FetchRequest(
+        replica_id=_OBSERVER,
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=max_bytes,
