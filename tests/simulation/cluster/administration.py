@@ -49,8 +49,10 @@ async def create_topic(
     )
     history.creates_unanswered[name] += 1
     response = await client.call(client.anyone(), ApiKey.CREATE_TOPICS, 7, request)
-    history.creates_unanswered[name] -= 1
     (answer,) = response.topics
+    if answer.error_code != ErrorCode.REQUEST_TIMED_OUT:
+        # Else whoever was asked has passed it on, and it may be on its way to the controller still.
+        history.creates_unanswered[name] -= 1
     if answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and not topic.is_create_acknowledged:
         topic.is_create_acknowledged = True
         return
