@@ -27,7 +27,7 @@ TIMEOUT_MS = 2_000
 # The newest versions that name topics and not their ids; all brokers of a cluster know them.
 _LIST_OFFSETS_VERSION = 7
 _FETCH_VERSION = 12
-# Neither a consumer, among whose bytes these would be counted, nor a follower: Kafka's tools say so.
+# Neither a consumer, among whose bytes these would be counted, nor a follower; as Kafka's tools do.
 _OBSERVER = -2
 _CHANNEL = "lag"
 _LATEST = -1
