@@ -21,6 +21,8 @@ def unhealthy(nodes: list[Node]) -> str:
     for node in nodes:
         if not node.is_ready or node.server is None:
             return f"node {node.node_id} is not ready"
+        if node.is_about_to_stop:
+            return f"node {node.node_id} is about to stop"
         if any(directory.is_offline for directory in node.server.logs.directories):
             return f"node {node.node_id} has lost a directory"
         offsets.add(node.server.image.offset)

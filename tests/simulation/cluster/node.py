@@ -148,6 +148,11 @@ class Node:
         """Whether there is a process, stopped ones included."""
         return self.process is not None
 
+    @property
+    def is_about_to_stop(self) -> bool:
+        """Whether it was told to, or has to, though its process may not have come to it yet."""
+        return self._stopping is not None and self._stopping.is_set()
+
     # What is done to it.
 
     def start(self) -> None:
