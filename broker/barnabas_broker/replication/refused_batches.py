@@ -38,11 +38,19 @@ class RefusedBatches:
         return bool(self._refused)
 
     def note(
-        self, topic_partition: TopicPartition, topic_id: bytes, records: Buffer | None
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        records: Buffer | None,
+        partition: Partition | None,
     ) -> None:
-        """Remember a batch that was refused and that the producer may repeat."""
+        """Remember a batch that was refused and that the producer may repeat.
+
+        Not where the replica here knows the producer: its log sees a gap by itself, and every
+        failover would leave something behind that each later batch is compared with.
+        """
         header = _idempotent_header(records)
-        if header is None:
+        if header is None or (partition is not None and _knows(partition, header.producer_id)):
             return
         topic: _Topic = topic_partition.topic or topic_id
         key = (topic, topic_partition.partition, header.producer_id)
@@ -70,7 +78,7 @@ class RefusedBatches:
                 continue
             producer_epoch, first_sequence = refused
             if (
-                producer_id not in partition.log.producer_state.producers
+                not _knows(partition, producer_id)
                 and header.producer_epoch == producer_epoch
                 and header.base_sequence > first_sequence
             ):
@@ -80,6 +88,10 @@ class RefusedBatches:
                     f" {first_sequence} was refused before and has not come again",
                 )
             del self._refused[key]
+
+
+def _knows(partition: Partition, producer_id: int) -> bool:
+    return producer_id in partition.log.producer_state.producers
 
 
 def _idempotent_header(records: Buffer | None) -> BatchHeader | None:

@@ -145,7 +145,8 @@ class ReplicaManager(ReplicaSet):
                 partition, info = self._append(topic_partition, topic_id, records, acks, now_ms)
             except KafkaError as error:
                 if is_retriable(error.code):
-                    self._refused_batches.note(topic_partition, topic_id, records)
+                    known = self.partitions.get(topic_partition)
+                    self._refused_batches.note(topic_partition, topic_id, records, known)
                 refusing = self._refusing(topic_partition, error)
                 results.append(ProduceResult(topic_partition, refusing, None, error))
             else:

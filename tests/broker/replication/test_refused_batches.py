@@ -86,12 +86,12 @@ def test_only_so_many_refusals_are_remembered() -> None:
     """Whoever sends batches for topics that do not exist must not fill the memory."""
     refused = RefusedBatches()
     for producer_id in range(2 * REFUSED_MAX):
-        refused.note(NEW_TOPIC, TOPIC_ID, batch(0, producer_id=producer_id))
+        refused.note(NEW_TOPIC, TOPIC_ID, batch(0, producer_id=producer_id), None)
     assert len(refused._refused) == REFUSED_MAX
 
     async def test(leader: Leader) -> None:
         partition: Partition = leader.partition
-        refused.note(TP, TOPIC_ID, batch(0, producer_id=1))
+        refused.note(TP, TOPIC_ID, batch(0, producer_id=1), partition)
         with pytest.raises(KafkaError, match="sequence 1"):
             refused.check(partition, batch(1, producer_id=1))
 
@@ -101,5 +101,20 @@ def test_only_so_many_refusals_are_remembered() -> None:
 def test_what_is_no_batch_of_an_idempotent_producer_is_not_remembered() -> None:
     refused = RefusedBatches()
     for records in (None, memoryview(b""), memoryview(b"\x00" * 40), batch(-1, producer_id=-1)):
-        refused.note(NEW_TOPIC, TOPIC_ID, records)
+        refused.note(NEW_TOPIC, TOPIC_ID, records, None)
     assert not refused
+
+
+def test_a_failover_leaves_nothing_behind_of_producers_that_the_replica_knows() -> None:
+    """What is remembered is compared with every batch, so it must not pile up."""
+
+    async def test(leader: Leader) -> None:
+        assert send(leader, 0) == ErrorCode.NONE
+        await leader.state(0, 1, 2, leader=1, leader_epoch=1)
+        assert send(leader, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not leader.node.replicas._refused_batches
+        await leader.state(0, 1, 2, leader=0, leader_epoch=2)
+        assert send(leader, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert [send(leader, sequence) for sequence in (1, 2)] == [ErrorCode.NONE] * 2
+
+    lead(test)
