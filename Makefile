@@ -3,9 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Spark weighs half a gigabyte, so it has an environment of its own.
+SPARK_VENV := .venv-spark
+SPARK_BIN := $(SPARK_VENV)/bin
+SPARK_STAMP := $(SPARK_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check interop e2e bench generate lock clean
+.PHONY: help setup run test sim check interop spark e2e bench generate lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +49,23 @@ check: setup     ## format, lint, types, import contracts, tidiness
 interop: setup   ## real clients, Kafka's tools and a real Apache Kafka
 	$(BIN)/python -m pytest -m interop tests
 
+spark: $(SPARK_STAMP)  ## pipelines on a real Spark beside a real broker; needs Java 17 or newer
+	$(SPARK_BIN)/mypy -p barnabas_pipelines
+	$(SPARK_BIN)/python -m pytest -m spark tests/pipelines
+
+$(SPARK_STAMP): requirements/pipelines-dev.txt requirements/pipelines-build.txt pyproject.toml
+	@command -v java >/dev/null || \
+	  { echo "Spark needs Java 17 or newer; install it first, for example: apt-get install openjdk-17-jre-headless"; exit 1; }
+	@command -v mvn >/dev/null || \
+	  { echo "Spark's Kafka connector comes from Maven; install it first, for example: apt-get install maven"; exit 1; }
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/pipelines-build.txt
+	@# pyspark is a source archive only: a package is made of it here, which takes two minutes once.
+	$(SPARK_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation \
+	  -r requirements/pipelines-dev.txt
+	$(SPARK_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 e2e: setup       ## images, chart, operator and faults on a real Kubernetes
 	$(BIN)/python -m pytest -m e2e tests/e2e
 
@@ -62,8 +83,14 @@ lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	  --extra broker --extra dev pyproject.toml -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --extra operator pyproject.toml -o requirements/operator.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra pipelines pyproject.toml -o requirements/pipelines.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra pipelines --extra dev pyproject.toml -o requirements/pipelines-dev.txt
+	printf 'setuptools\nwheel\n' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header - -o requirements/pipelines-build.txt
 	echo 'hatchling>=1.27' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header - -o requirements/build.txt
 
 clean:           ## removes the .venv and caches, never data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPARK_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Spark on topics: a source, a sink, visible progress and ready-made jobs, for PySpark."""
