@@ -25,7 +25,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@# Byte code ahead of time: the first start is then as quick as the second, also where Python may not write it.
-	$(BIN)/python -m compileall -q protocol client broker operator cli
+	$(BIN)/python -m compileall -q protocol client broker operator pipelines cli
 	@touch $@
 
 run: setup       ## one broker on 127.0.0.1:9092, data in ./data

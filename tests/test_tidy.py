@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HOMES = ("protocol", "client", "broker", "operator", "cli")
+HOMES = ("protocol", "client", "broker", "operator", "pipelines", "cli")
 LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 BANNED_NAMES = {"utils", "util", "common", "helpers", "base", "manager", "misc"}
