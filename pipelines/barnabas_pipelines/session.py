@@ -1,0 +1,112 @@
+"""A Spark session that can read and write topics, on a laptop as in a cluster.
+
+    from barnabas_pipelines import session
+    spark = session("orders")                      # all cores of this machine
+    spark = session("orders", master="local[2]", conf={"spark.driver.memory": "2g"})
+
+What it decides: the connector's jars are on the class path, the Python source `barnabas` is
+registered, workers run the Python that runs this, times are in UTC. Everything in `conf` wins over
+what is said here, and what `spark-submit` was told wins over both.
+
+Not here: which jars (`jars.py`), reading and writing (`sources.py`, `sinks.py`). Nothing of ours is
+imported at the top, because the package imports this module.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOCAL_SHUFFLE_PARTITIONS: Final = 8
+"""Spark's 200 are for clusters: here each is a task of some milliseconds, and a state store."""
+
+_DEFAULTS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    # A web server that hardly anybody looks at; it listens on all addresses.
+    "spark.ui.enabled": "false",
+}
+_LOCAL_DEFAULTS: Final = {
+    # The machine's name may not resolve, and nobody else is to connect.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": str(_LOCAL_SHUFFLE_PARTITIONS),
+}
+
+
+def session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    with_connector: bool = True,
+    conf: Mapping[str, str] | None = None,
+    log_level: str = "WARN",
+) -> SparkSession:
+    """The session of this process, started if there is none.
+
+    Without a `master` it is what `spark-submit` says, or else all cores of this machine. Without
+    the connector no jars are needed and only `via="python"` can be used.
+    Raises: JarsMissingError if the connector is wanted and not to be had.
+    """
+    from pyspark.sql import SparkSession
+
+    from barnabas_pipelines.jars import connector_jars
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if master is None and not is_submitted:
+        master = "local[*]"
+    is_running = SparkSession.getActiveSession() is not None
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in _settings(master, dict(conf or {})).items():
+        builder = builder.config(key, value)
+    if with_connector and not is_submitted and not is_running:
+        builder = builder.config("spark.jars", ",".join(map(str, connector_jars())))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    if with_connector:
+        _check_connector(spark)
+    _register_source(spark)
+    return spark
+
+
+def _settings(master: str | None, conf: dict[str, str]) -> dict[str, str]:
+    """What the session is configured with."""
+    is_local = master is not None and re.fullmatch(r"local(\[.*\])?", master) is not None
+    return {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {}), **conf}
+
+
+def _check_connector(spark: SparkSession) -> None:
+    """Make sure that the driver can load it; the jars of a running JVM cannot be added to."""
+    from py4j.protocol import Py4JJavaError
+
+    from barnabas_pipelines.jars import CONNECTOR_CLASS, JarsMissingError
+
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(CONNECTOR_CLASS)
+    except Py4JJavaError:
+        raise JarsMissingError(
+            "this Spark was started without the Kafka connector; give spark-submit the jars that "
+            "python -m barnabas_pipelines.jars prints, as --jars a,b,c,d, or read and write with "
+            'via="python", which needs none'
+        ) from None
+
+
+def _register_source(spark: SparkSession) -> None:
+    """Let `format("barnabas")` be known."""
+    if importlib.util.find_spec("barnabas_pipelines.datasource.source") is None:
+        return
+    from barnabas_pipelines.datasource.source import BarnabasDataSource
+
+    spark.dataSource.register(BarnabasDataSource)
