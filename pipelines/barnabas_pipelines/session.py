@@ -92,7 +92,9 @@ def _check_connector(spark: SparkSession) -> None:
 
     from barnabas_pipelines.jars import CONNECTOR_CLASS, JarsMissingError
 
-    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jvm = spark._jvm
+    assert jvm is not None
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         loader.loadClass(CONNECTOR_CLASS)
     except Py4JJavaError:

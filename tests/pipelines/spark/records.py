@@ -82,11 +82,11 @@ def consume(bootstrap: str, topic: str) -> list[ConsumerRecord]:
     """All committed records of the topic, by partition and offset."""
 
     async def read() -> list[ConsumerRecord]:
-        async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
-            numbers = [found.partition for found in await consumer.partitions_for(topic)]
+        async with Consumer(
+            bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
             partitions = [TopicPartition(topic, number) for number in numbers]
             consumer.assign(partitions)
-            await consumer.seek_to_beginning(partitions)
             ends = await consumer.end_offsets(partitions)
             records: list[ConsumerRecord] = []
             while True:
@@ -95,6 +95,7 @@ def consume(bootstrap: str, topic: str) -> list[ConsumerRecord]:
                     return sorted(records, key=lambda each: (each.partition, each.offset))
                 records += await consumer.poll()
 
+    numbers = end_offsets(bootstrap, topic)
     return asyncio.run(asyncio.wait_for(read(), 60))
 
 
@@ -105,8 +106,7 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
         async with Admin(bootstrap) as admin:
             (found,) = (await admin.topics.describe([topic])).unwrap().values()
             wanted = {
-                TopicPartition(topic, each.partition): OffsetSpec.LATEST
-                for each in found.partitions
+                TopicPartition(topic, number): OffsetSpec.LATEST for number in found.partitions
             }
             answer = (await admin.partitions.list_offsets(wanted)).unwrap()
             return {key.partition: value.offset or 0 for key, value in answer.items()}
