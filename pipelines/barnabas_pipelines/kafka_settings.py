@@ -1,0 +1,182 @@
+"""What `kafka.…` options mean for `barnabas_client`: the settings of a Java client, translated.
+
+The connector hands them to a Java consumer or producer as they are. Here, each is a setting of
+`barnabas_client` with the same name, or one of a few that Java spells otherwise, or it has no
+effect where there is no group; anything else is refused by name, never dropped in silence.
+
+Not here: `kafka.bootstrap.servers`, which is a row of `options.py`.
+Invariants: no error repeats a password.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.config.consumer_settings import ConsumerSettings
+from barnabas_client.config.producer_settings import ProducerSettings
+from barnabas_client.config.settings import Setting, settings_of
+from barnabas_client.errors import ConfigurationError
+from barnabas_pipelines.errors import OptionsError
+
+PREFIX: Final = "kafka."
+
+#: Refused by the connector too, each with what to do instead.
+_DECIDED_HERE: Final = {
+    "auto.offset.reset": "use startingOffsets; failOnDataLoss says what happens when it is gone",
+    "key.deserializer": "keys are bytes: cast the column",
+    "value.deserializer": "values are bytes: cast the column",
+    "key.serializer": "keys are bytes or text: cast the column",
+    "value.serializer": "values are bytes or text: cast the column",
+    "enable.auto.commit": "offsets are in the checkpoint; a ProgressCommitter shows them",
+    "interceptor.classes": "transform the DataFrame instead",
+    "interceptors": "transform the DataFrame instead",
+    "partitioner": "give a column named partition",
+    "partitioner.class": "give a column named partition",
+    "transactional.id": "Spark's sinks are at-least-once",
+}
+
+#: They are about members of groups; the source reads without any.
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "auto.commit.interval.ms",
+        "exclude.internal.topics",
+    }
+)
+
+#: Spelled otherwise in Java, or with other words.
+JAVA_ONLY: Final = (
+    "sasl.jaas.config",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.key.password",
+)
+
+_LOGIN_MODULE: Final = re.compile(r"\s*[\w.]*\b(?:Plain|Scram)LoginModule\s+(.*)", re.DOTALL)
+_LOGIN_ENTRY: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def client_settings(given: Mapping[str, str], role: type[ClientSettings]) -> dict[str, Any]:
+    """Keyword arguments for a client of the role; `given` has no `kafka.` before its names.
+
+    Raises: OptionsError if a setting is unknown, decided here, or its value is refused.
+    """
+    check_not_decided_here(given)
+    known = usable_settings(role)
+    found: dict[str, Any] = {}
+    for name, text in given.items():
+        if name in WITHOUT_EFFECT and role is ConsumerSettings:
+            continue
+        if name in JAVA_ONLY:
+            found.update(_translated(name, text))
+        elif name.replace(".", "_") in known:
+            found[name.replace(".", "_")] = text
+        else:
+            raise OptionsError(_unknown(name, known))
+    return found
+
+
+def check_not_decided_here(given: Mapping[str, str]) -> None:
+    """Refuse what neither this source nor the connector lets anyone set.
+
+    Raises: OptionsError.
+    """
+    for name in given:
+        if name in _DECIDED_HERE:
+            raise OptionsError(f"{PREFIX}{name} cannot be set: {_DECIDED_HERE[name]}")
+
+
+def check_settings(values: Mapping[str, Any], role: type[ClientSettings]) -> None:
+    """Let the client itself judge the settings, so that it fails now and not in a worker.
+
+    Raises: OptionsError.
+    """
+    try:
+        role.create(values)
+    except ConfigurationError as error:
+        raise OptionsError(f"the client refuses its settings: {error}") from error
+
+
+def usable_settings(role: type[ClientSettings]) -> dict[str, Setting]:
+    """The settings of a role that can be given as text, by the client's names."""
+    hidden = {name.replace(".", "_") for name in (*_DECIDED_HERE, *WITHOUT_EFFECT)}
+    hidden |= {"bootstrap_servers", "isolation_level"}
+    return {
+        name: setting
+        for name, setting in settings_of(role).items()
+        if name not in hidden and setting.kinds != ("object",)
+    }
+
+
+def role_names() -> Mapping[str, type[ClientSettings]]:
+    """The roles that the source and the sink play."""
+    return {"reading": ConsumerSettings, "writing": ProducerSettings}
+
+
+def _unknown(name: str, known: Mapping[str, Setting]) -> str:
+    candidates = [*(one.replace("_", ".") for one in known), *JAVA_ONLY, *WITHOUT_EFFECT]
+    nearest = difflib.get_close_matches(name.lower(), candidates, 1, 0.75)
+    hint = f"did you mean {PREFIX}{nearest[0]}? " if nearest else ""
+    return (
+        f"{PREFIX}{name} is no setting of barnabas_client: {hint}docs/reference/pipelines.md lists "
+        'them; what only the Java client has needs format("kafka")'
+    )
+
+
+def _translated(name: str, text: str) -> dict[str, Any]:
+    match name:
+        case "sasl.jaas.config":
+            return _login(text)
+        case "ssl.endpoint.identification.algorithm":
+            if text.strip().lower() not in ("", "https"):
+                raise OptionsError(f"{PREFIX}{name}={text!r}: it must be https or empty")
+            return {"ssl_check_hostname": bool(text.strip())}
+        case "ssl.truststore.type" | "ssl.keystore.type":
+            if text.strip().upper() != "PEM":
+                raise OptionsError(
+                    f"{PREFIX}{name}={text!r}: only PEM can be read; convert the store, or use "
+                    f"{PREFIX}ssl.cafile and {PREFIX}ssl.certfile"
+                )
+            return {}
+        case "ssl.truststore.location":
+            return {"ssl_cafile": _pem_file(name, text)}
+        case "ssl.keystore.location":
+            return {"ssl_certfile": _pem_file(name, text)}
+        case _:
+            return {"ssl_password": text}
+
+
+def _pem_file(name: str, path: str) -> str:
+    if path.lower().endswith((".jks", ".p12", ".pfx")):
+        raise OptionsError(
+            f"{PREFIX}{name}={path!r}: only PEM can be read; convert the store with keytool and "
+            "openssl"
+        )
+    return path
+
+
+def _login(text: str) -> dict[str, Any]:
+    match = _LOGIN_MODULE.fullmatch(text)
+    entries = dict(_LOGIN_ENTRY.findall(match[1])) if match is not None else {}
+    if "username" not in entries or "password" not in entries:
+        raise OptionsError(
+            f"{PREFIX}sasl.jaas.config: it must name PlainLoginModule or ScramLoginModule with "
+            f"username and password; or use {PREFIX}sasl.username and {PREFIX}sasl.password"
+        )
+    unescaped = {key: re.sub(r"\\(.)", r"\1", value) for key, value in entries.items()}
+    return {"sasl_username": unescaped["username"], "sasl_password": unescaped["password"]}
