@@ -1,0 +1,117 @@
+"""The options that several jobs share, as groups of rows; a job lists those that it understands.
+
+    options=(*SOURCE_OPTIONS, *STREAM_OPTIONS, JobOption(...), *SESSION_OPTIONS)
+
+Not here: what becomes of them (`streaming.py`, `job.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from barnabas_pipelines.jobs.settings import JobOption
+
+AVAILABLE_NOW: Final = "available-now"
+TRIGGER_SECONDS_MIN: Final = 1
+"""An idle query that asks as fast as it can costs the brokers 300 requests a second."""
+
+_INTERVAL: Final = re.compile(r"(\d+)\s*(s|seconds?|m|min|minutes?|h|hours?)", re.IGNORECASE)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+def trigger_seconds(text: str) -> int | None:
+    """The seconds between two batches; None for `available-now`. Raises: ValueError."""
+    if text.strip().lower() == AVAILABLE_NOW:
+        return None
+    match = _INTERVAL.fullmatch(text.strip())
+    seconds = int(match[1]) * _SECONDS[match[2][0].lower()] if match else 0
+    if seconds < TRIGGER_SECONDS_MIN:
+        raise ValueError('it must be available-now or an interval such as "10 seconds" or 5m')
+    return seconds
+
+
+def _trigger_complaint(text: Any) -> str | None:
+    try:
+        trigger_seconds(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+BOOTSTRAP_SERVERS: Final = JobOption(
+    name="bootstrap-servers",
+    is_required=True,
+    meaning="Brokers to ask first, as host:port with commas.",
+)
+VIA: Final = JobOption(
+    name="via",
+    choices=("connector", "python"),
+    default="connector",
+    meaning="Spark's Kafka connector (four jars), or the Python source and sink (none).",
+)
+SOURCE_OPTION: Final = JobOption(
+    name="source-option",
+    kind="pairs",
+    meaning="Any further option of the source, such as kafka.security.protocol=SASL_PLAINTEXT; "
+    "docs/reference/pipelines.md has them all.",
+)
+SINK_OPTION: Final = JobOption(
+    name="sink-option",
+    kind="pairs",
+    meaning="Any further option of the sink, such as kafka.compression.type=zstd.",
+)
+MASTER: Final = JobOption(
+    name="master",
+    meaning="Where Spark runs, such as local[4]; by default what spark-submit says, else all cores "
+    "of this machine.",
+)
+CONF: Final = JobOption(
+    name="conf",
+    kind="pairs",
+    meaning="Settings of Spark, such as spark.driver.memory=4g.",
+)
+STARTING_OFFSETS: Final = JobOption(
+    name="starting-offsets",
+    default="earliest",
+    meaning="Where the first run starts: earliest, latest or JSON; later runs go on from the "
+    "checkpoint.",
+)
+TRIGGER: Final = JobOption(
+    name="trigger",
+    default=AVAILABLE_NOW,
+    check=_trigger_complaint,
+    meaning="available-now reads what is there and ends; an interval such as 5m goes on for ever.",
+)
+CHECKPOINT: Final = JobOption(
+    name="checkpoint",
+    is_required=True,
+    meaning="A folder for what Spark remembers between runs; any file system that Spark knows.",
+)
+GROUP: Final = JobOption(
+    name="group",
+    meaning="A consumer group to show the progress in, so that lag is seen; nobody may join it.",
+)
+MAX_OFFSETS_PER_TRIGGER: Final = JobOption(
+    name="max-offsets-per-trigger",
+    kind="int",
+    minimum=1,
+    meaning="The most records of a batch, over all partitions.",
+)
+FAIL_ON_DATA_LOSS: Final = JobOption(
+    name="fail-on-data-loss",
+    kind="bool",
+    default=True,
+    meaning="Fail when records that were to be read are gone; otherwise go on with what there is.",
+)
+
+SOURCE_OPTIONS: Final = (BOOTSTRAP_SERVERS, VIA, SOURCE_OPTION)
+STREAM_OPTIONS: Final = (
+    STARTING_OFFSETS,
+    TRIGGER,
+    CHECKPOINT,
+    GROUP,
+    MAX_OFFSETS_PER_TRIGGER,
+    FAIL_ON_DATA_LOSS,
+)
+SESSION_OPTIONS: Final = (MASTER, CONF)
