@@ -13,19 +13,26 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.cluster import QuorumDescription
 from barnabas_client.admin.values.configs import ConfigChange, ConfigResource, ConfigSource
 from barnabas_client.admin.values.partitions import Reassignment
 from barnabas_client.admin.values.topics import PartitionDescription, TopicDescription
-from barnabas_client.errors import NotFoundError
+from barnabas_client.errors import BarnabasError, NotFoundError, UnsupportedError
 from barnabas_operator.reconcile.broker.observed import (
     BrokerSettings,
     ClusterView,
+    MetadataMembers,
     PartitionView,
     RegisteredBroker,
 )
 from barnabas_protocol.ids import TopicPartition
 
 _MIN_IN_SYNC = "min.insync.replicas"
+_MEMBERS = "metadata.members"
+# A member asks for records twice a second; the brokers, too, take three for the sign of an absence.
+_IN_TOUCH_MS = 3000
+# Where nobody leads the metadata log nobody answers, and the rest is worth knowing without.
+_MEMBERS_TIMEOUT_MS = 2000
 
 
 class Admins(Protocol):
@@ -68,12 +75,16 @@ class KafkaCluster:
             for broker in described.brokers
         }
         live = [node_id for node_id, broker in brokers.items() if not broker.is_fenced]
+        partitions, settings, members = await asyncio.gather(
+            self._partitions(names, moves), self._settings(live), self._members()
+        )
         return ClusterView(
             cluster_id=described.cluster_id or "",
             controller_id=described.controller_id,
             brokers=brokers,
-            partitions=await self._partitions(names, moves),
-            settings=await self._settings(live) if live else None,
+            partitions=partitions,
+            settings=settings,
+            members=members,
         )
 
     async def move(self, moves: Mapping[TopicPartition, Sequence[int]]) -> Mapping[str, Exception]:
@@ -116,8 +127,28 @@ class KafkaCluster:
             partitions += _views(outcome.unwrap(), in_sync_min, moves)
         return tuple(partitions)
 
-    async def _settings(self, live: Sequence[int]) -> BrokerSettings:
+    async def _members(self) -> MetadataMembers | None:
+        """Who has the metadata log; None for brokers that have none, empty where nobody tells."""
+        try:
+            quorum = await self._admin.quorum.describe(timeout_ms=_MEMBERS_TIMEOUT_MS)
+        except UnsupportedError:
+            return None
+        except BarnabasError:
+            return MetadataMembers()
+        # What is wanted is the leader's own setting: during a roll others may have another one. The
+        # leader at Apache Kafka need not be a broker, and has no such setting.
+        leader = ConfigResource.broker(quorum.leader_id)
+        settings = await self._admin.configs.describe(
+            {leader: [_MEMBERS]}, timeout_ms=_MEMBERS_TIMEOUT_MS
+        )
+        found = settings[leader]
+        entry = None if found.error is not None else found.unwrap().get(_MEMBERS)
+        return _members(quorum, int(entry.value) if entry is not None and entry.value else 0)
+
+    async def _settings(self, live: Sequence[int]) -> BrokerSettings | None:
         """As one of the brokers knows them, and what is changed for all."""
+        if not live:
+            return None
         asked, everybody = ConfigResource.broker(min(live)), ConfigResource.broker()
         outcomes = await self._admin.configs.describe([asked, everybody], include_synonyms=True)
         entries = outcomes[asked].unwrap()
@@ -137,6 +168,21 @@ class KafkaCluster:
                 entry.name: entry.value or "" for entry in outcomes[everybody].unwrap().values()
             },
         )
+
+
+def _members(quorum: QuorumDescription, wanted: int) -> MetadataMembers:
+    """Times are compared with the leader's own one, which is that of its answer."""
+    times = {one.replica_id: one.last_caught_up_timestamp_ms for one in quorum.voters}
+    now_ms = times.get(quorum.leader_id) or 0
+    return MetadataMembers(
+        ids=frozenset(times),
+        in_touch=frozenset(
+            node_id
+            for node_id, time_ms in times.items()
+            if time_ms is not None and now_ms - time_ms < _IN_TOUCH_MS
+        ),
+        wanted=wanted,
+    )
 
 
 def _views(

@@ -10,7 +10,11 @@ from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.errors import UsageError
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.gateway.kafka_cluster import KafkaCluster, KafkaClusters
-from barnabas_operator.reconcile.broker.observed import ClusterView, PartitionView
+from barnabas_operator.reconcile.broker.observed import (
+    ClusterView,
+    MetadataMembers,
+    PartitionView,
+)
 from barnabas_protocol.ids import TopicPartition
 from tests.support.barnabas_cluster import CLUSTER_ID, BarnabasCluster
 from tests.support.kafka_cluster import until
@@ -60,6 +64,9 @@ async def check_what_is_seen(cluster: KafkaCluster, brokers: BarnabasCluster) ->
         1: "rack-1",
         2: "rack-2",
     }
+    assert view.members == MetadataMembers(
+        ids=frozenset({0, 1, 2}), in_touch=frozenset({0, 1, 2}), wanted=3
+    )
     orders = partition(view, PLACE)
     assert orders.in_sync == frozenset(orders.replicas)
     assert orders.in_sync_min == 2
@@ -127,6 +134,13 @@ async def check_leaving(cluster: KafkaCluster, brokers: BarnabasCluster) -> None
         return leaver not in (await cluster.observe()).live_ids
 
     await until(is_fenced)
+
+    async def is_missed() -> bool:
+        """Whether the metadata log is known to have lost touch with it."""
+        members = (await cluster.observe()).members
+        return members is not None and members.in_touch == members.ids - {leaver}
+
+    await until(is_missed)
     await cluster.unregister(leaver)
 
     async def is_forgotten() -> bool:

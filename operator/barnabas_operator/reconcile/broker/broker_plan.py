@@ -15,6 +15,7 @@ from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.children import Rendering
 from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
+from barnabas_operator.reconcile.broker.members_gate import members_hindrance, members_warning
 from barnabas_operator.reconcile.broker.observed import Observed, PodView
 from barnabas_operator.reconcile.broker.revision import (
     changes,
@@ -124,7 +125,10 @@ def max_unavailable(observed: Observed) -> int:
     cluster = observed.cluster
     if cluster is None:
         return 1
-    return 0 if any(one.is_at_limit for one in cluster.partitions) else 1
+    is_at_limit = any(one.is_at_limit for one in cluster.partitions) or any(
+        members_hindrance(cluster, node_id) for node_id in cluster.live_ids
+    )
+    return 0 if is_at_limit else 1
 
 
 def known_racks(spec: BrokerSpec, observed: Observed, replicas: int) -> dict[int, str | None]:
@@ -189,12 +193,12 @@ def _warnings(observed: Observed) -> list[str]:
     if observed.cluster is None or len(observed.pods) < 2:
         return []
     alone = unguarded(observed.cluster)
-    if not alone:
-        return []
-    return [
+    text = (
         f"{named(alone)} cannot spare a replica at any time, because there are not more of them"
         " than min.insync.replicas; restarts do not wait for that"
-    ]
+    )
+    of_members = members_warning(observed.cluster)
+    return ([text] if alone else []) + ([of_members] if of_members else [])
 
 
 def lost_or_waiting(observed: Observed) -> Mapping[int, str]:

@@ -138,12 +138,12 @@ def _conditions(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Itera
         yield from reconciling(
             reason, plan.waiting_on or "children are made", generation=generation
         )
-    for warning in plan.warnings:
+    if plan.warnings:
         yield Condition(
             type="Warning",
             status="True",
-            reason="PartitionsWithoutSpare",
-            message=warning,
+            reason="NothingToSpare",
+            message="; ".join(plan.warnings),
             observed_generation=generation,
         )
 

@@ -1,15 +1,18 @@
-"""Whether a broker may be taken away now, by what each of its partitions could afford. Pure.
+"""Whether a broker may be taken away now: what each of its partitions could afford. Pure.
 
 For every partition with a replica on the broker: one whose factor is not above min.insync.replicas
 is ignored, since no wait would help, and is named in a warning; with fewer in sync than needed the
 answer is no, even where this replica is not among them, for it may be the first to catch up; with
 just enough in sync it is no where this replica is among them; else yes.
+
+The metadata log has a gate of its own (`members_gate`); `hindrance` asks both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from barnabas_operator.reconcile.broker.members_gate import members_hindrance
 from barnabas_operator.reconcile.broker.observed import ClusterView, PartitionView
 
 NAMED_MAX = 5
@@ -20,9 +23,17 @@ def blocking(cluster: ClusterView, node_id: int) -> list[PartitionView]:
     return [one for one in cluster.held_by(node_id) if not _can_spare(one, node_id)]
 
 
+def hindrance(cluster: ClusterView, node_id: int) -> str:
+    """Why the broker may not be taken away now, empty if it may."""
+    held_back = blocking(cluster, node_id)
+    if held_back:
+        return f"{named(held_back)} cannot spare it"
+    return members_hindrance(cluster, node_id)
+
+
 def may_go(cluster: ClusterView, node_id: int) -> bool:
     """Whether the broker may be taken away now."""
-    return not blocking(cluster, node_id)
+    return not hindrance(cluster, node_id)
 
 
 def not_caught_up(cluster: ClusterView, node_id: int) -> list[PartitionView]:

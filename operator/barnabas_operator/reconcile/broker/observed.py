@@ -138,14 +138,28 @@ class BrokerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataMembers:
+    """The members of the metadata log, whose majority commits; none where nobody tells.
+
+    `in_touch` have kept up with it lately. `wanted` is how many the controller would like to have,
+    0 where it does not say.
+    """
+
+    ids: frozenset[int] = frozenset()
+    in_touch: frozenset[int] = frozenset()
+    wanted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What the cluster's metadata says."""
+    """What the cluster's metadata says. `members` is None for brokers that have no such log."""
 
     cluster_id: str = ""
     controller_id: int | None = None
     brokers: Mapping[int, RegisteredBroker] = field(default_factory=dict)
     partitions: tuple[PartitionView, ...] = ()
     settings: BrokerSettings | None = None
+    members: MetadataMembers | None = None
 
     @property
     def live_ids(self) -> frozenset[int]:

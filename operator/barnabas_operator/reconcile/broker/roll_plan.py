@@ -9,8 +9,8 @@ Rules, in this order; the first that holds back says what is waited for:
 3. A pod of the present revision that cannot start stops the roll.
 4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
 5. The policy has to allow restarts.
-6. Of those that need one, the lowest id goes first whose partitions can spare it; the broker that
-   leads the control plane goes when no other one is left.
+6. Of those that need one, the lowest id goes first that its partitions and the metadata log can
+   spare; the broker that leads the control plane goes when no other one is left.
 
 The plan is made anew each time. What it needs from before is the broker in flight, which stands in
 the status before the pod is deleted; so it may be interrupted anywhere and goes on from there.
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
-from barnabas_operator.reconcile.broker.isr_gate import blocking, named, not_caught_up
+from barnabas_operator.reconcile.broker.isr_gate import hindrance, named, not_caught_up
 from barnabas_operator.reconcile.broker.observed import (
     ClusterView,
     InFlight,
@@ -242,11 +242,11 @@ def _choose(
     blocked: dict[int, str] = {}
     for need in _candidates(cluster, needs):
         pod = observed.pods[need.node_id]
-        held_back = blocking(cluster, need.node_id)
+        held_back = hindrance(cluster, need.node_id)
         if not held_back:
             restart = Restart(node_id=need.node_id, pod_uid=pod.uid, reasons=need.reasons)
             return restart, "", {}
-        blocked[need.node_id] = f"{named(held_back)} cannot spare it"
+        blocked[need.node_id] = held_back
     return None, _first(blocked), blocked
 
 

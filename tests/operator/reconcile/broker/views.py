@@ -8,6 +8,7 @@ from barnabas_operator.reconcile.broker.observed import (
     BrokerSettings,
     ClusterView,
     InFlight,
+    MetadataMembers,
     Observed,
     PartitionView,
     PodView,
@@ -67,6 +68,7 @@ def cluster(
     live: Iterable[int] = (0, 1, 2),
     fenced: Iterable[int] = (),
     settings: BrokerSettings | None = None,
+    members: MetadataMembers | None = None,
 ) -> ClusterView:
     """A cluster whose brokers all take part."""
     brokers = [RegisteredBroker(node_id=node_id) for node_id in live]
@@ -77,6 +79,16 @@ def cluster(
         brokers={broker.node_id: broker for broker in brokers},
         partitions=partitions,
         settings=settings or BrokerSettings(),
+        members=members,
+    )
+
+
+def members(*ids: int, in_touch: Iterable[int] | None = None, wanted: int = 3) -> MetadataMembers:
+    """Members of the metadata log, all of them in touch."""
+    return MetadataMembers(
+        ids=frozenset(ids),
+        in_touch=frozenset(ids if in_touch is None else in_touch),
+        wanted=wanted,
     )
 
 
