@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
-_MURMUR2_SEED = 0x9747B28C
-_MURMUR2_MULTIPLIER = 0x5BD1E995
+MURMUR2_SEED = 0x9747B28C
+MURMUR2_MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
@@ -17,15 +17,15 @@ def murmur2(data: bytes) -> int:
     """The hash of a record's key; a partitioner takes `(murmur2(key) & 0x7fffffff) % count`."""
     size = len(data)
     tail = size & 3
-    hashed = _MURMUR2_SEED ^ size
+    hashed = MURMUR2_SEED ^ size
     for word in struct.unpack(f"<{size >> 2}I", data[: size - tail]):
-        mixed = word * _MURMUR2_MULTIPLIER & _MASK
-        mixed = (mixed ^ mixed >> 24) * _MURMUR2_MULTIPLIER & _MASK
-        hashed = (hashed * _MURMUR2_MULTIPLIER & _MASK) ^ mixed
+        mixed = word * MURMUR2_MULTIPLIER & _MASK
+        mixed = (mixed ^ mixed >> 24) * MURMUR2_MULTIPLIER & _MASK
+        hashed = (hashed * MURMUR2_MULTIPLIER & _MASK) ^ mixed
     if tail:
         hashed ^= int.from_bytes(data[size - tail :], "little")
-        hashed = hashed * _MURMUR2_MULTIPLIER & _MASK
-    hashed = (hashed ^ hashed >> 13) * _MURMUR2_MULTIPLIER & _MASK
+        hashed = hashed * MURMUR2_MULTIPLIER & _MASK
+    hashed = (hashed ^ hashed >> 13) * MURMUR2_MULTIPLIER & _MASK
     return _signed(hashed ^ hashed >> 15)
 
 

@@ -36,6 +36,7 @@ from barnabas_client.network.client import Client
 from barnabas_client.network.closing import run_to_end
 from barnabas_client.producer.accumulator import Accumulator
 from barnabas_client.producer.admission import Admission
+from barnabas_client.producer.bulk import BulkMethods
 from barnabas_client.producer.delivery import Delivery, finished
 from barnabas_client.producer.idempotence import Identities
 from barnabas_client.producer.interceptors import Interceptors, ProducerRecord
@@ -56,7 +57,7 @@ _BATCHES_PER_TURN_MAX: Final = 64
 _new_tuple = tuple.__new__
 
 
-class Producer(TransactionMethods):
+class Producer(BulkMethods, TransactionMethods):
     """Sends records to topics; one per application, in one asyncio loop, not thread-safe."""
 
     def __init__(
