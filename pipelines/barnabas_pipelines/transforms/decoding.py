@@ -1,0 +1,212 @@
+"""Values of records, decoded; and the reason where one cannot be.
+
+`decode_values` adds two columns to the records of a topic: `decoded`, a struct of the fields, and
+`undecodable_reason`, which is null where all is well. Nothing is dropped here: the caller counts,
+keeps, moves or refuses what has a reason. Whether a record is decodable depends on the record
+alone, never on a clock, so that two queries over one topic agree on every record.
+
+Spark's `from_json` alone takes the first of several objects in a value and ignores what follows,
+turns an empty value into nulls and 1e400 into infinity; here each of these has a reason.
+
+Not here: what values should look like beyond their types (`rules.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DoubleType, FloatType, StringType, StructType, TimestampType
+
+DECODED: Final = "decoded"
+REASON: Final = "undecodable_reason"
+_CORRUPT: Final = "__corrupt"
+_TEXT: Final = "__text"
+_FIRST_MS: Final = 0
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999."""
+
+
+class ValueFormat(Enum):
+    """What the bytes of a value are; all but JSON have one field, `value`."""
+
+    JSON = "json"
+    TEXT = "text"
+    NUMBER = "number"
+    RAW = "raw"
+
+
+class TimeUnit(Enum):
+    """What a number that is a time counts, since 1970."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+
+    @property
+    def milliseconds(self) -> float:
+        """How long one is."""
+        return {"s": 1000.0, "ms": 1.0, "us": 0.001}[self.value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """The field of the value that says when it happened: ISO 8601 text, or a number of `unit`."""
+
+    field: str
+    ahead_ms_max: int
+    unit: TimeUnit = TimeUnit.MILLISECONDS
+
+
+def decode_values(
+    records: DataFrame, value_format: ValueFormat, fields: StructType | None = None
+) -> DataFrame:
+    """The records with `decoded` and `undecodable_reason`; `fields` are those of JSON values.
+
+    JSON values must be one object each, and a field that is there must be of its type; a field that
+    is not there is null. A record without a value is undecodable, except as raw bytes.
+    """
+    if value_format is ValueFormat.RAW:
+        return records.withColumns(
+            {DECODED: sql.struct(sql.col("value")), REASON: sql.lit(None).cast("string")}
+        )
+    text = sql.col("value").cast("string")
+    no_text = (
+        sql.when(sql.col("value").isNull(), "the record has no value")
+        .when(~sql.is_valid_utf8(text), "the value is not UTF-8")
+        .otherwise(sql.lit(None).cast("string"))
+    )
+    if value_format is ValueFormat.JSON:
+        if fields is None:
+            raise ValueError("the fields of JSON values must be named")
+        return _decode_json(records, text, no_text, fields)
+    if value_format is ValueFormat.TEXT:
+        return records.withColumns({DECODED: sql.struct(text.alias("value")), REASON: no_text})
+    number = sql.expr("try_cast(trim(cast(value as string)) as double)")
+    reason = sql.coalesce(
+        no_text, sql.when(number.isNull() | _not_finite(number), "the value is no number")
+    )
+    return records.withColumns({DECODED: sql.struct(number.alias("value")), REASON: reason})
+
+
+def with_event_time(
+    records: DataFrame, source: EventTime | None = None, name: str = "event_time"
+) -> DataFrame:
+    """Decoded records with their event time: the record's timestamp, or what `source` says.
+
+    A record without one is undecodable. So is one whose field is more than `ahead_ms_max` after the
+    record's own timestamp: counted, it would move the watermark that far, and all records of the
+    present would be dropped as late. Brokers limit in the same way how far the record's own
+    timestamp may be ahead (`message.timestamp.after.max.ms`).
+    """
+    timestamp = sql.col("timestamp")
+    if source is None:
+        event_time = timestamp
+        wrong = sql.when(
+            timestamp.isNull() | (timestamp < sql.timestamp_seconds(sql.lit(0))),
+            "the record has no timestamp",
+        )
+    else:
+        event_time = _time_of(records, source)
+        ahead_ms = sql.unix_millis(event_time) - sql.unix_millis(timestamp)
+        field = source.field
+        wrong = sql.when(event_time.isNull(), f"the field {field} has no time").when(
+            ahead_ms > source.ahead_ms_max,
+            f"the time in {field} is too far ahead of the record's timestamp",
+        )
+    return records.withColumn(name, event_time).withColumn(
+        REASON, sql.coalesce(sql.col(REASON), wrong)
+    )
+
+
+def _time_of(records: DataFrame, source: EventTime) -> Column:
+    """The field as a timestamp; null where it holds none, or one that calendars do not have."""
+    field = field_column(source.field)
+    if isinstance(records.select(field).schema[0].dataType, (StringType, TimestampType)):
+        return field.try_cast("timestamp")
+    ms = sql.floor(field * source.unit.milliseconds).try_cast("bigint")
+    return sql.timestamp_millis(sql.when(ms.between(_FIRST_MS, _LAST_MS), ms))
+
+
+def field_column(path: str) -> Column:
+    """A field of the decoded value, by its path."""
+    return sql.col(".".join(f"`{part}`" for part in (DECODED, *path.split("."))))
+
+
+def only_decodable(records: DataFrame) -> DataFrame:
+    """The records without a reason."""
+    return records.where(sql.col(REASON).isNull())
+
+
+def only_undecodable(records: DataFrame) -> DataFrame:
+    """The records with one."""
+    return records.where(sql.col(REASON).isNotNull())
+
+
+def refuse_undecodable(records: DataFrame) -> DataFrame:
+    """The same records; an action on them fails at the first that has a reason, and names it."""
+    complaint = sql.concat(
+        sql.lit("undecodable record: topic "),
+        sql.col("topic"),
+        sql.lit(", partition "),
+        sql.col("partition").cast("string"),
+        sql.lit(", offset "),
+        sql.col("offset").cast("string"),
+        sql.lit(": "),
+        sql.col(REASON),
+    )
+    refusal = sql.raise_error(complaint).cast("boolean")
+    return records.where(sql.when(sql.col(REASON).isNull(), sql.lit(True)).otherwise(refusal))
+
+
+def _decode_json(
+    records: DataFrame, text: Column, no_text: Column, fields: StructType
+) -> DataFrame:
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _CORRUPT,
+        "allowNonNumericNumbers": "false",
+        "allowSingleQuotes": "false",
+        # Times without a zone are in UTC, whatever the session says.
+        "timeZone": "UTC",
+    }
+    schema = StructType([*fields.fields]).add(_CORRUPT, "string")
+    parsed = records.withColumn(_TEXT, text).withColumn(
+        DECODED, sql.from_json(sql.col(_TEXT), schema, options)
+    )
+    corrupt = field_column(_CORRUPT)
+    # An array made of the text has one element only if the text is one whole JSON value.
+    values = sql.json_array_length(sql.concat(sql.lit("["), sql.col(_TEXT), sql.lit("]")))
+    is_object = sql.ltrim(sql.col(_TEXT)).startswith("{")
+    wrong = (
+        sql.when(values.isNull(), "the value is not JSON")
+        .when((values != 1) | ~is_object, "the value is not one JSON object")
+        .when(corrupt.isNotNull(), "a field is not of its declared type, or the JSON is not strict")
+    )
+    for path in _floating_point_paths(fields):
+        wrong = wrong.when(_not_finite(field_column(path)), f"the field {path} is not finite")
+    return (
+        parsed.withColumn(REASON, sql.coalesce(no_text, wrong))
+        .withColumn(DECODED, sql.col(DECODED).dropFields(_CORRUPT))
+        .drop(_TEXT)
+    )
+
+
+def _floating_point_paths(fields: StructType, parents: tuple[str, ...] = ()) -> list[str]:
+    """The fields that could be infinite, also inside of structs."""
+    paths: list[str] = []
+    for field in fields.fields:
+        path = (*parents, field.name)
+        if isinstance(field.dataType, StructType):
+            paths += _floating_point_paths(field.dataType, path)
+        elif isinstance(field.dataType, (DoubleType, FloatType)):
+            paths.append(".".join(path))
+    return paths
+
+
+def _not_finite(number: Column) -> Column:
+    """Whether it is infinite or no number; null where it is null."""
+    return sql.isnan(number) | (sql.abs(number) == float("inf"))
