@@ -6,6 +6,8 @@
     UnreachableError    no broker answers
     CorruptDataError    a batch cannot be read: look at the broker's disk
     StalledError        records that must be there do not come
+    ColumnsError        a DataFrame does not have the columns that a topic takes: change it
+    DeliveryError       rows were not acknowledged by the brokers: see why, write them again
 
 Not here: how Spark shows them. It prints the text of a Python error behind the worker's traceback
 and cuts long ones, so the first sentence says what is wrong, and what to do follows.
@@ -42,3 +44,11 @@ class CorruptDataError(PipelineError):
 
 class StalledError(PipelineError):
     """The broker says that there are records, but none came for as long as the options allow."""
+
+
+class ColumnsError(PipelineError, ValueError):
+    """A DataFrame that is to be written lacks a column, or has one of a wrong type."""
+
+
+class DeliveryError(PipelineError):
+    """Rows could not be written; some of the same task may have been."""

@@ -1,0 +1,105 @@
+"""Rows to topics: the batch and the streaming sink of `format("barnabas")`.
+
+What is guaranteed: at least once. In detail:
+
+- A task returns only when the brokers have acknowledged every row of it (acks=all), so that a batch
+  that Spark counts as written is in the log.
+- Within one attempt of a task nothing is doubled or reordered within its partition: the
+  producer is idempotent, also over repeated requests and a broker's restart.
+- What a failed attempt had written stays, and its next attempt writes it again; so does a
+  speculative twin of a task, and a micro-batch that is run again after a restart. Give rows a key
+  and readers that keep the last one per key, or a number to tell doubles by; leave
+  `spark.speculation` off.
+
+Commit and abort have nothing to do: there are no transactions.
+
+Not here: columns (`record_rows.py`), the producer (`record_sender.py`), options (`options.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from barnabas_pipelines.datasource.record_rows import check_columns
+from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.options import Options, Use, parse_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+# Large batches, for throughput: nobody waits for single rows of a task. Measured in
+# benchmarks/pipelines.py; `kafka.batch.size` and `kafka.linger.ms` win.
+_CLIENT_DEFAULTS: Final = {"batch_size": 262_144, "linger_ms": 20}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows(WriterCommitMessage):
+    """What a task tells when all of its rows are acknowledged."""
+
+    count: int
+
+
+class _RowWriter:
+    """Writes the rows of a task; pickled from the driver to the workers."""
+
+    def __init__(self, options: Options) -> None:
+        self._topic: str | None = options["topic"]
+        self._settings: Mapping[str, Any] = {**_CLIENT_DEFAULTS, **options.client_settings}
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send the rows and wait for their acknowledgements."""
+        from barnabas_pipelines.datasource.record_sender import record_sender
+
+        batches = (batch for batch in iterator if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return WrittenRows(0)
+        with record_sender(self._settings, self._topic) as sender:
+            sender.send(first)
+            for batch in batches:
+                sender.send(batch)
+            return WrittenRows(sender.finish())
+
+
+class BatchWriter(_RowWriter, DataSourceArrowWriter):
+    """The sink of `DataFrame.write`."""
+
+
+class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
+    """The sink of `DataFrame.writeStream`."""
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """The batch sink for a frame of that schema.
+
+    Raises: OptionsError, ColumnsError; OptionsError for the mode overwrite.
+    """
+    if overwrite:
+        raise OptionsError("Save mode overwrite not allowed: a topic can only be appended to")
+    return BatchWriter(_checked(options, schema, Use.BATCH_WRITE))
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> StreamWriter:
+    """The streaming sink for a frame of that schema; complete output is appended batch by batch.
+
+    Raises: OptionsError, ColumnsError.
+    """
+    return StreamWriter(_checked(options, schema, Use.STREAM_WRITE))
+
+
+def _checked(options: Mapping[str, str], schema: StructType, use: Use) -> Options:
+    checked = parse_options(options, use)
+    columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    check_columns(columns, has_topic=checked["topic"] is not None)
+    return checked
