@@ -1,11 +1,12 @@
-"""A producer for code that is not asynchronous: rows go to a thread that has a loop of its own.
+"""Sends Arrow batches to topics, for code that is not asynchronous.
 
-Spark hands Arrow batches to a Python worker one after the other and may take its time between two.
-Meanwhile the producer must hear acknowledgements and repeat what was lost; so it runs in a thread,
-and the worker waits only while too much is under way. Thread and producer are kept for the next
-task of the process, so that small batches of a stream do not connect anew each time.
+Spark hands batches to a Python worker one after the other and may take its time between two.
+Meanwhile the producer must hear acknowledgements and repeat what was lost; so it runs in the loop
+of a thread, and the worker waits only while too much is under way. The producer is kept for the
+next task of the process, so that small batches of a stream do not connect anew each time.
 
-Not here: from rows to lists (`record_rows.py`), Spark's writers (`writers.py`).
+Not here: the thread (`loop_thread.py`), from rows to lists (`record_rows.py`), Spark's writers
+(`writers.py`).
 Invariants: at most `_BATCHES_AHEAD` Arrow batches and the producer's `buffer_memory` are held;
 after `finish` every row is acknowledged or an error was raised; a producer with an error is not
 used again.
@@ -13,13 +14,11 @@ used again.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -28,50 +27,24 @@ from barnabas_client.errors import BarnabasError, BrokerUnreachableError
 from barnabas_client.producer import Producer
 from barnabas_client.producer.bulk import Deliveries
 from barnabas_pipelines.datasource import record_rows
+from barnabas_pipelines.datasource.loop_thread import KeptClients, loop_thread
 from barnabas_pipelines.errors import DeliveryError, PipelineError, UnreachableError
 
 # The worker reads the next batch from Spark while one is being sent.
 _BATCHES_AHEAD: Final = 2
-_CLOSE_TIMEOUT_MS: Final = 0
-_T = TypeVar("_T")
 
 
 class RecordSender:
-    """Sends Arrow batches to topics; one task at a time uses it."""
+    """Sends the rows of one task."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Start the thread and find the cluster.
-
-        Raises: UnreachableError; DeliveryError for what the brokers refuse.
-        """
-        self.settings = dict(settings)
+    def __init__(self, producer: Producer, topic: str | None) -> None:
+        """Take a started producer; without a topic, a column of the rows says it."""
+        self._producer = producer
+        self._topic = topic
+        self._thread = loop_thread()
         self._ahead: deque[Future[None]] = deque()
         self._pending: deque[tuple[str, Deliveries]] = deque()
-        self._topic: str | None = None
         self._count = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="barnabas-sender", daemon=True
-        )
-        self._thread.start()
-        try:
-            self._producer = self._run(self._start())
-        except BarnabasError as error:
-            self._end_thread()
-            servers = self.settings["bootstrap_servers"]
-            if isinstance(error, BrokerUnreachableError):
-                raise UnreachableError(f"no broker of {servers} answers: {error}") from error
-            raise DeliveryError(f"rows cannot be written to {servers}: {error}") from error
-
-    async def _start(self) -> Producer:
-        producer = Producer(**self.settings)
-        await producer.start()
-        return producer
-
-    def begin(self, topic: str | None) -> None:
-        """Take the rows of a task from now on; without a topic, a column says it."""
-        assert not self._ahead and not self._pending
-        self._topic, self._count = topic, 0
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send the rows; waits while earlier ones are still being taken in.
@@ -80,39 +53,29 @@ class RecordSender:
         """
         while len(self._ahead) >= _BATCHES_AHEAD:
             self._ahead.popleft().result()
-        work = self._send(batch, self._topic)
-        self._ahead.append(asyncio.run_coroutine_threadsafe(work, self._loop))
+        self._ahead.append(self._thread.submit(self._send(batch)))
 
     def finish(self) -> int:
-        """The number of rows since `begin`, all of them acknowledged.
+        """The number of all rows, which are acknowledged.
 
         Raises: PipelineError if any is not.
         """
         while self._ahead:
             self._ahead.popleft().result()
-        self._run(self._settle())
+        self._thread.run(self._settle())
         return self._count
 
-    def close(self) -> None:
-        """End producer and thread; what is not acknowledged fails."""
+    def abandon(self) -> None:
+        """Give up what is not acknowledged, and the producer."""
         for future in self._ahead:
             future.cancel()
-        self._run(self._close())
-        self._end_thread()
-
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _end_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.run(self._abandon())
 
     # ---- in the thread -------------------------------------------------------------------------
 
-    async def _send(self, batch: pa.RecordBatch, topic: str | None) -> None:
+    async def _send(self, batch: pa.RecordBatch) -> None:
         for chunk in record_rows.chunks(batch):
-            for name, rows in record_rows.by_topic(chunk, topic):
+            for name, rows in record_rows.by_topic(chunk, self._topic):
                 try:
                     await self._send_rows(name, rows)
                 except BarnabasError as error:
@@ -151,8 +114,8 @@ class RecordSender:
         except BarnabasError as error:
             raise _failure(topic, error) from error
 
-    async def _close(self) -> None:
-        await self._producer.close(_CLOSE_TIMEOUT_MS)
+    async def _abandon(self) -> None:
+        await self._producer.close(timeout_ms=0)
         # Somebody has asked about them, so that nobody logs that nobody did.
         for _, deliveries in self._pending:
             with suppress(BarnabasError):
@@ -163,22 +126,32 @@ def _failure(topic: str, error: BarnabasError) -> PipelineError:
     return DeliveryError(f"rows for topic {topic} were not written: {error}")
 
 
-_kept: RecordSender | None = None
+async def _started(settings: Hashable) -> Producer:
+    assert isinstance(settings, tuple)
+    producer = Producer(**dict(settings))
+    await producer.start()
+    return producer
+
+
+_producers: Final = KeptClients(_started)
 
 
 @contextmanager
 def record_sender(settings: Mapping[str, Any], topic: str | None) -> Iterator[RecordSender]:
-    """The sender of this process for these settings, kept for the next task unless it fails."""
-    global _kept
-    if _kept is not None and _kept.settings != settings:
-        _kept.close()
-        _kept = None
-    sender = _kept or RecordSender(settings)
-    _kept = None
-    sender.begin(topic)
+    """A sender with a producer of these settings, which is kept unless something is raised.
+
+    Raises: UnreachableError; DeliveryError for what the brokers refuse.
+    """
+    servers = settings["bootstrap_servers"]
     try:
-        yield sender
-    except BaseException:
-        sender.close()
-        raise
-    _kept = sender
+        with _producers.borrow(tuple(sorted(settings.items()))) as producer:
+            sender = RecordSender(producer, topic)
+            try:
+                yield sender
+            except BaseException:
+                sender.abandon()
+                raise
+    except BrokerUnreachableError as error:
+        raise UnreachableError(f"no broker of {servers} answers: {error}") from error
+    except BarnabasError as error:
+        raise DeliveryError(f"rows cannot be written to {servers}: {error}") from error
