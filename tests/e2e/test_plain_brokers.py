@@ -74,7 +74,7 @@ def test_a_pod_that_is_deleted_drains_by_its_hook_and_comes_back_as_the_same_nod
     reader.barnabas("produce", "kept", text="one\ntwo\nthree\n")
     before = plain.status(0)
     uid = plain.uids()[0]
-    follow = namespace.command("logs", "--follow", "--tail=0", plain.pod_name(0))
+    follow = namespace.command("logs", "--follow", plain.pod_name(0))
     with subprocess.Popen(follow, stdout=subprocess.PIPE, text=True) as following:
         namespace.delete("pod", plain.pod_name(0))
         said, _ = following.communicate(timeout=60)
