@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from tests.e2e.support.broker_cluster import BrokerCluster
-from tests.e2e.support.client_pods import ClientPod
+from tests.e2e.support.checked_load import checked
+from tests.e2e.support.client_pods import ClientPod, JavaLoad, Stopwatch
 from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.figures import Figures
 from tests.e2e.support.helm import CHART, Helm
-from tests.e2e.support.images import Images
-from tests.e2e.support.kubectl import Kubectl, KubectlError, names
-from tests.e2e.support.release import Release
+from tests.e2e.support.images import Images, previous_images
+from tests.e2e.support.kubectl import Kubectl, KubectlError, is_ready, names
+from tests.e2e.support.release import Release, values_for
+from tests.e2e.support.revisions import Revision, previous_revision
 from tests.e2e.support.topics import make_topic
 
 
@@ -63,6 +66,58 @@ def test_an_upgrade_that_changes_a_live_setting_restarts_no_broker(
     assert demo.uids() == before
 
 
+@pytest.fixture
+def previous(lab: Cluster, images: Images) -> tuple[Revision, Images]:
+    """The chart and the images of the revision before this one."""
+    assert lab.cache is not None
+    revision = previous_revision(lab.cache)
+    if revision is None:
+        pytest.skip("the revision to upgrade from is not in this clone")
+    return revision, previous_images(lab, revision, images)
+
+
+def test_an_upgrade_from_the_previous_revision_goes_unnoticed(
+    previous: tuple[Revision, Images],
+    release: Release,
+    namespace: Kubectl,
+    images: Images,
+    figures: Figures,
+) -> None:
+    """`helm upgrade` brings other definitions, another operator, and by it other brokers, one at a
+    time under load; records, topics, groups and their offsets are those of before."""
+    revision, older = previous
+    release.forget()
+    values = values_for(older)
+    release.helm.install(release.name, values, chart=revision.chart)
+    release.until_ready()
+    brokers = release.brokers
+    client = ClientPod(namespace, older.broker, brokers.bootstrap).start()
+    make_topic(namespace, "inherited", brokers, partitions=1)
+    make_topic(namespace, "upgraded-under", brokers, partitions=6)
+    client.barnabas("produce", "inherited", text="one\ntwo\nthree\n")
+    client.barnabas("consume", "inherited", "-g", "heirs", "-n", "1")
+    before = brokers.uids()
+    load = JavaLoad(namespace, images.java_client, brokers.bootstrap, "upgraded-under")
+    with checked(load, client, figures, "helm upgrade from the previous revision"):
+        watch = Stopwatch()
+        release.helm.upgrade(release.name, release.values, "--wait")
+        release.kubectl.until(
+            lambda: (
+                all(brokers.uids().get(n, uid) != uid for n, uid in before.items())
+                and release.is_ready()
+            ),
+            300,
+            release.describe,
+        )
+        figures.note("helm upgrade until all brokers are new and Ready", f"{watch.seconds():.0f} s")
+    for node_id in range(brokers.size):
+        assert brokers.pod(node_id)["spec"]["containers"][0]["image"] == images.broker
+    assert is_ready(namespace.get("topic", "inherited"))
+    read = client.barnabas("consume", "inherited", "-g", "heirs", "-n", "2")
+    assert read == "two\nthree\n"
+
+
+@pytest.mark.quick
 def test_uninstall_keeps_definitions_resources_and_records(
     cluster: Cluster,
     release: Release,

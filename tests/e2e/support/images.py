@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.support.cluster import Cluster, run_script
+from tests.e2e.support.revisions import REPOSITORY, Revision
 from tests.support.apache_kafka import DEFAULT_VERSION
 from tests.support.cache import run
 from tests.support.java_tools import compile_java, maven_jars
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 JAVA_CLIENT = REPOSITORY / "tests" / "e2e" / "images" / "java-client"
 # What the Dockerfile copies.
 _SOURCES = (
@@ -64,6 +64,21 @@ def provide_images(cluster: Cluster) -> Images:
     )
 
 
+def previous_images(cluster: Cluster, previous: Revision, images: Images) -> Images:
+    """The images of an earlier revision, which name it."""
+    found = {}
+    for target in ("broker", "operator"):
+        found[target] = f"localhost/barnabas-previous-{target}:{previous.commit[:12]}"
+        _provide(cluster, found[target], _build_arguments(previous.tree, target))
+    return Images(
+        broker=found["broker"], operator=found["operator"], java_client=images.java_client
+    )
+
+
+def _build_arguments(tree: Path, target: str) -> list[str]:
+    return [_CERTIFICATES, "--target", target, "--file", str(tree / "Dockerfile"), str(tree)]
+
+
 def _built_here(cluster: Cluster, target: str) -> str:
     files = run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *_SOURCES],
@@ -71,15 +86,7 @@ def _built_here(cluster: Cluster, target: str) -> str:
     ).split()
     tag = digest_of((REPOSITORY / name for name in files), target)
     name = f"localhost/barnabas-{target}:{tag}"
-    arguments = [
-        _CERTIFICATES,
-        "--target",
-        target,
-        "--file",
-        str(REPOSITORY / "Dockerfile"),
-        str(REPOSITORY),
-    ]
-    _provide(cluster, name, arguments)
+    _provide(cluster, name, _build_arguments(REPOSITORY, target))
     return name
 
 
