@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.e2e.support.broker_cluster import BrokerCluster
 from tests.e2e.support.client_pods import CLIENTS, ClientPod, Stopwatch, client_pod
 from tests.e2e.support.figures import Figures
@@ -13,6 +15,7 @@ from tests.e2e.support.topics import topic, until_topics_ready
 TOPICS = 200
 
 
+@pytest.mark.quick
 def test_a_client_pod_produces_its_first_record_soon_after_helm_install(
     images: Images, release: Release, namespace: Kubectl, figures: Figures
 ) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.e2e.support.audit_log import AuditLog, Write
 from tests.e2e.support.broker_cluster import BrokerCluster
 from tests.e2e.support.client_pods import ClientPod, Stopwatch
@@ -24,6 +26,7 @@ def is_of_its_lease(write: Write, release: Release) -> bool:
     return (write.namespace, write.resource) == mine and write.verb in ("update", "patch")
 
 
+@pytest.mark.quick
 def test_an_idle_operator_writes_nothing(
     lab: Cluster,
     release: Release,

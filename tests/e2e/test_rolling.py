@@ -30,6 +30,7 @@ def load(namespace: Kubectl, images: Images, demo: BrokerCluster) -> JavaLoad:
     return JavaLoad(namespace, images.java_client, demo.bootstrap, name)
 
 
+@pytest.mark.quick
 def test_a_rolling_restart_goes_unnoticed(
     release: Release, demo: BrokerCluster, load: JavaLoad, client: ClientPod, figures: Figures
 ) -> None:
