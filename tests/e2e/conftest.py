@@ -2,6 +2,7 @@
 cluster of three brokers. All are made when the first test asks for them.
 
     python -m pytest -m e2e tests/e2e
+    python -m pytest -m "e2e and quick" tests/e2e    # some five minutes on a lab that is warm
 
 The tests of a session share `demo`, the cluster of brokers that the chart makes; each uses topics
 of its own, and leaves three brokers that are well.
@@ -16,6 +17,7 @@ import pytest
 from tests.e2e.support.broker_cluster import BrokerCluster
 from tests.e2e.support.client_pods import ClientPod
 from tests.e2e.support.cluster import Cluster, bring_up
+from tests.e2e.support.declared_brokers import SpareBrokers
 from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images, provide_images
 from tests.e2e.support.kubectl import Kubectl
@@ -27,6 +29,7 @@ HERE = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FIGURES] = Figures()
+    config.addinivalue_line("markers", "quick: of the end-to-end tests, those for every change")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -88,6 +91,23 @@ def demo(release: Release) -> BrokerCluster:
     return release.brokers
 
 
+@pytest.fixture(scope="session")
+def spare_home(cluster: Cluster, release: Release) -> Iterator[SpareBrokers]:
+    """A place for brokers that tests take apart; they go when the session ends."""
+    kubectl = cluster.kubectl.make_namespace("barnabas-e2e-spare")
+    brokers = SpareBrokers(kubectl, "spare")
+    yield brokers
+    brokers.forget()
+    cluster.kubectl.remove_namespace(kubectl.namespace)
+
+
+@pytest.fixture
+def spare(release: Release, spare_home: SpareBrokers) -> SpareBrokers:
+    """Three brokers of another cluster that are well; a test may leave them otherwise."""
+    spare_home.provide()
+    return spare_home
+
+
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kubectl]:
     """A namespace for one test; what it holds is shown when the test fails."""
@@ -105,5 +125,13 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kube
 def client(namespace: Kubectl, images: Images, demo: BrokerCluster) -> Iterator[ClientPod]:
     """A pod with our clients, which finds `demo`."""
     pod = ClientPod(namespace, images.broker, demo.bootstrap)
+    yield pod.start()
+    pod.remove()
+
+
+@pytest.fixture
+def spare_client(namespace: Kubectl, images: Images, spare: SpareBrokers) -> Iterator[ClientPod]:
+    """The same, which finds `spare`."""
+    pod = ClientPod(namespace, images.broker, spare.bootstrap, name="spare-client")
     yield pod.start()
     pod.remove()

@@ -53,15 +53,22 @@ def client_pod(
 class ClientPod:
     """The command line and Python, for as long as the test needs them."""
 
-    def __init__(self, kubectl: Kubectl, image: str, bootstrap: str, name: str = "client") -> None:
+    def __init__(
+        self, kubectl: Kubectl, image: str, bootstrap: str, name: str = "client", node: str = ""
+    ) -> None:
+        """A `node` is where the pod has to be."""
         self._kubectl = kubectl
         self._image = image
         self._bootstrap = bootstrap
+        self._node = node
         self.name = name
 
     def start(self) -> "ClientPod":
         waits = "import signal; signal.signal(15, lambda *_: exit()); signal.pause()"
-        self._kubectl.apply(client_pod(self.name, self._image, ["python3", "-c", waits]))
+        pod = client_pod(self.name, self._image, ["python3", "-c", waits])
+        if self._node:
+            pod["spec"]["nodeName"] = self._node
+        self._kubectl.apply(pod)
         self._kubectl.wait_for("Ready", f"pod/{self.name}")
         return self
 

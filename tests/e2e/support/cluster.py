@@ -50,6 +50,10 @@ class Cluster:
         node = pod["spec"]["nodeName"]
         run_script("kill_container.sh", node, container, timeout_seconds=30)
 
+    def lose_node(self, node: str) -> None:
+        """As if its machine were switched off for good; `up` brings it back with its old disk."""
+        run_script("lose_node.sh", node, timeout_seconds=60)
+
     def up(self) -> None:
         """Start what is not running, and wait until it is ready."""
         run_script("up.sh", timeout_seconds=300)

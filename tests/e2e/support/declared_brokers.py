@@ -1,0 +1,119 @@
+"""A cluster of brokers that a test declares by a Broker of its own, and changes as it likes.
+
+The resource is applied whole each time, so what a test leaves out goes back to its default.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.e2e.support.broker_cluster import BrokerCluster
+from tests.e2e.support.kubectl import is_ready
+from tests.e2e.support.topics import API_VERSION
+
+ZONE = "topology.kubernetes.io/zone"
+SPARE_CONFIG = {
+    "offsets.topic.num.partitions": 6,
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+    "offsets.topic.replication.factor": 3,
+}
+
+
+class DeclaredBrokers(BrokerCluster):
+    """The Broker `name`, its pods, and what its status tells."""
+
+    def declare(self, *, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+        """Apply the Broker with just this."""
+        self.kubectl.apply(
+            {
+                "apiVersion": API_VERSION,
+                "kind": "Broker",
+                "metadata": {"name": self.name, "annotations": annotations or {}},
+                "spec": spec,
+            }
+        )
+
+    def annotate(self, annotation: str, value: str) -> None:
+        """Set one annotation of the Broker."""
+        words = ["annotate", "broker", self.name, f"{annotation}={value}", "--overwrite"]
+        self.kubectl.run(*words)
+
+    def resource(self) -> Any:
+        """The Broker as it is now, or None."""
+        return self.kubectl.get("broker", self.name)
+
+    def told(self) -> Any:
+        """Its status, empty before there is one."""
+        return (self.resource() or {}).get("status", {})
+
+    def plan(self) -> Any:
+        """`status.plan`, empty before there is one."""
+        return self.told().get("plan", {})
+
+    def until_told(self, holds: Callable[[Any], bool], timeout_seconds: float = 120) -> Any:
+        """The status, once it says so."""
+        found: list[Any] = [{}]
+
+        def asked() -> bool:
+            found[0] = self.told()
+            return holds(found[0])
+
+        self.kubectl.until(asked, timeout_seconds, self.describe)
+        return found[0]
+
+    def until_settled(self, timeout_seconds: float = 300) -> None:
+        """Ready by what the operator says of the present spec, and nothing is planned."""
+        self.kubectl.until(self.is_settled, timeout_seconds, self.describe)
+
+    def is_settled(self) -> bool:
+        broker = self.resource()
+        if broker is None or not is_ready(broker):
+            return False
+        status = broker["status"]
+        is_planned = status.get("restarting") or status.get("plan", {}).get("restarts")
+        return not is_planned and status["observedGeneration"] == broker["metadata"]["generation"]
+
+    def phase(self, node_id: int) -> str:
+        """How the status calls the state of a broker, empty where it knows none."""
+        phases = {one["id"]: one["phase"] for one in self.told().get("brokers", ())}
+        return str(phases.get(node_id, ""))
+
+    def claim(self, node_id: int) -> Any:
+        """The volume claim of a broker, or None."""
+        return self.kubectl.get("persistentvolumeclaim", f"data-{self.name}-{node_id}")
+
+    def forget(self) -> None:
+        """Delete the Broker, its pods, volumes and Lease."""
+        self.kubectl.delete("broker", self.name)
+        mine = f"barnabas.dev/broker={self.name}"
+        self.kubectl.until(
+            lambda: self.kubectl.list("pods", mine) == [], 180, self.kubectl.describe_pods
+        )
+        self.kubectl.run("delete", "persistentvolumeclaims", "--selector", mine)
+        self.kubectl.run("delete", "lease", f"{self.name}-arbiter", "--ignore-not-found")
+
+    def describe(self) -> str:
+        resource = json.dumps(self.resource() or {}, indent=1)
+        return f"{resource}\n{self.kubectl.describe_pods()}"
+
+
+class SpareBrokers(DeclaredBrokers):
+    """Three brokers beside those of the chart, with which tests do what takes a cluster apart."""
+
+    def spec(self, **more: Any) -> dict[str, Any]:
+        """What they are like between two tests, and what a test wants otherwise."""
+        # A volume that has grown cannot shrink.
+        storage = ((self.resource() or {}).get("spec") or {}).get("storage") or {}
+        return {
+            "replicas": 3,
+            "storage": {"size": storage.get("size", "1Gi")},
+            "rack": {"topologyKey": ZONE},
+            "config": SPARE_CONFIG,
+            **more,
+        }
+
+    def provide(self) -> None:
+        """As they should be, and well."""
+        self.declare(**self.spec())
+        self.until_settled()
