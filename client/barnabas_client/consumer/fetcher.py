@@ -170,6 +170,9 @@ class Fetcher:
         for partition, state in self._subscription.assigned.items():
             if not state.is_fetchable:
                 continue
+            fetch_offset = self._queue.fetch_offset(partition, state)
+            if state.stop_offset is not None and fetch_offset >= state.stop_offset:
+                continue
             found = self._find_source(partition, state, now_ms)
             if found is None:
                 continue
@@ -183,7 +186,7 @@ class Fetcher:
             group = later if buffered_bytes else first
             group.setdefault(node_id, {})[partition] = PartitionFetch(
                 ZERO_UUID if topic is None else topic.topic_id,
-                self._queue.fetch_offset(partition, state),
+                fetch_offset,
                 leader_epoch,
                 self._queue.fetched_epoch(partition, state),
                 room_bytes,

@@ -83,6 +83,17 @@ class OffsetCalls:
         """Go on with these."""
         self._set_paused(partitions, False)
 
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Fetch nothing at or behind an offset (exclusive) until it is set anew; None: go on.
+
+        For reading a range: nothing is asked for behind its end. What came along in the same
+        answer is handed out all the same.
+        """
+        self._check_use()
+        self._subscription.state(partition).stop_offset = offset
+        if self._loop is not None:
+            self._loop.look_again()
+
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
         return frozenset(self._subscription.paused())

@@ -57,6 +57,7 @@ class PartitionState:
         "preferred_replica_until_ms",
         "reset_timestamp_ms",
         "retry_at_ms",
+        "stop_offset",
     )
 
     def __init__(self) -> None:
@@ -71,6 +72,8 @@ class PartitionState:
         self.retry_at_ms = 0
         self.is_paused = False
         self.is_pending_revocation = False
+        # Nothing is fetched at or behind it; None without such an end.
+        self.stop_offset: int | None = None
         # As the newest fetch answer says; -1 while none has come.
         self.high_watermark = -1
         self.last_stable_offset = -1
