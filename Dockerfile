@@ -1,7 +1,8 @@
 # The images of Barnabas, small and without a shell:
 #
-#   docker build --target broker   --tag barnabas-broker   .
-#   docker build --target operator --tag barnabas-operator .
+#   docker build --target broker    --tag barnabas-broker    .
+#   docker build --target operator  --tag barnabas-operator  .
+#   docker build --target pipelines --tag barnabas-pipelines .
 #
 # What an image holds is the C library, Python and the packages of a lock file, as Debian's and
 # the project's packages bring them; nobody in it has a right to change anything. Buildah takes
@@ -88,6 +89,88 @@ COPY --from=wheel /wheel /wheel
 RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
  && /opt/barnabas/bin/pip uninstall -qy setuptools pip
 
+# Spark's jobs need no Hive, no machine learning, no shells, no other machines' native code: a third
+# of the jars. Of pyarrow nothing goes that reads files, of numpy nothing but symbols.
+FROM tools AS pipelines-packages
+COPY requirements/pipelines-build.txt requirements/pipelines.txt /requirements/
+RUN python3 -m venv /opt/barnabas \
+ && /opt/barnabas/bin/pip install -q --require-hashes -r /requirements/pipelines-build.txt \
+ && /opt/barnabas/bin/pip install -q --require-hashes --no-build-isolation -r /requirements/pipelines.txt
+RUN cd /opt/barnabas/lib/python3.11/site-packages \
+ && rm -f zstandard/_cffi*.so \
+ && rm -rf pyarrow/include pyarrow/src pyarrow/tests pyarrow/*flight* pyarrow/*substrait* \
+      pyarrow/libarrow_s3* pyarrow/_s3fs* numpy/*/tests numpy/_core/include numpy/f2py \
+ && rm -rf pyspark/bin/* pyspark/data pyspark/examples pyspark/ml pyspark/mllib pyspark/pandas \
+      pyspark/pipelines pyspark/python pyspark/sbin \
+ && cd pyspark/jars \
+ && rm -rf connect-repl spark-connect_* spark-graphx_* spark-hive* spark-mllib* spark-pipelines_* \
+      spark-repl_* spark-yarn_* scala-compiler-* jline-* rocksdbjni-* leveldbjni-* \
+      hive-[!s]* hive-se* hive-sh* datanucleus-* derby* jdo-api-* javax.jdo-* jta-* transaction-api-* HikariCP-* libfb303-* \
+      libthrift-* opencsv-* super-csv-* stax-api-* jpam-* json-1.8* ST4-* antlr-runtime-* javolution-* \
+      commons-dbcp-* commons-pool-1* arpack* blas-* lapack-* breeze* cats-* algebra* spire* JTransforms-* \
+      JLargeArrays-* curator-* zookeeper-* volcano-* avro-ipc-* avro-mapred-* oro-* \
+      netty-*-osx-* netty-*-windows-* netty-*-riscv64* netty-*kqueue* \
+ && case $(uname -m) in x86_64) rm netty-*-linux-aarch_64*;; aarch64) rm netty-*-linux-x86_64*;; esac \
+ && find /opt/barnabas -name '*.so*' ! -path '*/numpy.libs/*' -exec strip --strip-unneeded {} +
+# Spark's Kafka connector: the four jars of barnabas_pipelines/jars.py, checked by their digests.
+ARG MAVEN=https://repo.maven.apache.org/maven2
+RUN cd /opt/barnabas/lib/python3.11/site-packages/pyspark/jars \
+ && for path in \
+      org/apache/spark/spark-sql-kafka-0-10_2.13/4.2.0/spark-sql-kafka-0-10_2.13-4.2.0.jar \
+      org/apache/spark/spark-token-provider-kafka-0-10_2.13/4.0.0/spark-token-provider-kafka-0-10_2.13-4.0.0.jar \
+      org/apache/kafka/kafka-clients/3.9.2/kafka-clients-3.9.2.jar \
+      org/apache/commons/commons-pool2/2.13.1/commons-pool2-2.13.1.jar; \
+    do python3 -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
+         $MAVEN/$path ${path##*/} || exit 1; done \
+ && printf '%s  %s\n' \
+      64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705 spark-sql-kafka-0-10_2.13-4.2.0.jar \
+      f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767 spark-token-provider-kafka-0-10_2.13-4.0.0.jar \
+      014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8 kafka-clients-3.9.2.jar \
+      f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f commons-pool2-2.13.1.jar \
+    | sha256sum --check --quiet
+FROM wheel AS pipelines-wheel
+COPY pipelines pipelines
+RUN rm /wheel/*.whl && /build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheel .
+FROM pipelines-packages AS pipelines-environment
+COPY --from=pipelines-wheel /wheel /wheel
+RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
+ && /opt/barnabas/bin/pip uninstall -qy setuptools wheel pip \
+ && printf '%s\n' '#!/opt/barnabas/bin/python3' \
+      'from barnabas_pipelines.container.spark_submit import main' 'main()' \
+      > /opt/barnabas/lib/python3.11/site-packages/pyspark/bin/spark-submit \
+ && chmod 755 /opt/barnabas/lib/python3.11/site-packages/pyspark/bin/spark-submit
+
+# --- java: as much of Debian's OpenJDK as Spark needs, and the programs that Hadoop and
+# Spark start for files on a disk. The store of certificates is made of Debian's.
+FROM tools AS java
+WORKDIR /packages
+RUN apt-get update -q \
+ && apt-get download -q openjdk-17-jdk-headless openjdk-17-jre-headless ca-certificates coreutils \
+      libselinux1 libpcre2-8-0 \
+ && for package in openjdk-*.deb; do dpkg-deb -x $package /; done \
+ && /usr/lib/jvm/java-17-openjdk-*/bin/jlink --output /opt/java --compress=2 --no-header-files \
+      --no-man-pages --add-modules java.se,jdk.charsets,jdk.crypto.ec,jdk.httpserver,jdk.incubator.vector,jdk.jcmd,jdk.jfr,jdk.management,jdk.naming.dns,jdk.net,jdk.nio.mapmode,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs \
+ && mkdir -p /opt/java/share/doc && cp /usr/share/doc/openjdk-17-jre-headless/copyright /opt/java/share/doc/
+RUN mkdir certificates programs && dpkg-deb -x ca-certificates_*.deb certificates \
+ && printf '%s\n' 'import java.io.*; import java.security.*; import java.security.cert.*;' \
+      'import java.security.cert.Certificate;' \
+      'class Trust { public static void main(String[] none) throws Exception {' \
+      'KeyStore store = KeyStore.getInstance("JKS"); store.load(null, null); int count = 0;' \
+      'for (Certificate one : CertificateFactory.getInstance("X.509").generateCertificates(System.in))' \
+      'store.setCertificateEntry("debian-" + count++, one);' \
+      'try (OutputStream out = new FileOutputStream("cacerts")) {' \
+      'store.store(out, "changeit".toCharArray()); } } }' > Trust.java \
+ && cat certificates/usr/share/ca-certificates/mozilla/*.crt \
+      | /usr/lib/jvm/java-17-openjdk-*/bin/java Trust.java \
+ && rm -f /opt/java/lib/security/cacerts && cp cacerts /opt/java/lib/security/cacerts \
+ && for package in coreutils libselinux1 libpcre2-8-0; do dpkg-deb -x ${package}_*.deb programs; done \
+ && mkdir -p /programs/usr/bin /programs/usr/lib \
+ && for name in chmod id ls readlink rm; do cp $(find programs -path "*/bin/$name") /programs/usr/bin/; done \
+ && cp -a programs/usr/lib/*-linux-gnu programs/lib/*-linux-gnu /programs/usr/lib/ \
+ && for package in coreutils libselinux1 libpcre2-8-0; do \
+      install -D -m 644 programs/usr/share/doc/$package/copyright /programs/usr/share/doc/$package/copyright; \
+    done
+
 # --- what runs
 FROM scratch AS runtime
 COPY --from=root /rootfs /
@@ -106,3 +189,12 @@ FROM runtime AS operator
 COPY --from=operator-packages /opt/barnabas /opt/barnabas
 EXPOSE 8080
 ENTRYPOINT ["python3", "-m", "barnabas_operator"]
+
+FROM runtime AS pipelines
+COPY --from=java /programs /
+COPY --from=java /opt/java /opt/java
+COPY --from=pipelines-environment /opt/barnabas /opt/barnabas
+ENV PATH=/opt/barnabas/bin:/opt/java/bin:/usr/bin JAVA_HOME=/opt/java \
+    SPARK_HOME=/opt/barnabas/lib/python3.11/site-packages/pyspark \
+    PYSPARK_PYTHON=/opt/barnabas/bin/python3 PYSPARK_DRIVER_PYTHON=/opt/barnabas/bin/python3
+ENTRYPOINT ["python3", "-m", "barnabas_pipelines.container"]
