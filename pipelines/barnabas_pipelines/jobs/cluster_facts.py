@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from barnabas_client.errors import NotFoundError, RetriableError
+from barnabas_client.errors import AlreadyExistsError, NotFoundError, RetriableError
 from barnabas_pipelines import kafka_settings
 from barnabas_pipelines.errors import OptionsError, TopicGoneError, UnreachableError
 from barnabas_pipelines.jobs.settings import JobSettings
-from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -106,6 +106,24 @@ class ClusterFacts:
 
         return self._ask(ask())
 
+    def create_topic(
+        self, name: str, partition_count: int, configs: Mapping[str, str | None]
+    ) -> None:
+        """Create a topic with the brokers' replication; one that is there already stays as it is.
+
+        Raises: UnreachableError, or what the brokers refuse.
+        """
+        from barnabas_client.admin import NewTopic
+
+        async def create() -> None:
+            async with self._admin() as admin:
+                topic = NewTopic(name=name, partition_count=partition_count, configs=configs)
+                outcome = (await admin.topics.create([topic]))[name]
+                if not isinstance(outcome.error, AlreadyExistsError):
+                    outcome.unwrap()
+
+        self._ask(create())
+
     async def _topics(self, names: Collection[str]) -> dict[str, TopicFacts]:
         from barnabas_client.admin import OffsetSpec
 
@@ -158,4 +176,4 @@ async def _described(admin: Admin, names: Collection[str]) -> Mapping[str, Any]:
 
 
 def _id_text(topic_id: Any) -> str | None:
-    return None if topic_id == ZERO_UUID else str(topic_id)
+    return None if topic_id == ZERO_UUID else uuid_to_text(topic_id)

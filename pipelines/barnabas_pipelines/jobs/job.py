@@ -151,4 +151,5 @@ def _session(job: Job, settings: JobSettings) -> SparkSession:
         master=values.get("master"),
         with_connector=values.get("via") == "connector",
         conf=values.get("conf"),
+        log_level="ERROR",
     )

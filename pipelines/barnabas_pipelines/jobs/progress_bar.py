@@ -11,14 +11,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-
-_PLAIN_WIDTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +75,6 @@ class Report:
         """Write to the error stream, unless a console is given."""
         self._name = name
         self._console = console or Console(stderr=True, highlight=False)
-        if not self._console.is_terminal:
-            self._console.width = max(self._console.width, _PLAIN_WIDTH)
         self._live: Live | None = None
         self._batches = 0
         self._records = 0
@@ -95,14 +91,11 @@ class Report:
 
     def print_plan(self, lines: Sequence[tuple[str, str]]) -> None:
         """Answer `--dry-run`, on the output."""
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = max(console.width, _PLAIN_WIDTH)
-        console.print(_table(lines))
+        _print_plan(Console(highlight=False), lines)
 
     def show_plan(self, lines: Sequence[tuple[str, str]]) -> None:
         """Say before a run what is going to be done."""
-        self._console.print(_table(lines))
+        _print_plan(self._console, lines)
 
     def line(self, text: str) -> None:
         """Say something that stays."""
@@ -144,10 +137,15 @@ class Report:
         return Text("  ".join(parts))
 
 
-def _table(lines: Sequence[tuple[str, str]]) -> Table:
+def _print_plan(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    if not console.is_terminal:
+        width = max((len(subject) for subject, _ in lines), default=0)
+        for subject, text in lines:
+            console.print(Text(f"{subject:<{width}}  {text}"), soft_wrap=True)
+        return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for subject, text in lines:
         table.add_row(subject, Text(text))
-    return table
+    console.print(table)

@@ -94,13 +94,13 @@ def run_query(
     """
     from pyspark.errors import StreamingQueryException
 
-    from barnabas_pipelines.progress import attach
-
-    follower = _Follower(report)
+    follower = _Follower(report, name)
     listener = follower.listener()
     spark.streams.addListener(listener)
     committer = None
     if settings["group"]:
+        from barnabas_pipelines.progress import attach
+
         groups = {name: settings["group"]}
         committer = attach(spark, bootstrap_servers=settings["bootstrap-servers"], groups=groups)
     query: StreamingQuery | None = None
@@ -127,8 +127,9 @@ def run_query(
 class _Follower:
     """Hands finished batches to the report, and knows when the query's last word was spoken."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, name: str) -> None:
         self._report = report
+        self._name = name
         self._has_ended = threading.Event()
 
     def wait(self, timeout_seconds: float) -> None:
@@ -136,19 +137,25 @@ class _Follower:
         self._has_ended.wait(timeout_seconds)
 
     def listener(self) -> StreamingQueryListener:
-        """What Spark calls."""
+        """What Spark calls, for every query of the session: only one is looked at."""
         from pyspark.sql.streaming.listener import StreamingQueryListener
 
-        report, has_ended = self._report, self._has_ended
+        report, name, has_ended = self._report, self._name, self._has_ended
 
         class Listener(StreamingQueryListener):
             """Reports batches that read something."""
 
+            run_id: Any = None
+
             def onQueryStarted(self, event: Any) -> None:
-                """Nothing to say yet."""
+                """Remember which run it is."""
+                if event.name == name:
+                    self.run_id = event.runId
 
             def onQueryProgress(self, event: Any) -> None:
                 """Report the batch."""
+                if event.progress.name != name:
+                    return
                 progress = BatchProgress.of_spark(json.loads(event.progress.json))
                 if progress.record_count:
                     report.batch(progress)
@@ -158,6 +165,7 @@ class _Follower:
 
             def onQueryTerminated(self, event: Any) -> None:
                 """Spark has no more to tell."""
-                has_ended.set()
+                if event.runId == self.run_id:
+                    has_ended.set()
 
         return Listener()

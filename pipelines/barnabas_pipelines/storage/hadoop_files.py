@@ -1,0 +1,158 @@
+"""Files wherever Spark can write (HDFS, object stores, ...), through the driver's JVM.
+
+Source: Hadoop's FileSystem and FileContext; the latter renames without ever replacing, which is
+also what Spark's own checkpoints rely on.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from barnabas_pipelines.storage.file_store import FileStore, LocalFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_REPLACING_SCHEMES = ("file", "hdfs", "viewfs", "abfs", "abfss")
+"""Where FileContext replaces a file in one step."""
+_EXISTS = "FileAlreadyExistsException"
+_MISSING = "FileNotFoundException"
+_NO_CONTEXT = "UnsupportedFileSystemException"
+
+
+def open_store(spark: SparkSession, root: str) -> FileStore:
+    """The files below `root`, which is what Spark would make of it; local ones without the JVM."""
+    files = HadoopFiles(spark, root)
+    return LocalFiles(Path(files.local_path)) if files.local_path is not None else files
+
+
+class HadoopFiles:
+    """A folder on a file system of Hadoop's."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        jvm: Any = spark._jvm
+        self._hadoop: Any = jvm.org.apache.hadoop.fs
+        self._configuration: Any = spark._jsc.hadoopConfiguration()
+        path = self._hadoop.Path(root)
+        self._files: Any = path.getFileSystem(self._configuration)
+        self._root: Any = self._files.makeQualified(path)
+
+    @property
+    def local_path(self) -> str | None:
+        """The path on this machine; None if it is elsewhere."""
+        uri = self._root.toUri()
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
+
+    def url(self, path: str = "") -> str:
+        """Return what Spark calls the path."""
+        return str(self._path(path).toString())
+
+    def names(self, path: str = "") -> tuple[str, ...]:
+        """Return what is in a folder."""
+        try:
+            found = self._files.listStatus(self._path(path))
+        except Py4JJavaError as error:
+            if _class_name(error) == _MISSING:
+                return ()
+            raise
+        return tuple(sorted(str(one.getPath().getName()) for one in found))
+
+    def files(self, path: str) -> dict[str, int]:
+        """Return sizes by path."""
+        top = self._path(path)
+        if not self._files.exists(top):
+            return {}
+        prefix = f"{top.toUri().getPath()}/"
+        found: dict[str, int] = {}
+        listing = self._files.listFiles(top, True)
+        while listing.hasNext():
+            one = listing.next()
+            below = str(one.getPath().toUri().getPath()).removeprefix(prefix)
+            found[below] = int(one.getLen())
+        return dict(sorted(found.items()))
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file."""
+        try:
+            stream = self._files.open(self._path(path))
+        except Py4JJavaError as error:
+            if _class_name(error) == _MISSING:
+                return None
+            raise
+        jvm: Any = self._spark._jvm
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        """Write beside the file, then rename; an object store shows a whole object anyhow."""
+        target = self._path(path)
+        if str(self._root.toUri().getScheme()) not in _REPLACING_SCHEMES:
+            self._create(target, text)
+            return
+        beside = self._hadoop.Path(target.getParent(), f".{target.getName()}.new")
+        self._create(beside, text)
+        options = self._rename_options(self._hadoop.Options.Rename.OVERWRITE)
+        self._context(beside).rename(beside, target, options)
+
+    def publish(self, source: str, target: str) -> None:
+        """Rename; a file system without FileContext is first asked whether the target exists."""
+        old, new = self._path(source), self._path(target)
+        try:
+            self._rename(old, new)
+        except Py4JJavaError as error:
+            kind = _class_name(error)
+            if kind == _EXISTS:
+                raise FileExistsError(
+                    errno.EEXIST, "it exists already", self.url(target)
+                ) from error
+            if kind == _MISSING:
+                raise FileNotFoundError(errno.ENOENT, "missing", self.url(source)) from error
+            raise
+
+    def delete(self, path: str) -> None:
+        """Delete a file or a folder."""
+        self._files.delete(self._path(path), True)
+
+    def _create(self, target: Any, text: str) -> None:
+        stream = self._files.create(target, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def _context(self, path: Any) -> Any:
+        return self._hadoop.FileContext.getFileContext(path.toUri(), self._configuration)
+
+    def _rename_options(self, *options: Any) -> Any:
+        gateway: Any = self._spark.sparkContext._gateway
+        found = gateway.new_array(self._hadoop.Options.Rename, len(options))
+        for index, option in enumerate(options):
+            found[index] = option
+        return found
+
+    def _rename(self, old: Any, new: Any) -> None:
+        try:
+            context = self._context(old)
+        except Py4JJavaError as error:
+            if _class_name(error) != _NO_CONTEXT:
+                raise
+            if self._files.exists(new):
+                raise FileExistsError(errno.EEXIST, "it exists already", str(new)) from error
+            if not self._files.rename(old, new):
+                raise OSError(errno.EIO, "the file system refused to rename", str(old)) from error
+            return
+        context.rename(old, new, self._rename_options())
+
+    def _path(self, path: str) -> Any:
+        return self._hadoop.Path(self._root, path) if path else self._root
+
+
+def _class_name(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getClass().getSimpleName())
