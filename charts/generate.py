@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import yaml
 
+from charts.job_schema import PIPELINE_JOBS, RESOURCES
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 CHART: Final = ROOT / "charts" / "barnabas"
 _COMMENT = "# -- "
@@ -87,6 +89,9 @@ _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "broker.annotations": _TEXTS,
     "networkPolicy.clients": _OBJECTS,
     "networkPolicy.prometheus": _OBJECTS,
+    "pipelines.image.pullPolicy": _LEVEL,
+    "pipelines.resources": RESOURCES,
+    "pipelines.jobs": PIPELINE_JOBS,
     "serviceMonitor.interval": _DURATION,
     "serviceMonitor.scrapeTimeout": _DURATION,
     "serviceMonitor.labels": _TEXTS,
