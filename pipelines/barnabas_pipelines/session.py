@@ -14,7 +14,6 @@ imported at the top, because the package imports this module.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import sys
@@ -107,8 +106,6 @@ def _check_connector(spark: SparkSession) -> None:
 
 def _register_source(spark: SparkSession) -> None:
     """Let `format("barnabas")` be known."""
-    if importlib.util.find_spec("barnabas_pipelines.datasource.source") is None:
-        return
     from barnabas_pipelines.datasource.source import BarnabasDataSource
 
     spark.dataSource.register(BarnabasDataSource)
