@@ -19,7 +19,9 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import DoubleType, FloatType, StringType, StructType, TimestampType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
+
+from barnabas_pipelines.errors import OptionsError
 
 DECODED: Final = "decoded"
 REASON: Final = "undecodable_reason"
@@ -54,15 +56,18 @@ class TimeUnit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTime:
-    """The field of the value that says when it happened: ISO 8601 text, or a number of `unit`."""
+    """The field of the value that says when it happened.
+
+    A number is one of `unit`; without a unit the field is a timestamp, or ISO 8601 text.
+    """
 
     field: str
     ahead_ms_max: int
-    unit: TimeUnit = TimeUnit.MILLISECONDS
+    unit: TimeUnit | None = None
 
 
 def decode_values(
-    records: DataFrame, value_format: ValueFormat, fields: StructType | None = None
+    records: DataFrame, value_format: ValueFormat, fields: DataType | None = None
 ) -> DataFrame:
     """The records with `decoded` and `undecodable_reason`; `fields` are those of JSON values.
 
@@ -80,8 +85,8 @@ def decode_values(
         .otherwise(sql.lit(None).cast("string"))
     )
     if value_format is ValueFormat.JSON:
-        if fields is None:
-            raise ValueError("the fields of JSON values must be named")
+        if not isinstance(fields, StructType):
+            raise OptionsError("the fields of JSON values must be named, each with its type")
         return _decode_json(records, text, no_text, fields)
     if value_format is ValueFormat.TEXT:
         return records.withColumns({DECODED: sql.struct(text.alias("value")), REASON: no_text})
@@ -125,10 +130,17 @@ def with_event_time(
 def _time_of(records: DataFrame, source: EventTime) -> Column:
     """The field as a timestamp; null where it holds none, or one that calendars do not have."""
     field = field_column(source.field)
-    if isinstance(records.select(field).schema[0].dataType, (StringType, TimestampType)):
+    if source.unit is None:
         return field.try_cast("timestamp")
     ms = sql.floor(field * source.unit.milliseconds).try_cast("bigint")
     return sql.timestamp_millis(sql.when(ms.between(_FIRST_MS, _LAST_MS), ms))
+
+
+def with_text_key(records: DataFrame) -> DataFrame:
+    """Decoded records whose key is needed as text; one that is no text makes them undecodable."""
+    key = sql.col("key").cast("string")
+    wrong = sql.when(sql.col("key").isNotNull() & ~sql.is_valid_utf8(key), "the key is not UTF-8")
+    return records.withColumn(REASON, sql.coalesce(sql.col(REASON), wrong))
 
 
 def field_column(path: str) -> Column:

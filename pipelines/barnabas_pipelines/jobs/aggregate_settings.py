@@ -1,0 +1,328 @@
+"""What `aggregate` can be told, and what its checkpoint was made with. Pure.
+
+State under a checkpoint fits the query that made it: other windows, groups, measures or another
+number of state partitions cannot go on with it. Spark says so late and in its own words, or keeps
+silent and uses the old number; so a file in the checkpoint remembers the settings, and differences
+are found before anything is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from barnabas_pipelines.errors import OptionsError, PipelineError
+from barnabas_pipelines.jobs.common_options import (
+    SESSION_OPTIONS,
+    SINK_OPTION,
+    SOURCE_OPTIONS,
+    STREAM_OPTIONS,
+)
+from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_pipelines.transforms.measures import (
+    GroupField,
+    Measure,
+    check_names,
+    inferred_schema,
+    needed_fields,
+    parse_group_fields,
+    parse_measures,
+)
+from barnabas_pipelines.transforms.window_spec import WindowSpec
+
+OF_RECORD: Final = "record"
+FAIL: Final = "fail"
+SKIP: Final = "count-and-skip"
+DEAD_LETTER: Final = "dead-letter"
+SETTINGS_FILE: Final = "aggregate.json"
+_FILE_VERSION: Final = 1
+
+OPTIONS: Final = (
+    JobOption(name="topic", is_required=True, meaning="The topic to read."),
+    JobOption(
+        name="target",
+        is_required=True,
+        meaning="The topic to write to; a row is keyed by its window and group, so that the "
+        "newest one counts where the topic is compacted.",
+    ),
+    *SOURCE_OPTIONS,
+    SINK_OPTION,
+    JobOption(
+        name="value-format",
+        choices=("json", "text", "number", "raw"),
+        default="json",
+        meaning="What values are: JSON objects with fields, or text, a number or bytes, which are "
+        "one field called value.",
+    ),
+    JobOption(
+        name="fields",
+        meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "
+        "DECIMAL(12,2), at TIMESTAMP, order STRUCT<size: INT>. Without it groups are text, "
+        "measured fields DOUBLE.",
+    ),
+    JobOption(
+        name="event-time",
+        default=OF_RECORD,
+        meaning="When a record happened: record for its timestamp, or the path of a field.",
+    ),
+    JobOption(
+        name="event-time-unit",
+        choices=("iso", "s", "ms", "us"),
+        default="iso",
+        meaning="What that field holds: ISO 8601 text, or seconds, milliseconds or microseconds "
+        "since 1970.",
+    ),
+    JobOption(
+        name="event-time-ahead-max",
+        kind="duration",
+        default="1h",
+        meaning="A field that is further ahead of its record's timestamp makes the record "
+        "undecodable: it would move the watermark, and all others would be late.",
+    ),
+    JobOption(name="window", kind="duration", default="1m", meaning="The length of a window."),
+    JobOption(
+        name="slide",
+        kind="duration",
+        meaning="A window begins this often; without it, where the one before ends.",
+    ),
+    JobOption(
+        name="watermark",
+        kind="duration",
+        default="10m",
+        meaning="How much older than the newest record one may be; what is older is dropped, and "
+        "counted in the progress.",
+    ),
+    JobOption(
+        name="group-by",
+        kind="names",
+        meaning="Fields to group by, also record.key, record.topic, record.partition; a name "
+        "of your own follows 'as'.",
+    ),
+    JobOption(
+        name="measures",
+        kind="names",
+        default=("count",),
+        meaning="count, count(x), sum(x), min(x), max(x), avg(x), p50(x), p99.9(x) of fields; a "
+        "name of your own follows 'as'.",
+    ),
+    JobOption(
+        name="percentiles",
+        choices=("approximate", "exact"),
+        default="approximate",
+        meaning="Approximate ones keep a sketch; exact ones every distinct value in the state.",
+    ),
+    JobOption(
+        name="percentile-accuracy",
+        kind="int",
+        default=10_000,
+        minimum=10,
+        maximum=1_000_000,
+        meaning="The rank of an approximate percentile is off by 1/this of the count at most.",
+    ),
+    JobOption(
+        name="output-mode",
+        choices=("update", "append"),
+        default="update",
+        meaning="update writes a row whenever it changes; append once, when the watermark has "
+        "passed its window.",
+    ),
+    JobOption(
+        name="undecodable",
+        choices=(FAIL, SKIP, DEAD_LETTER),
+        default=FAIL,
+        meaning="What becomes of records that cannot be decoded: the job fails and names the "
+        "first; or they are counted in the progress and left out; or also written to "
+        "dead-letter-topic with the reason in a header.",
+    ),
+    JobOption(name="dead-letter-topic", meaning="Where undecodable records go; it must exist."),
+    JobOption(
+        name="create-target",
+        kind="bool",
+        default=False,
+        meaning="Create the target, compacted, with as many partitions as the topic, if it is "
+        "missing.",
+    ),
+    JobOption(
+        name="state-store",
+        choices=("memory", "rocksdb"),
+        default="rocksdb",
+        meaning="Where open windows are kept: in the memory of the executors, or in RocksDB on "
+        "their disks.",
+    ),
+    JobOption(
+        name="state-partitions",
+        kind="int",
+        default=4,
+        minimum=1,
+        maximum=10_000,
+        meaning="Over how many tasks the state is spread; fixed by the first run.",
+    ),
+    *STREAM_OPTIONS,
+    *SESSION_OPTIONS,
+)
+
+# What state and rows depend on. Watermark, policies and limits may change from run to run.
+_FIXED: Final = (
+    "topic",
+    "target",
+    "via",
+    "value-format",
+    "fields",
+    "event-time",
+    "event-time-unit",
+    "window",
+    "slide",
+    "group-by",
+    "measures",
+    "percentiles",
+    "percentile-accuracy",
+    "output-mode",
+    "state-store",
+    "state-partitions",
+)
+
+
+class CheckpointMismatchError(PipelineError):
+    """The checkpoint was made by other settings, or for a topic that is not there any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation:
+    """What is computed, checked. `fields` is a schema in Spark's words, None unless JSON."""
+
+    window: WindowSpec
+    groups: tuple[GroupField, ...]
+    measures: tuple[Measure, ...]
+    event_time_field: str | None
+    fields: str | None
+
+    @classmethod
+    def of(cls, settings: JobSettings) -> Aggregation:
+        """Read the settings.
+
+        Raises: OptionsError where they contradict each other.
+        """
+        length_ms = settings["window"]
+        slide_ms = settings["slide"]
+        window = WindowSpec(
+            length_ms=length_ms,
+            slide_ms=length_ms if slide_ms is None else slide_ms,
+            watermark_ms=settings["watermark"],
+        )
+        groups = parse_group_fields(settings["group-by"] or ())
+        measures = parse_measures(settings["measures"])
+        check_names(groups, measures)
+        event_time = settings["event-time"]
+        event_time_field = None if event_time == OF_RECORD else event_time
+        time_type = "STRING" if settings["event-time-unit"] == "iso" else "DOUBLE"
+        used = needed_fields(groups, measures, event_time_field, time_type)
+        return cls(
+            window=window,
+            groups=groups,
+            measures=measures,
+            event_time_field=event_time_field,
+            fields=_fields(settings, used),
+        )
+
+
+def check(settings: JobSettings) -> None:
+    """Refuse settings that contradict each other.
+
+    Raises: OptionsError.
+    """
+    Aggregation.of(settings)
+    topic, target = settings["topic"], settings["target"]
+    letters = settings["dead-letter-topic"]
+    if topic == target:
+        raise OptionsError(f"topic and target are both {topic}: the job would read what it writes")
+    if settings["undecodable"] == DEAD_LETTER and letters is None:
+        raise OptionsError("--undecodable dead-letter needs --dead-letter-topic")
+    if settings["undecodable"] != DEAD_LETTER and letters is not None:
+        raise OptionsError("--dead-letter-topic is only used with --undecodable dead-letter")
+    if letters in (topic, target):
+        raise OptionsError(f"the dead letters need a topic of their own, other than {letters}")
+
+
+def remembered(settings: JobSettings, topic_id: str | None) -> str:
+    """The file that a checkpoint gets: what its state depends on, and the topic's id."""
+    document = {
+        "version": _FILE_VERSION,
+        "topic_id": topic_id,
+        "settings": _fixed(settings),
+    }
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def check_remembered(text: str, settings: JobSettings, topic_id: str | None) -> None:
+    """Make sure that a checkpoint can be gone on with.
+
+    Raises: CheckpointMismatchError, which says what differs and what to do.
+    """
+    where = f"the checkpoint {settings['checkpoint']}"
+    try:
+        document = json.loads(text)
+        version, known = document["version"], document["settings"]
+        known_id = document["topic_id"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointMismatchError(f"{where}: {SETTINGS_FILE} cannot be read: {error}") from None
+    anew = "or give a new --checkpoint, which starts at --starting-offsets and writes rows anew"
+    if version != _FILE_VERSION:
+        raise CheckpointMismatchError(f"{where} is of another release (format {version}); {anew}")
+    differences = [
+        f"{name} was {_shown(known.get(name))} and is {_shown(value)}"
+        for name, value in _fixed(settings).items()
+        if known.get(name) != value
+    ]
+    if differences:
+        raise CheckpointMismatchError(
+            f"{where} was made by other settings: {'; '.join(differences)}. State cannot change "
+            f"under a checkpoint: set them back, {anew}"
+        )
+    if known_id is not None and topic_id is not None and known_id != topic_id:
+        raise CheckpointMismatchError(
+            f"the topic {settings['topic']} was deleted and made again since {where} was written "
+            f"(its id was {known_id} and is {topic_id}), so that its offsets mean other records; "
+            "give a new --checkpoint"
+        )
+
+
+def _fields(settings: JobSettings, used: dict[str, str]) -> str | None:
+    declared: str | None = settings["fields"]
+    value_format = settings["value-format"]
+    if value_format == "json":
+        return declared or inferred_schema(used)
+    if declared is not None:
+        raise OptionsError(f"--fields are those of JSON; {value_format} values have one, value")
+    others = sorted(set(used) - {"value"})
+    if others:
+        raise OptionsError(
+            f"there is no field {others[0]!r}: {value_format} values have one, called value"
+        )
+    return None
+
+
+def _fixed(settings: JobSettings) -> dict[str, Any]:
+    """By name, as JSON gives it back."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name in _FIXED
+        for value in (settings[name],)
+    }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "nothing"
+    return "not set" if value is None else str(value)
+
+
+def facts_of(document: Mapping[str, Any]) -> tuple[int, int]:
+    """Late rows and undecodable records of a batch, from the JSON of Spark's progress."""
+    late = sum(
+        int(one.get("numRowsDroppedByWatermark") or 0)
+        for one in document.get("stateOperators") or ()
+    )
+    observed = (document.get("observedMetrics") or {}).get("decoding") or {}
+    return late, int(observed.get("undecodable") or 0)
