@@ -131,6 +131,10 @@ class AdminPool:
             place.failed_at_ms = self._clock.monotonic_ms()
             place.error = error
             raise
+        except asyncio.CancelledError:
+            # Who asked has no more time; the connections must not stay.
+            await admin.close()
+            raise
         place.error = None
         place.admin, place.admin_servers = admin, servers
         return admin

@@ -13,6 +13,7 @@ from prometheus_client.exposition import generate_latest
 
 from barnabas_operator.kubernetes.api import ForbiddenError, KubernetesError
 from barnabas_operator.kubernetes.kinds import LEASE, Kind
+from barnabas_operator.reconcile.broker.eviction_gate import Ruling
 from barnabas_operator.work.key import Key
 from barnabas_operator.work.work_queue import Pass, WorkQueue
 
@@ -56,6 +57,10 @@ class OperatorMetrics:
             "watch_events", "Changes that were heard of, by kind.", ("kind",)
         )
 
+        self._evictions = self._counter(
+            "evictions", "Evictions of pods that were asked about, by what was said.", ("ruling",)
+        )
+
     def watch_queue(self, queue: WorkQueue) -> None:
         """Serve the queue's gauges from now on."""
         for name, why, read in (
@@ -87,6 +92,18 @@ class OperatorMetrics:
     def lead(self, is_leader: bool) -> None:
         """Tell whether this replica acts."""
         self._leader.set(int(is_leader))
+
+    def eviction(self, ruling: Ruling) -> None:
+        """Count what was said to an eviction."""
+        self._evictions.labels(str(ruling)).inc()
+
+    def watch_certificate(self, expires_seconds: Callable[[], float]) -> None:
+        """Serve from now on when the webhook's certificate expires."""
+        self._gauge(
+            "webhook_certificate_expires_seconds",
+            "When the webhook's certificate expires, since 1970; 0 while there is no valid one.",
+            (),
+        ).set_function(_as_number(expires_seconds))
 
     def resources(self, kind: Kind, key: Key, ready: int, others: int) -> None:
         """Tell how many resources of a kind a Broker has."""

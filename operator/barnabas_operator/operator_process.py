@@ -1,9 +1,11 @@
 """The running operator: everything is made, connected, started and stopped here, and only here.
 
-Order: probes and metrics, then waiting for the Lease, then workers and the renewal of the Lease,
-then kopf. Losing the Lease, a signal or the end of any part ends all of it, and the process.
+Order: probes and metrics, the eviction webhook, then waiting for the Lease, then workers and the
+renewal of the Lease, then kopf. Losing the Lease, a signal or the end of any part ends all of it,
+and the process.
 
-Invariant: whatever is written goes through an API that asks the Lease first.
+Invariant: whatever is written goes through an API that asks the Lease first. Two exceptions are
+safe from any replica: the Lease itself, and what the eviction webhook notes (`evictions`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,14 @@ import kopf
 from barnabas_client.env import SystemClock
 from barnabas_client.errors import BarnabasError
 from barnabas_operator.admin_pool import AdminPool
+from barnabas_operator.eviction.evictions import (
+    ANSWER_TIMEOUT_SECONDS,
+    CLUSTER_TIMEOUT_SECONDS,
+    Evictions,
+)
+from barnabas_operator.eviction.momentary_clusters import MomentaryClusters
+from barnabas_operator.eviction.webhook_server import WebhookServer
+from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.handlers import WATCHED, Wakeups, kopf_settings, registry_of
 from barnabas_operator.http_server import HttpServer
 from barnabas_operator.kubernetes.api import KubernetesError
@@ -72,6 +82,7 @@ class OperatorProcess:
         self._queue: WorkQueue | None = None
         self._freshness: WatchFreshness | None = None
         self._lease: LeaderLease | None = None
+        self.webhook: WebhookServer | None = None
         self.http = HttpServer(
             self.metrics,
             host=settings.http_host,
@@ -93,6 +104,7 @@ class OperatorProcess:
             await self._resources.enter_async_context(_running(self.http))
             configuration = await load_configuration(self.settings.kubeconfig)
             self._handle_signals()
+            await self._serve_evictions(configuration)
             self._lease = await self._make_lease(configuration)
             if not await self._until_stopped(self._lease.acquire()):
                 return
@@ -140,6 +152,36 @@ class OperatorProcess:
             stop_flag=self._stop,
             ready_flag=self._watching,
         )
+
+    async def _serve_evictions(self, configuration: Any) -> None:
+        """Answer the API server about evictions, if that is set up; leader or not."""
+        settings = self.settings
+        if not settings.webhook_certificates:
+            return
+        client = await self._resources.enter_async_context(new_client(configuration))
+        api = DynamicApi(
+            client,
+            observe=self.metrics.request,
+            request_timeout_seconds=ANSWER_TIMEOUT_SECONDS / 2,
+        )
+        admins = AdminPool(api, SystemClock(), timeout_seconds=CLUSTER_TIMEOUT_SECONDS)
+        self._resources.push_async_callback(admins.close)
+        self.webhook = WebhookServer(
+            Evictions(
+                api,
+                MomentaryClusters(admins),
+                BrokerAdmin(timeout_seconds=CLUSTER_TIMEOUT_SECONDS),
+                SystemClock(),
+                patience_seconds=settings.eviction_patience_seconds,
+                counted=self.metrics.eviction,
+            ),
+            Path(settings.webhook_certificates),
+            host=settings.http_host,
+            port=settings.webhook_port,
+        )
+        await self._resources.enter_async_context(_running(self.webhook))
+        certificate = self.webhook.certificate
+        self.metrics.watch_certificate(lambda: certificate.expires_seconds)
 
     async def _make_lease(self, configuration: Any) -> LeaderLease:
         """A candidate with connections of its own, so that no pass delays its renewals."""
@@ -270,7 +312,7 @@ def _is_bug(error: Exception) -> bool:
 
 
 @asynccontextmanager
-async def _running(server: HttpServer) -> AsyncIterator[None]:
+async def _running(server: HttpServer | WebhookServer) -> AsyncIterator[None]:
     await server.start()
     try:
         yield

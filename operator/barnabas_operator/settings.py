@@ -82,6 +82,21 @@ class OperatorSettings:
     http_port: int = _setting(
         "BARNABAS_HTTP_PORT", 8080, _port, "The port of /live, /ready and /metrics."
     )
+    webhook_certificates: str = _setting(
+        "BARNABAS_WEBHOOK_CERTIFICATES",
+        "",
+        str,
+        "The folder with tls.crt and tls.key of the eviction webhook; empty: it is not served.",
+    )
+    webhook_port: int = _setting(
+        "BARNABAS_WEBHOOK_PORT", 8443, _port, "The port of the eviction webhook."
+    )
+    eviction_patience_seconds: float = _setting(
+        "BARNABAS_EVICTION_PATIENCE_SECONDS",
+        3600.0,
+        _seconds,
+        "For so long evictions of a broker that cannot be spared are refused; then it is let go.",
+    )
     workers: int = _setting(
         "BARNABAS_WORKERS", 4, _count, "How many clusters are reconciled at the same time."
     )

@@ -13,6 +13,7 @@ import asyncio
 import copy
 import json
 import re
+import ssl
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from barnabas_operator.kubernetes.kinds import LEASE, POD, Kind, kind_of
+from tests.support.admission import asked_about_eviction
 from tests.support.fake_kubernetes_discovery import discovery
 from tests.support.fake_kubernetes_store import (
     SERVED,
@@ -71,6 +73,7 @@ class FakeKubernetes:
         self.store = FakeStore()
         self.requests: list[Write] = []
         self.is_away = False
+        self.eviction_webhook: tuple[str, ssl.SSLContext] | None = None
         self._faults: list[Fault] = []
         self._watches: dict[Kind, list[asyncio.Queue[Event | None]]] = defaultdict(list)
         self.store.listeners.append(self._spread)
@@ -227,7 +230,7 @@ class FakeKubernetes:
         # What was read once is kept by the request.
         body = await _body(request)
         if match["sub"] == "eviction":
-            return web.json_response(self.store.delete(POD, namespace, name), status=201)
+            return await self._evict(namespace, name, body)
         match request.method:
             case "GET" if name:
                 return web.json_response(self.store.get(kind, namespace, name))
@@ -247,6 +250,22 @@ class FakeKubernetes:
                 uid = (options.get("preconditions") or {}).get("uid")
                 return web.json_response(self.store.delete(kind, namespace, name, uid))
         raise Refused(405, "MethodNotAllowed", request.method)
+
+    async def _evict(self, namespace: str, name: str, eviction: Manifest) -> web.Response:
+        """Ask the webhook, whose silence is ignored, as the API server does; then delete."""
+        if self.eviction_webhook is not None:
+            refusal, warnings = await asked_about_eviction(
+                *self.eviction_webhook, namespace, name, eviction
+            )
+            if refusal is not None:
+                raise Refused(refusal["code"], refusal["reason"], refusal["message"])
+        else:
+            warnings = []
+        is_dry_run = (eviction.get("deleteOptions") or {}).get("dryRun")
+        one = self.store.get(POD, namespace, name)
+        done = one if is_dry_run else self.store.delete(POD, namespace, name)
+        headers = {"Warning": ", ".join(f'299 - "{text}"' for text in warnings)}
+        return web.json_response(done, status=201, headers=headers if warnings else None)
 
     def _write(
         self,

@@ -22,14 +22,15 @@ TIMEOUT_SECONDS = 3.0
 class BrokerAdmin:
     """Asks brokers."""
 
-    def __init__(self, port: int = ADMIN_PORT) -> None:
+    def __init__(self, port: int = ADMIN_PORT, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._port = port
+        self._timeout_seconds = timeout_seconds
 
     async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
         """What the brokers at these addresses say; those that do not answer are absent."""
         if not addresses:
             return {}
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_seconds)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             asked = (self._status(session, address) for address in addresses.values())
             answers = await asyncio.gather(*asked)

@@ -26,6 +26,7 @@ from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan
 from barnabas_operator.reconcile.broker.child_drift import differences, is_applied, marked
 from barnabas_operator.reconcile.broker.children import render
+from barnabas_operator.reconcile.broker.drain_request import DRAIN_REQUESTED_ANNOTATION
 from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.reconcile.broker.pod_reading import DECOMMISSIONED_ANNOTATION
 
@@ -79,6 +80,10 @@ class BrokerApplier:
             pod = names.pod(spec.name, ungate.node_id)
             gates = {"spec": {"schedulingGates": None}}
             await self._api.patch(POD, spec.namespace, pod, gates, uid=ungate.pod_uid)
+        for forgotten in plan.forgotten:
+            pod = names.pod(spec.name, forgotten.node_id)
+            note = {"metadata": {"annotations": {DRAIN_REQUESTED_ANNOTATION: None}}}
+            await self._api.patch(POD, spec.namespace, pod, note, uid=forgotten.pod_uid)
         await self._mark_claims(spec, observed, plan)
         await self._replace_disks(broker, spec, plan)
         await self._restart(broker, spec, plan)

@@ -84,7 +84,16 @@ class Processes(Protocol):
 class BrokerObserver:
     """Looks at Brokers."""
 
-    def __init__(self, api: KubernetesApi, clusters: Clusters, processes: Processes) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clusters: Clusters,
+        processes: Processes,
+        *,
+        cluster_timeout_seconds: float | None = None,
+    ) -> None:
+        """A cluster that does not answer in the time, if one is given, counts as silent."""
+        self._cluster_timeout_seconds = cluster_timeout_seconds
         self._api = api
         self._clusters = clusters
         self._processes = processes
@@ -148,10 +157,12 @@ class BrokerObserver:
             # Nobody would answer, and asking takes its time.
             return None
         try:
-            cluster = await self._clusters.cluster(spec.namespace, spec.name)
-            return await cluster.observe()
-        except BarnabasError as error:
-            logger.info("brokers of %s/%s do not answer: %s", spec.namespace, spec.name, error)
+            async with asyncio.timeout(self._cluster_timeout_seconds):
+                cluster = await self._clusters.cluster(spec.namespace, spec.name)
+                return await cluster.observe()
+        except (BarnabasError, TimeoutError) as error:
+            reason = str(error) or "not in time"
+            logger.info("brokers of %s/%s do not answer: %s", spec.namespace, spec.name, reason)
             return None
 
     async def _volumes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.children import Rendering
@@ -37,6 +38,14 @@ class Ungate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetDrain:
+    """Take the note off a pod that nobody wants to evict any more."""
+
+    node_id: int
+    pod_uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPlan:
     """What to do. `problems` need somebody, `warnings` should be known."""
 
@@ -47,6 +56,7 @@ class BrokerPlan:
     storage: StoragePlan
     live: LiveConfigPlan
     ungated: tuple[Ungate, ...] = ()
+    forgotten: tuple[ForgetDrain, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -99,6 +109,17 @@ def plan_broker(
         ungated=tuple(_ungated(spec, observed)),
         problems=tuple(_problems(storage, scale, live)),
         warnings=tuple(_warnings(observed)),
+    )
+
+
+def forgotten_drains(observed: Observed, now: datetime) -> tuple[ForgetDrain, ...]:
+    """The notes of evictions that are over and that did not take the pod away."""
+    return tuple(
+        ForgetDrain(node_id=pod.node_id, pod_uid=pod.uid)
+        for pod in observed.pods.values()
+        if pod.drain_request is not None
+        and pod.drain_request.is_over(now)
+        and not pod.is_terminating
     )
 
 

@@ -31,7 +31,11 @@ from barnabas_operator.reconcile.broker.broker_observe import (
     Clusters,
     Processes,
 )
-from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, plan_broker
+from barnabas_operator.reconcile.broker.broker_plan import (
+    BrokerPlan,
+    forgotten_drains,
+    plan_broker,
+)
 from barnabas_operator.reconcile.broker.broker_status import broker_status, invalid_status
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import Observed
@@ -94,6 +98,7 @@ class BrokerReconciler:
             return IDLE_SECONDS
         plan = plan_broker(spec, observed, default_image=self._settings.broker_image)
         plan = self._with_refusals(key, self._with_budget(key, plan))
+        plan = replace(plan, forgotten=forgotten_drains(observed, self._now()))
         status = broker_status(spec, observed, plan, before=before, now=self._now())
         await write_status(self._api, broker, status)
         if spec.is_paused:
@@ -182,6 +187,9 @@ async def _refusal(
 def _is_busy(observed: Observed, plan: BrokerPlan) -> bool:
     """Whether something is under way that nobody tells about."""
     if plan.roll.restarts or plan.roll.in_flight or plan.scale.emptying or plan.ungated:
+        return True
+    if any(pod.drain_request is not None for pod in observed.pods.values()):
+        # Who evicts asks again soon, and the disruption budget should be up to date then.
         return True
     if observed.stateful_set is None or observed.cluster is None or plan.storage.recreated_set:
         return plan.rendering.replicas > 0

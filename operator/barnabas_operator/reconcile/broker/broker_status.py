@@ -17,9 +17,11 @@ from barnabas_operator.conditions import (
     ready,
     reconciling,
     stalled,
+    timestamp,
 )
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
+from barnabas_operator.reconcile.broker.eviction_gate import eviction_hindrance
 from barnabas_operator.reconcile.broker.isr_gate import may_go
 from barnabas_operator.reconcile.broker.observed import (
     ClusterView,
@@ -186,10 +188,20 @@ def _brokers(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable
             "drain": process.drain if process else None,
             "lastRestartReason": restarted.get(node_id)
             or observed.remembered.last_reasons.get(node_id),
-            "waitingOn": plan.roll.waiting_for.get(node_id),
+            "waitingOn": plan.roll.waiting_for.get(node_id) or _eviction_waits(spec, observed, pod),
+            "drainRequested": timestamp(pod.drain_request.since)
+            if pod and pod.drain_request
+            else None,
             "safeToDrain": may_go(cluster, node_id) if cluster else None,
         }
         yield {key: value for key, value in broker.items() if value is not None}
+
+
+def _eviction_waits(spec: BrokerSpec, observed: Observed, pod: PodView | None) -> str | None:
+    """What keeps a broker whose eviction was refused."""
+    if pod is None or pod.drain_request is None:
+        return None
+    return eviction_hindrance(spec, observed, pod.node_id) or None
 
 
 def _phase(spec: BrokerSpec, observed: Observed, node_id: int) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from barnabas_operator.reconcile.broker.drain_request import DrainRequest
 from barnabas_protocol.ids import TopicPartition
 
 
@@ -25,7 +26,8 @@ class PodView:
     """The pod of a broker.
 
     `stuck` says why it cannot start without a change of it (image, crash loop, no node), else "".
-    `is_gated` is a pod that waits for the operator's leave to be scheduled.
+    `is_gated` is a pod that waits for the operator's leave to be scheduled. `drain_request` is
+    there while evictions of it are refused.
     """
 
     node_id: int
@@ -42,6 +44,7 @@ class PodView:
     rack: str | None = None
     revision: Mapping[str, str] = field(default_factory=_nothing)
     config: Mapping[str, str] = field(default_factory=_nothing)
+    drain_request: DrainRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,10 @@ from barnabas_operator.kubernetes.objects import (
     uid_of,
 )
 from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.drain_request import (
+    DRAIN_REQUESTED_ANNOTATION,
+    read_request,
+)
 from barnabas_operator.reconcile.broker.observed import PodView, SetView, VolumeView
 from barnabas_operator.reconcile.broker.revision import (
     CONFIG_ANNOTATION,
@@ -65,6 +69,7 @@ def read_pod(pod: Object, node_id: int, node: Object | None, topology_key: str |
         rack=None if node is None or topology_key is None else labels_of(node).get(topology_key),
         revision=read_annotation(annotations, REVISION_ANNOTATION),
         config=read_annotation(annotations, CONFIG_ANNOTATION),
+        drain_request=read_request(annotations.get(DRAIN_REQUESTED_ANNOTATION, "")),
     )
 
 

@@ -80,9 +80,9 @@ def plan_roll(
     StatefulSet has.
     """
     needs = _ordered(observed, reasons, expected)
-    in_flight, arriving = _in_flight(spec, observed, expected)
+    in_flight, arriving = restart_in_flight(spec, observed, expected)
     stuck = tuple(_stuck_restarts(spec, observed, reasons, expected))
-    waiting = dict(_unready(spec, observed, expected))
+    waiting = dict(unready(spec, observed, expected))
     stalled = _stalled(spec, observed, reasons, expected)
     waiting_on = arriving or stalled or _first(waiting)
     restarts = stuck
@@ -120,10 +120,10 @@ def _ordered(
     return tuple(Need(node_id=one, reasons=tuple(reasons[one])) for one in waiting)
 
 
-def _in_flight(
+def restart_in_flight(
     spec: BrokerSpec, observed: Observed, expected: Sequence[int]
 ) -> tuple[InFlight | None, str]:
-    """The restart that is not over, and what it waits for."""
+    """The restart that is not over, and what it waits for: None and empty where there is none."""
     flying = observed.remembered.in_flight
     if flying is None or flying.node_id not in expected:
         return None, ""
@@ -194,9 +194,10 @@ def _stalled(
     return ""
 
 
-def _unready(
+def unready(
     spec: BrokerSpec, observed: Observed, expected: Sequence[int]
 ) -> Iterator[tuple[int, str]]:
+    """The brokers that are to serve and do not, and why."""
     for node_id in expected:
         if node_id in spec.parked:
             continue

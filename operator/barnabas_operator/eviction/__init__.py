@@ -1,0 +1,1 @@
+"""The webhook that the API server asks before it evicts a pod."""
