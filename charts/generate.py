@@ -47,6 +47,12 @@ _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "operator.replicas": {"type": "integer", "minimum": 1, "maximum": 5},
     "operator.image.pullPolicy": _LEVEL,
     "operator.watchNamespaces": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    "operator.evictionWebhook.patienceSeconds": {
+        "type": "integer",
+        "minimum": 60,
+        "maximum": 86400,
+    },
+    "operator.evictionWebhook.annotations": _TEXTS,
     "operator.resources": {
         "type": "object",
         "additionalProperties": False,

@@ -14,6 +14,7 @@ from tests.support.cache import run
 
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = ("brokers.barnabas.dev", "consumergroups.barnabas.dev", "topics.barnabas.dev")
+CLUSTER_WIDE = ("CustomResourceDefinition", "ClusterRole", "ValidatingWebhookConfiguration")
 EVERYTHING = {
     "operator": {
         "replicas": 2,
@@ -70,6 +71,8 @@ def test_a_default_release_has_what_it_needs_and_no_more(render: Render) -> None
             ("RoleBinding", "demo-barnabas-hooks"),
             ("ConfigMap", "demo-barnabas-hooks"),
             ("Service", "demo-barnabas-operator"),
+            ("Secret", "demo-barnabas-operator-webhook"),
+            ("ValidatingWebhookConfiguration", "demo-barnabas-operator-shop"),
             ("Deployment", "demo-barnabas-operator"),
             ("Job", "demo-barnabas-apply-broker"),
             ("Job", "demo-barnabas-clean-up"),
@@ -91,7 +94,7 @@ def test_every_switch_gives_manifests_that_are_whole(render: Render) -> None:
     manifests = render(EVERYTHING)
     for (kind, name), manifest in manifests.items():
         assert manifest["apiVersion"] and kind and name
-        if kind == "CustomResourceDefinition" or kind.startswith("ClusterRole"):
+        if kind.startswith(CLUSTER_WIDE):
             assert "namespace" not in manifest["metadata"], name
         else:
             assert manifest["metadata"]["namespace"] in ("shop", "bank"), (kind, name)
@@ -113,6 +116,7 @@ def test_everything_can_be_left_out(render: Render) -> None:
             "serviceAccount": {"create": False, "name": "theirs"},
             "broker": {"create": False},
             "uninstall": {"cleanUp": False},
+            "operator": {"evictionWebhook": {"enabled": False}},
         }
     )
     assert sorted(manifests) == [
@@ -203,7 +207,12 @@ def test_network_policies_let_in_whom_they_name(render: Render) -> None:
     ]
     assert open_ports == [9092]
     operator = manifests["NetworkPolicy", "demo-barnabas-operator"]["spec"]
-    assert all("from" in rule for rule in operator["ingress"])
+    # Where the API server comes from no policy can tell.
+    (everybody,) = [rule for rule in operator["ingress"] if "from" not in rule]
+    assert [port["port"] for port in everybody["ports"]] == [8443]
+    closed = {"operator": {"evictionWebhook": {"enabled": False}}}
+    manifests = render({"networkPolicy": {"enabled": True, "prometheus": []}, **closed})
+    assert manifests["NetworkPolicy", "demo-barnabas-operator"]["spec"]["ingress"] == []
 
 
 def test_a_network_policy_lets_clients_from_outside_in(render: Render) -> None:

@@ -19,6 +19,11 @@
 {{- .Values.serviceAccount.name | default (include "barnabas.operator" .) -}}
 {{- end -}}
 
+{{/* The Secret with the certificate of the eviction webhook. */}}
+{{- define "barnabas.webhookSecret" -}}
+{{- .Values.operator.evictionWebhook.existingSecret | default (printf "%s-webhook" (include "barnabas.operator" .)) -}}
+{{- end -}}
+
 {{- define "barnabas.operatorImage" -}}
 {{ .Values.operator.image.repository }}:{{ .Values.operator.image.tag | default .Chart.AppVersion }}
 {{- end -}}
