@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barnabas_protocol.records.compression import Compression
 from barnabas_protocol.records.control import ControlType, control_type_of
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
 
@@ -141,7 +142,8 @@ def _encode(header: BatchHeader, records: list[Record], horizon_ms: int | None) 
     return encode_batch(
         records,
         base_offset=header.base_offset,
-        compression=header.compression,
+        # Of nothing: clients expect a compressed stream where the header says so, and fail without.
+        compression=header.compression if records else Compression.NONE,
         timestamp_type=int(header.is_log_append_time),
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,

@@ -7,6 +7,7 @@ import pytest
 from tests.broker.log.cleaner_fixtures import (
     NAME,
     Bench,
+    batches,
     compacted,
     contents,
     newest,
@@ -99,6 +100,24 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_go_on():
         assert not bench.manager.directories[0].is_offline
         bench.manager.cleaner.forget(NAME)
         assert bench.manager.cleaner.uncleanable == {}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_that_is_kept_empty_says_that_it_is_not_compressed(codec):
+    """REC-9: Java's consumer opens the compressed stream, which is not there, and fails."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open()
+        put(log, (b"a", b"0"), compression=codec, producer=(7, 0, 0))
+        put(log, (b"a", b"1"), compression=codec)
+        await seal(log)
+        assert await bench.manager.cleaner.clean_once()
+        empty, full = (header for header, _ in batches(log))
+        assert (empty.record_count, empty.compression, empty.producer_id) == (0, 0, 7)
+        assert (full.record_count, full.compression) == (1, codec)
 
     asyncio.run(main())
 
