@@ -272,6 +272,26 @@ CASES: Sequence[AlertCase] = (
         },
     ),
     AlertCase(
+        alert="BarnabasWebhookCertificateExpires",
+        # Time begins with 0 here: 31 and a bit less than 30 days from then; 0 where there is none.
+        series={
+            on("barnabas_operator_webhook_certificate_expires_seconds", target=OPERATOR): (
+                "2678400x9 2590000x120"
+            )
+        },
+        quiet_at=60,
+        fires_at=75,
+        labels={**OPERATORS, "instance": "barnabas-operator-0"},
+        summary=(
+            "The eviction webhook of barnabas-operator-0 will have no valid certificate in 30 days"
+        ),
+        quiet_series={
+            on("barnabas_operator_webhook_certificate_expires_seconds", target=OPERATOR): (
+                "2678400x120"
+            )
+        },
+    ),
+    AlertCase(
         alert="BarnabasResourceNotReady",
         # The namespace is the Broker's: the operator's series keep their own labels.
         series={

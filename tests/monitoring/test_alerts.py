@@ -37,6 +37,7 @@ HEALTHY = {
     on("barnabas_group_committed_offset", 'group="h",topic="t",partition="0"'): "9x240",
     "barnabas_operator_leader": "1x240",
     "barnabas_operator_queue_oldest_seconds": "0x240",
+    "barnabas_operator_webhook_certificate_expires_seconds": "31536000x240",
     'barnabas_operator_reconciles_total{kind="topics",result="done"}': "0+1x240",
     'barnabas_operator_api_writes_total{verb="patch",kind="Topic"}': "40x240",
     'barnabas_operator_resources{kind="Topic",namespace="n",broker="b",ready="false"}': "0x240",

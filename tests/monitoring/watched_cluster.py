@@ -5,6 +5,7 @@ The operator itself is not run: its metrics are filled by the calls that it make
 
 import subprocess
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas_operator.kubernetes.kinds import STATEFUL_SET, TOPIC
 from barnabas_operator.metrics import OperatorMetrics
+from barnabas_operator.reconcile.broker.eviction_gate import Ruling
 from barnabas_operator.work.key import Key, Work
 from barnabas_operator.work.work_queue import Pass
 from tests.support.barnabas_cluster import BarnabasCluster
@@ -105,6 +107,9 @@ def operator_metrics() -> Iterator[str]:
     metrics.request("apply", STATEFUL_SET, 200)
     metrics.heard(TOPIC)
     metrics.resources(TOPIC, key, ready=3, others=1)
+    metrics.eviction(Ruling.SAFE)
+    in_a_year = time.time() + 365 * 86400
+    metrics.watch_certificate(lambda: in_a_year)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
