@@ -11,12 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+_BAR_CELLS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +110,15 @@ class Report:
         if not self._console.is_terminal:
             self.line(progress.text())
             return
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(self._bar(progress), refresh=True)
+        self._show(self._bar(progress))
+
+    def amount(self, done: int, total: int) -> None:
+        """Say how much of a known amount of records is done."""
+        if not self._console.is_terminal:
+            self.line(f"{done:,} of {total:,} records")
+            return
+        bar = _bar_text(done / total if total else 1.0)
+        self._show(Text(f"{self._name}  {bar}  {done:,} of {total:,} records"))
 
     def failed(self, text: str) -> None:
         """Say in one line why the job ends early."""
@@ -124,6 +131,12 @@ class Report:
             self._live.stop()
             self._live = None
 
+    def _show(self, text: Text) -> None:
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(text, refresh=True)
+
     def _bar(self, progress: BatchProgress) -> Text:
         parts = [
             f"{self._name}  {self._records:,} records in {self._batches:,} batches",
@@ -132,9 +145,13 @@ class Report:
         behind = progress.offsets_behind
         if behind is not None:
             done = self._records / (self._records + behind) if self._records + behind else 1.0
-            filled = round(done * 20)
-            parts += [f"{'━' * filled}{'╌' * (20 - filled)} {done:.0%}", f"{behind:,} behind"]
+            parts += [_bar_text(done), f"{behind:,} behind"]
         return Text("  ".join(parts))
+
+
+def _bar_text(part: float) -> str:
+    filled = round(part * _BAR_CELLS)
+    return f"{'━' * filled}{'╌' * (_BAR_CELLS - filled)} {part:.0%}"
 
 
 def _print_plan(console: Console, lines: Sequence[tuple[str, str]]) -> None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+
+from barnabas_pipelines.replay.selection import Selection
 
 COLUMNS: Final = (
     "key",
@@ -66,3 +69,43 @@ def archive_census(archive: DataFrame) -> DataFrame:
         sf.count("offset").alias("record_count"),
         sf.count_distinct("offset").alias("offset_count"),
     )
+
+
+def chosen(archive: DataFrame, selection: Selection) -> DataFrame:
+    """The rows of an archive that were chosen."""
+    rows = archive.where(sf.col("topic") == selection.topic)
+    moment = sf.unix_millis("timestamp")
+    if selection.from_ms is not None:
+        rows = rows.where(moment >= selection.from_ms)
+    if selection.to_ms is not None:
+        rows = rows.where(moment < selection.to_ms)
+    if selection.partitions is not None:
+        rows = rows.where(sf.col("partition").isin(sorted(selection.partitions)))
+    if selection.offsets:
+        condition = sf.lit(False)
+        for partition, (first, end) in selection.offsets.items():
+            part = (sf.col("partition") == partition) & (sf.col("offset") >= first)
+            condition = condition | (part if end is None else part & (sf.col("offset") < end))
+        rows = rows.where(condition)
+    return rows
+
+
+def with_target_partition(records: DataFrame, partition_count: int, *, by_key: bool) -> DataFrame:
+    """The records with `target`: their own partition, or the one that Kafka's hash of the key says.
+
+    Without a key it is the record's own, wrapped around, so that the choice is the same each time.
+    """
+    own = sf.col("partition")
+    if not by_key:
+        return records.withColumn("target", own)
+
+    @sf.arrow_udf("int")  # type: ignore[attr-defined]
+    def hashed(keys: pa.Array) -> pa.Array:
+        """Return where producers send keys; -1 for none."""
+        from barnabas_client.producer.key_columns import partitions_of_keys
+
+        return pa.array(partitions_of_keys(keys, partition_count))
+
+    by_hash = hashed(sf.col("key"))
+    wrapped = sf.pmod(own, sf.lit(partition_count))
+    return records.withColumn("target", sf.when(by_hash >= 0, by_hash).otherwise(wrapped))

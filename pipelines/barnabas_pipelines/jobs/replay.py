@@ -1,0 +1,305 @@
+"""replay: an archive, or a part of it, back to a topic: the same bytes, in order, at a chosen rate.
+
+    python -m barnabas_pipelines.jobs.replay --path /data/archive --target orders-again \\
+        --bootstrap-servers localhost:9092 --checkpoint /data/replays/1 --from 2026-11-21
+
+What is guaranteed: keys, values, headers and timestamps are the same to the byte; the records of a
+partition come in the order of their offsets; each chosen record is in the target once, also when
+the replay was killed and run again with the same checkpoint, as long as nobody else writes to the
+target until it is done. Offsets are new ones. Records without a timestamp get the time of sending.
+
+Not here: what a task does (`barnabas_pipelines/replay/task.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas_client.env import Environment
+from barnabas_pipelines.archive.directory import ArchiveDirectory
+from barnabas_pipelines.archive.manifest import Manifest
+from barnabas_pipelines.archive.reading import (
+    local_archive,
+    manifests,
+    path_complaint,
+    summary,
+)
+from barnabas_pipelines.errors import OptionsError, PipelineError
+from barnabas_pipelines.jobs.cluster_facts import TopicFacts
+from barnabas_pipelines.jobs.common_options import (
+    BOOTSTRAP_SERVERS,
+    SESSION_OPTIONS,
+    SINK_OPTION,
+)
+from barnabas_pipelines.jobs.job import Job, Plan, main_of
+from barnabas_pipelines.jobs.progress_bar import Report
+from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import parse_options
+from barnabas_pipelines.replay.selection import (
+    Selection,
+    moment_text,
+    parse_moment_ms,
+    parse_offsets,
+    parse_partitions,
+)
+from barnabas_pipelines.replay.state import FILE_NAME, ReplayState, parse_state
+from barnabas_pipelines.replay.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from barnabas_pipelines.storage.file_store import FileStore
+
+ORIGINAL: Final = "original"
+BY_KEY: Final = "key"
+_UNSAFE_SETTINGS: Final = ("kafka.enable.idempotence", "kafka.acks")
+
+
+def _complaint(parse: Any) -> Any:
+    def check(text: str) -> str | None:
+        try:
+            parse(text)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return check
+
+
+_OPTIONS: Final = (
+    JobOption(
+        name="path",
+        is_required=True,
+        check=path_complaint,
+        meaning="The archive, as the job archive has written it.",
+    ),
+    JobOption(
+        name="target",
+        is_required=True,
+        meaning="The topic to write to. It exists, and nobody else writes to it meanwhile.",
+    ),
+    JobOption(
+        name="checkpoint",
+        is_required=True,
+        meaning="A folder of this replay alone, so that it can go on after a failure.",
+    ),
+    JobOption(
+        name="topic",
+        meaning="The topic in the archive; needed where it has several.",
+    ),
+    JobOption(
+        name="from",
+        check=_complaint(parse_moment_ms),
+        meaning="The first timestamp to replay, such as 2026-11-22 or 2026-11-22T10:30:00Z.",
+    ),
+    JobOption(
+        name="to",
+        check=_complaint(parse_moment_ms),
+        meaning="The timestamp to stop before.",
+    ),
+    JobOption(
+        name="partitions",
+        check=_complaint(parse_partitions),
+        meaning="Only these partitions of the archived topic, such as 0,2,5-7.",
+    ),
+    JobOption(
+        name="offsets",
+        check=_complaint(parse_offsets),
+        meaning="Only these archived offsets, such as 0:100-199,1:50- (partition, first and last).",
+    ),
+    JobOption(
+        name="partitioning",
+        choices=(ORIGINAL, BY_KEY),
+        default=ORIGINAL,
+        meaning="original: every record into the partition that it came from. key: where Kafka's "
+        "hash of the key says, for a target with another number of partitions.",
+    ),
+    JobOption(
+        name="rate",
+        kind="number",
+        minimum=0.001,
+        meaning="The most records a second, all tasks together; by default as fast as it goes.",
+    ),
+    JobOption(
+        name="settle",
+        kind="duration",
+        default="5s",
+        meaning="After a failure: how long the target must not have grown before it counts what is "
+        "there.",
+    ),
+)
+
+
+def selection_of(settings: JobSettings, topic: str) -> Selection:
+    """What the settings choose."""
+    partitions, offsets = settings["partitions"], settings["offsets"]
+    return Selection(
+        topic=topic,
+        from_ms=parse_moment_ms(settings["from"]) if settings["from"] else None,
+        to_ms=parse_moment_ms(settings["to"]) if settings["to"] else None,
+        partitions=parse_partitions(partitions) if partitions else None,
+        offsets=parse_offsets(offsets) if offsets else {},
+    )
+
+
+def check(settings: JobSettings) -> None:
+    """Refuse what could double records or chooses none. Raises: OptionsError."""
+    chosen = selection_of(settings, "")
+    if chosen.from_ms is not None and chosen.to_ms is not None and chosen.from_ms >= chosen.to_ms:
+        raise OptionsError("--from is not before --to: nothing is chosen")
+    for name in settings["sink-option"] or {}:
+        if name.lower() in _UNSAFE_SETTINGS:
+            raise OptionsError(f"--sink-option {name} is decided here: records are written once")
+    target_of(settings)
+
+
+def target_of(settings: JobSettings) -> Target:
+    """The target, with the settings of its producer. Raises: OptionsError."""
+    given = {
+        "kafka.bootstrap.servers": settings["bootstrap-servers"],
+        "topic": settings["target"],
+        **(settings["sink-option"] or {}),
+    }
+    found = parse_options(given, Use.BATCH_WRITE).client_settings
+    defaults = {"batch_size": 262_144, "linger_ms": 20}
+    return Target(topic=settings["target"], producer_settings={**defaults, **found})
+
+
+def plan(settings: JobSettings) -> Plan:
+    """What is chosen in the archive, where it goes, and what is guaranteed."""
+    target = target_of(settings)
+    facts = target.cluster.topics([target.topic])[target.topic]
+    _check_timestamps_are_kept(target)
+    rate = settings["rate"]
+    where = (
+        "the partition that each came from"
+        if settings["partitioning"] == ORIGINAL
+        else "the partition that the hash of its key says"
+    )
+    lines = [*_archive_lines(settings, facts, target)]
+    lines += [
+        (
+            "writes",
+            f"{target.topic}, {len(facts.ends)} partitions with {facts.record_count_max:,} records "
+            f"now; each record into {where}",
+        ),
+        ("rate", f"at most {rate:,g} records/s" if rate else "as fast as it goes"),
+        ("checkpoint", settings["checkpoint"]),
+        (
+            "guarantees",
+            "the same keys, values, headers and timestamps, in the order of each partition; each "
+            "chosen record once, also after a kill and another run with this checkpoint, as long "
+            "as nobody else writes to the target meanwhile",
+        ),
+    ]
+    return Plan.of(*lines)
+
+
+def _archive_lines(
+    settings: JobSettings, facts: TopicFacts, target: Target
+) -> list[tuple[str, str]]:
+    directory = local_archive(settings["path"])
+    if directory is None:
+        return [("archive", f"{settings['path']} (not on this machine: not looked at)")]
+    found = manifests(directory)
+    selection = selection_of(settings, topic_of(settings, found))
+    batches = [one for one in found if selection.may_have(one)]
+    held = summary(batches)
+    lines = [
+        ("reads", selection.text()),
+        (
+            "archive",
+            f"{settings['path']}: {len(batches):,} of {len(found):,} batches, with "
+            f"{held.record_count:,} records",
+        ),
+    ]
+    state = LocalState(settings).read()
+    if state is not None:
+        sent = sum(state.sent(facts.ends).values()) if not state.is_done else state.record_count
+        lines.append(("goes on", f"{sent:,} of {state.record_count:,} records are there already"))
+    retention = target.cluster.topic_setting(target.topic, "retention.ms")
+    oldest_ms = min((one.first_timestamp_ms for one in batches), default=None)
+    limit_ms = int(retention) if retention is not None else -1
+    if oldest_ms is not None and 0 <= limit_ms < Environment().clock.wall_ms() - oldest_ms:
+        lines.append(
+            (
+                "beware",
+                f"{target.topic} keeps records for {limit_ms / 3_600_000:,g} h, and there are some "
+                f"from {moment_text(oldest_ms)}: it will soon delete them; set retention.ms=-1",
+            )
+        )
+    return lines
+
+
+class LocalState:
+    """The state of a replay as far as a plan can see it: only on this machine."""
+
+    def __init__(self, settings: JobSettings) -> None:
+        directory = local_archive(settings["checkpoint"])
+        self._store: FileStore | None = directory.store if directory is not None else None
+
+    def read(self) -> ReplayState | None:
+        """The state; None if there is none, or not here."""
+        text = self._store.read(FILE_NAME) if self._store is not None else None
+        return parse_state(text) if text is not None else None
+
+
+def topic_of(settings: JobSettings, found: Sequence[Manifest]) -> str:
+    """The topic to replay. Raises: OptionsError if that is not clear; PipelineError."""
+    topics = sorted({one.topic for manifest in found for one in manifest.ranges})
+    wanted: str | None = settings["topic"]
+    if not topics:
+        raise PipelineError(f"there is no archive with records in {settings['path']}")
+    if wanted is not None and wanted not in topics:
+        raise OptionsError(f"--topic {wanted}: the archive has {', '.join(topics)}")
+    if wanted is None and len(topics) > 1:
+        raise OptionsError(f"--topic is missing: the archive has {', '.join(topics)}")
+    return wanted or topics[0]
+
+
+def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
+    """Replay what is chosen, or what is left of it."""
+    from barnabas_pipelines.replay.runner import Replay, ReplayRequest
+    from barnabas_pipelines.storage.hadoop_files import open_store
+
+    # Times are compared and sent as they are, whatever the session was started with.
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    directory = ArchiveDirectory(open_store(spark, settings["path"]))
+    found = manifests(directory)
+    request = ReplayRequest(
+        archive=settings["path"],
+        checkpoint=settings["checkpoint"],
+        target=target_of(settings),
+        selection=selection_of(settings, topic_of(settings, found)),
+        is_by_key=settings["partitioning"] == BY_KEY,
+        records_per_second=settings["rate"],
+        settle_ms=settings["settle"],
+    )
+    checkpoint = open_store(spark, settings["checkpoint"])
+    Replay(request, spark, report, directory, checkpoint).run(found)
+
+
+def _check_timestamps_are_kept(target: Target) -> None:
+    kind = target.cluster.topic_setting(target.topic, "message.timestamp.type")
+    if kind == "LogAppendTime":
+        raise OptionsError(
+            f"{target.topic} has message.timestamp.type=LogAppendTime, so the brokers would "
+            "replace all timestamps: set it to CreateTime, or choose another target"
+        )
+
+
+JOB: Final = Job(
+    name="replay",
+    summary="Writes an archive, or a part of it, back to a topic: the same keys, values, headers "
+    "and timestamps, in order, at a chosen rate.",
+    options=(*_OPTIONS[:2], BOOTSTRAP_SERVERS, *_OPTIONS[2:], SINK_OPTION, *SESSION_OPTIONS),
+    plan=plan,
+    run=run,
+    check=check,
+)
+
+if __name__ == "__main__":
+    sys.exit(main_of("replay"))
