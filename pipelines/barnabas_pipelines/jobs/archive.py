@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from barnabas_pipelines.archive.batch_writer import ArchiveForm, BatchWriter
+from barnabas_pipelines.archive.batch_writer import BatchWriter
 from barnabas_pipelines.archive.continuation import continuation
 from barnabas_pipelines.archive.directory import CHECKPOINT as CHECKPOINT_PATH
 from barnabas_pipelines.archive.directory import ArchiveDirectory
@@ -144,6 +144,7 @@ def plan(settings: JobSettings) -> Plan:
 
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Archive what there is, or for ever."""
+    from barnabas_pipelines.archive.staging import ArchiveForm, SparkStager
     from barnabas_pipelines.storage.hadoop_files import open_store
 
     # Spark's default is a type that only old readers of Parquet want.
@@ -161,7 +162,7 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     write = BatchWriter(
         directory,
         last,
-        ArchiveForm(sizes=sizes, compression=settings["compression"]),
+        SparkStager(directory, ArchiveForm(sizes=sizes, compression=settings["compression"])),
         topic_ids=lambda: cluster.topic_ids(topics),
         checkpoint=open_store(spark, checkpoint),
         say=report.line,

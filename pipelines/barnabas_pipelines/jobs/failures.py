@@ -14,6 +14,9 @@ _OURS: Final = re.compile(r"(?:barnabas_pipelines|barnabas_client)\.[\w.]+: ([^\
 _CAUSE: Final = re.compile(
     r"^(?:Caused by: |=== )?(?:[\w$]+\.)+(\w*(?:Error|Exception)): (.+)$", re.M
 )
+_TERMINATED: Final = re.compile(
+    r"terminated with exception: (.*?)(?:\sSQLSTATE: |\s*=== Streaming Query|\Z)", re.DOTALL
+)
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ([^\n]+)")
 
 
@@ -25,6 +28,9 @@ def failure_line(error: BaseException) -> str:
     ours = _OURS.findall(text)
     if ours:
         return _one_line(ours[-1])
+    wrapped = _TERMINATED.search(text)
+    if wrapped is not None:
+        text = wrapped[1].strip()
     causes = _CAUSE.findall(text)
     condition = _CONDITION.search(text)
     if condition is not None and condition[1] not in _WRAPPERS:
