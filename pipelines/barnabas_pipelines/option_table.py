@@ -104,8 +104,9 @@ ROWS: Final[tuple[Row, ...]] = (
         name="subscribePattern",
         kind="pattern",
         uses=READS,
-        meaning="Read all topics whose whole name this regular expression (Python's) fits, those "
-        "that a running query sees appear included; internal topics are left out.",
+        meaning="Read all topics in whose names this regular expression (Python's) is found, those "
+        "that a running query sees appear included; `^` and `$` stand for the ends of the name. "
+        "Internal topics are left out.",
     ),
     Row(
         name="assign",

@@ -110,7 +110,7 @@ class ClusterView:
         if options["assign"] is not None:
             return sorted({topic for topic, _ in options["assign"]})
         pattern: re.Pattern[str] = options["subscribePattern"]
-        return [topic.name for topic in await admin.topics.list() if pattern.fullmatch(topic.name)]
+        return [topic.name for topic in await admin.topics.list() if pattern.search(topic.name)]
 
     async def _offsets_at(
         self, admin: Admin, timestamps_ms: Mapping[TopicPartition, int]
