@@ -1,13 +1,14 @@
 """One admin client for each cluster, shared by all that is reconciled there.
 
-Invariants: a cluster has at most one client; a cluster that cannot be reached is tried by one
-caller at a time and not again at once, so that it does not keep all workers waiting.
+Invariants: a cluster has at most one client; no request that changes something is sent, or sent
+again, unless the guard lets it; a cluster that cannot be reached is tried by one caller at a time
+and not again at once, so that it does not keep all workers waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,8 +47,16 @@ class AdminPool:
     """The clients; close it in the loop that used it."""
 
     def __init__(
-        self, api: KubernetesApi, clock: Clock, *, timeout_seconds: float = 15, client_id: str = ""
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        *,
+        timeout_seconds: float = 15,
+        client_id: str = "",
+        guard: Callable[[], None] = lambda: None,
     ) -> None:
+        """`guard` raises KubernetesError where nothing may be changed any more."""
+        self._guard = guard
         self._api = api
         self._clock = clock
         self._timeout_ms = int(timeout_seconds * 1000)
@@ -114,6 +123,7 @@ class AdminPool:
         servers = place.servers
         admin = Admin(
             servers,
+            before_change=self._guard,
             client_id=self._client_id,
             default_api_timeout_ms=self._timeout_ms,
             request_timeout_ms=self._timeout_ms,

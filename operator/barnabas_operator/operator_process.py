@@ -4,8 +4,9 @@ Order: probes and metrics, the eviction webhook, then waiting for the Lease, the
 renewal of the Lease, then kopf. Losing the Lease, a signal or the end of any part ends all of it,
 and the process.
 
-Invariant: whatever is written goes through an API that asks the Lease first. Two exceptions are
-safe from any replica: the Lease itself, and what the eviction webhook notes (`evictions`).
+Invariant: whatever is written to the API server, or changed at the brokers, is sent by a client
+that asks the Lease right before. Two exceptions are safe from any replica: the Lease itself, and
+what the eviction webhook notes (`evictions`).
 """
 
 from __future__ import annotations
@@ -126,7 +127,12 @@ class OperatorProcess:
             on_list=freshness.listed,
             request_timeout_seconds=self.settings.request_timeout_seconds,
         )
-        admins = AdminPool(api, SystemClock(), timeout_seconds=self.settings.admin_timeout_seconds)
+        admins = AdminPool(
+            api,
+            SystemClock(),
+            timeout_seconds=self.settings.admin_timeout_seconds,
+            guard=lease.check,
+        )
         self._resources.push_async_callback(admins.close)
         queue = WorkQueue(
             _reconcile_with(self._reconcilers(api, admins)),

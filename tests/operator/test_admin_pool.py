@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import BarnabasError, TimedOutError
 from barnabas_operator.admin_pool import AdminPool, bootstrap_servers
 from barnabas_operator.kubernetes.kinds import BROKER
+from barnabas_operator.kubernetes.leader_lease import NotLeaderError
+from barnabas_protocol.ids import TopicPartition
 from tests.support.in_process_broker import running_broker
 from tests.support.processes import free_port
 from tests.support.store_api import StoreApi
@@ -108,6 +113,50 @@ def test_how_long_a_cluster_has_been_away_counts_from_the_first_failure(tmp_path
                 pass
             assert pool.unreachable_seconds("default", "demo") == 0
             assert pool.unreachable_seconds("default", "unknown") == 0
+            await pool.close()
+
+    asyncio.run(run())
+
+
+def test_nothing_is_changed_at_brokers_without_the_lease(tmp_path: Path) -> None:
+    """operator.md 6, rule 6: the deadline is checked at each write, those to brokers included."""
+    guarded: list[str] = []
+
+    def guard() -> None:
+        guarded.append("asked")
+        if len(guarded) > 2:
+            raise NotLeaderError("deposed")
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data") as server:
+            api = StoreApi()
+            await api.create(broker(f"127.0.0.1:{server.port}"))
+            pool = AdminPool(api, Clock(), guard=guard)
+            admin = await pool.admin("default", "demo")
+            (await admin.topics.create([NewTopic(name="orders", partition_count=1)])).unwrap()
+            place = TopicPartition("orders", 0)
+            committed = {place: OffsetAndMetadata(0)}
+            (await admin.group_offsets.alter("billing", committed)).unwrap()
+            changes = (
+                lambda: admin.group_offsets.alter("billing", {place: OffsetAndMetadata(7)}),
+                lambda: admin.group_offsets.delete("billing", [place]),
+                lambda: admin.groups.delete(["billing"]),
+                lambda: admin.topics.delete(["orders"]),
+                lambda: admin.topics.add_partitions({"orders": 2}),
+                lambda: admin.partitions.reassign({place: [0]}),
+                lambda: admin.configs.alter(
+                    {ConfigResource.topic("orders"): [ConfigChange.set("retention.ms", "1")]}
+                ),
+                lambda: admin.cluster.unregister_broker(7),
+            )
+            for change in changes:
+                with pytest.raises(NotLeaderError):
+                    await change()
+            (found,) = (await admin.group_offsets.list(["billing"])).unwrap().values()
+            assert found == committed
+            described = (await admin.topics.describe(["orders"])).unwrap()["orders"]
+            assert len(described.partitions) == 1
+            assert len(guarded) == 2 + len(changes)
             await pool.close()
 
     asyncio.run(run())

@@ -21,7 +21,7 @@ Invariants: not thread-safe, one event loop; the client is closed by whoever mad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
@@ -58,17 +58,20 @@ class Admin:
         bootstrap_servers: str | Sequence[str],
         *,
         client: Client | None = None,
+        before_change: Callable[[], None] = lambda: None,
         **settings: Unpack[AdminOptions],
     ) -> None:
         """Take the settings, those of docs/reference; nothing is connected yet.
 
-        A `client` that is given stays open at the end. Raises: ConfigurationError.
+        A `client` that is given stays open at the end. `before_change` is called right before each
+        request that changes something, repetitions included; what it raises ends the call.
+        Raises: ConfigurationError.
         """
         chosen = AdminSettings.create({"bootstrap_servers": bootstrap_servers, **settings})
         self.settings = chosen
         self._owns_client = client is None
         self._client = client or Client(chosen)
-        self._routing = AdminRouting(self._client)
+        self._routing = AdminRouting(self._client, before_change)
 
     async def start(self) -> None:
         """Find the cluster; to be awaited before anything else, does nothing if that was done.

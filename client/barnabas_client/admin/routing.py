@@ -69,8 +69,10 @@ class Call(Generic[K, T]):
 class AdminRouting:
     """Sends calls to controllers, leaders, coordinators and brokers."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, before_change: Callable[[], None] = lambda: None) -> None:
+        """Take the client; what `before_change` raises keeps a request from being sent."""
         self._client = client
+        self._before_change = before_change
 
     async def each(
         self, keys: Iterable[K], call: Call[K, T], timeout_ms: int | None = None
@@ -179,6 +181,8 @@ class AdminRouting:
 
     async def _ask(self, ledger: Ledger[K, T], call: Call[K, T], asked: Asked[K]) -> None:
         """Send one request and enter its answer; hear of brokers that did not know."""
+        if call.is_change:
+            self._before_change()
         try:
             answer = await self._client.request(
                 asked.node_id,
