@@ -73,12 +73,14 @@ class ClusterFacts:
                 continue
         return cls(settings["bootstrap-servers"], found)
 
-    def topics(self, names: Collection[str]) -> dict[str, TopicFacts]:
-        """Topics by name, with offsets.
+    def topics(
+        self, names: Collection[str], *, read_committed: bool = False
+    ) -> dict[str, TopicFacts]:
+        """Topics by name, with offsets; ends are those of decided transactions if it is asked for.
 
         Raises: TopicGoneError where one does not exist; UnreachableError.
         """
-        return self._ask(self._topics(names))
+        return self._ask(self._topics(names, read_committed))
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str | None]:
         """The ids that the topics have now. Raises: as `topics`."""
@@ -124,7 +126,24 @@ class ClusterFacts:
 
         self._ask(create())
 
-    async def _topics(self, names: Collection[str]) -> dict[str, TopicFacts]:
+    def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Show in a consumer group how far a topic has been read; nobody may be in the group.
+
+        Raises: UnreachableError, or what the brokers refuse.
+        """
+        from barnabas_client import OffsetAndMetadata
+
+        async def commit() -> None:
+            async with self._admin() as admin:
+                named = {
+                    TopicPartition(topic, one): OffsetAndMetadata(offset)
+                    for one, offset in offsets.items()
+                }
+                (await admin.group_offsets.alter(group, named)).unwrap()
+
+        self._ask(commit())
+
+    async def _topics(self, names: Collection[str], read_committed: bool) -> dict[str, TopicFacts]:
         from barnabas_client.admin import OffsetSpec
 
         async with self._admin() as admin:
@@ -136,7 +155,9 @@ class ClusterFacts:
             ]
             limits = []
             for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
-                outcomes = await admin.partitions.list_offsets(dict.fromkeys(partitions, spec))
+                outcomes = await admin.partitions.list_offsets(
+                    dict.fromkeys(partitions, spec), read_committed=read_committed
+                )
                 limits.append({key: one.offset or 0 for key, one in outcomes.unwrap().items()})
         starts, ends = limits
         return {

@@ -22,6 +22,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
 
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.transforms.refusal import refuse
 
 DECODED: Final = "decoded"
 REASON: Final = "undecodable_reason"
@@ -160,18 +161,7 @@ def only_undecodable(records: DataFrame) -> DataFrame:
 
 def refuse_undecodable(records: DataFrame) -> DataFrame:
     """The same records; an action on them fails at the first that has a reason, and names it."""
-    complaint = sql.concat(
-        sql.lit("undecodable record: topic "),
-        sql.col("topic"),
-        sql.lit(", partition "),
-        sql.col("partition").cast("string"),
-        sql.lit(", offset "),
-        sql.col("offset").cast("string"),
-        sql.lit(": "),
-        sql.col(REASON),
-    )
-    refusal = sql.raise_error(complaint).cast("boolean")
-    return records.where(sql.when(sql.col(REASON).isNull(), sql.lit(True)).otherwise(refusal))
+    return refuse(records, sql.col(REASON), "undecodable record")
 
 
 def _decode_json(

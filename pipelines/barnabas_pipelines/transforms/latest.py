@@ -18,9 +18,17 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
+from barnabas_pipelines.transforms.refusal import refuse
+
 MOVED: Final = "moved"
 _ROW: Final = "__row"
 _CHANGE: Final = "__change"
+
+
+def refuse_keyless(records: DataFrame) -> DataFrame:
+    """The same records; an action on them fails at the first that has no key, and names it."""
+    reason = sql.when(sql.col("key").isNull(), "a table of latest values needs keys")
+    return refuse(records, reason, "record without a key")
 
 
 def latest_per_key(records: DataFrame) -> DataFrame:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.console import Console
 
 from barnabas_pipelines.jobs import aggregate
-from barnabas_pipelines.jobs.progress_bar import Report
 from barnabas_pipelines.jobs.settings import settings_of
 from tests.pipelines.spark import records
+from tests.pipelines.spark.recorded_report import RecordedReport
 from tests.pipelines.spark.records import RecordToSend
 from tests.support.barnabas_process import BarnabasProcess
 
@@ -43,11 +42,11 @@ class Job:
         """Run it with further options; what it said is in `said`."""
         settings = settings_of(aggregate.JOB.options, self.given(**options))
         aggregate.JOB.check(settings)
-        console = Console(record=True, width=1000, quiet=False, file=_Nowhere())
+        report = RecordedReport("aggregate")
         try:
-            aggregate.JOB.run(settings, self.spark, Report("aggregate", console))
+            aggregate.JOB.run(settings, self.spark, report)
         finally:
-            self.said = console.export_text().splitlines()
+            self.said = report.lines
 
     def given(self, **options: Any) -> dict[str, Any]:
         """All options by name."""
@@ -95,19 +94,6 @@ class Job:
     def counts(self) -> dict[tuple[str, str | None], tuple[int, float | None]]:
         """Count and sum of each row of the view."""
         return {key: (row["count"], row["sum_amount"]) for key, row in self.view().items()}
-
-
-class _Nowhere:
-    """A file that keeps nothing: the console records by itself."""
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-    def flush(self) -> None:
-        """Nothing is kept."""
-
-    def isatty(self) -> bool:
-        return False
 
 
 @pytest.fixture

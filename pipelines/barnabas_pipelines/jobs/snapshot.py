@@ -1,0 +1,319 @@
+"""The latest value of each key of a topic, as a table of Parquet that each run brings up to date.
+
+    python -m barnabas_pipelines.jobs.snapshot --bootstrap-servers localhost:9092 \\
+        --topic users --table /data/users --value-format json --fields "name STRING, age INT"
+
+A run fixes the end of the topic, reads what was appended since the last version, merges it with
+that version, writes the whole table beside it and moves a pointer. It can be killed anywhere and
+run again. Records without a value delete their key.
+
+A key belongs in one partition; see `transforms/latest.py` for what happens with one that moved.
+
+Not here: versions and pointer (`snapshot/table.py`), when a run cannot go on from the last version
+(`snapshot/ranges.py`), who comes first among the records of a key (`transforms/latest.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+from barnabas_client.env import Clock, SystemClock
+from barnabas_client.errors import BarnabasError
+from barnabas_pipelines.errors import OptionsError, PipelineError
+from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
+from barnabas_pipelines.jobs.common_options import GROUP, SESSION_OPTIONS, SOURCE_OPTIONS
+from barnabas_pipelines.jobs.failures import failure_line
+from barnabas_pipelines.jobs.job import Job, Plan, main_of
+from barnabas_pipelines.jobs.progress_bar import Report
+from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_pipelines.snapshot.manifest import Manifest
+from barnabas_pipelines.snapshot.ranges import (
+    ReadRange,
+    TopicChangedError,
+    TopicState,
+    check_deadline,
+    next_range,
+)
+from barnabas_pipelines.snapshot.table import SnapshotTable
+from barnabas_pipelines.storage.file_store import FileStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from barnabas_pipelines.snapshot.version_rows import VersionCounts
+
+NAME: Final = "snapshot"
+FAIL: Final = "fail"
+
+OPTIONS: Final = (
+    JobOption(name="topic", is_required=True, meaning="The topic to read; a compacted one."),
+    JobOption(
+        name="table",
+        is_required=True,
+        meaning="A folder for the table and its versions; any file system that Spark knows.",
+    ),
+    *SOURCE_OPTIONS,
+    JobOption(
+        name="key-format",
+        choices=("raw", "text"),
+        default="raw",
+        meaning="With text, a column key_text has the key as text; null where it is not UTF-8.",
+    ),
+    JobOption(
+        name="value-format",
+        choices=("raw", "text", "number", "json"),
+        default="raw",
+        meaning="With any but raw, a column fields has the value decoded: what --fields says of "
+        "JSON objects, or one field called value.",
+    ),
+    JobOption(
+        name="fields",
+        meaning="The fields of JSON values, as Spark writes schemas: name STRING, age INT. They "
+        "may change from run to run: the bytes are kept and decoded anew.",
+    ),
+    JobOption(
+        name="undecodable",
+        choices=(FAIL, "keep"),
+        default=FAIL,
+        meaning="What becomes of rows that cannot be decoded: the job fails and names one; or they "
+        "are kept with their bytes, no fields and the reason in undecodable_reason, and counted.",
+    ),
+    JobOption(
+        name="keyless",
+        choices=(FAIL, "count-and-skip"),
+        default=FAIL,
+        meaning="What becomes of records without a key: the job fails and names one; or they are "
+        "counted and left out.",
+    ),
+    JobOption(
+        name="include-headers",
+        kind="bool",
+        default=False,
+        meaning="Keep the headers of records, in a column headers.",
+    ),
+    JobOption(
+        name="rebuild",
+        kind="bool",
+        default=False,
+        meaning="Read the whole topic anew instead of going on from the last version.",
+    ),
+    JobOption(
+        name="keep-versions",
+        kind="int",
+        default=2,
+        minimum=1,
+        maximum=10_000,
+        meaning="So many versions before the current one stay, for readers that still use them.",
+    ),
+    GROUP,
+    *SESSION_OPTIONS,
+)
+
+
+class SnapshotFailedError(PipelineError):
+    """Reading or writing failed; the table is as it was. The text says why, on one line."""
+
+
+def check(settings: JobSettings) -> None:
+    """Refuse settings that contradict each other. Raises: OptionsError."""
+    if (settings["value-format"] == "json") != (settings["fields"] is not None):
+        raise OptionsError("--value-format json needs --fields, and no other format has any")
+
+
+def plan(settings: JobSettings) -> Plan:
+    """What is going to be done, with what the cluster says now.
+
+    Raises: TopicGoneError, UnreachableError.
+    """
+    name = settings["topic"]
+    facts = ClusterFacts.of(settings)
+    (topic,) = facts.topics([name], read_committed=True).values()
+    policy = facts.topic_setting(name, "cleanup.policy") or "unknown"
+    start = "all of it" if settings["rebuild"] else "what was appended since the last version"
+    return Plan.of(
+        (
+            "reads",
+            f"{name}: {start}, up to the end as it is when the run begins ({len(topic.ends)} "
+            f"partitions, {topic.record_count_max:,} offsets in all, cleanup.policy {policy})",
+        ),
+        ("keeps", "the last record of each key; one without a value deletes its key"),
+        (
+            "moved keys",
+            "within a partition the highest offset counts. A key in several partitions: what a "
+            "later run reads wins, within a run the newest timestamp; such keys are counted",
+        ),
+        (
+            "without key",
+            "the job fails" if settings["keyless"] == FAIL else "records are counted and left out",
+        ),
+        ("decodes", _decoding_text(settings)),
+        (
+            "writes",
+            f"{settings['table']}: a new version of the whole table, then the pointer CURRENT; "
+            f"{settings['keep-versions']} earlier versions stay",
+        ),
+        (
+            "guarantees",
+            "a reader sees a whole version: the table at the end that its run has fixed. Killed "
+            "anywhere, a run changes nothing or is complete; run it again",
+        ),
+    )
+
+
+def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
+    """Bring the table up to date.
+
+    Raises: what `next_range` does, SnapshotFailedError, TableInUseError.
+    """
+    from barnabas_pipelines.storage.hadoop_files import open_store
+
+    store = open_store(spark, settings["table"])
+    take_snapshot(settings, spark, report, store, SystemClock())
+
+
+def take_snapshot(
+    settings: JobSettings, spark: SparkSession, report: Report, store: FileStore, clock: Clock
+) -> None:
+    """Bring the table in a store up to date; see `run`."""
+    table = SnapshotTable(store)
+    with table.locked():
+        last = None if settings["rebuild"] else table.current()
+        facts = ClusterFacts.of(settings)
+        topic = _state_of(settings["topic"], facts, clock)
+        found = next_range(topic, last, has_headers=settings["include-headers"])
+        if last is not None and not found.ends and last.decoding == _decoding(settings):
+            table.refresh(_after(topic, last.number, last.row_count, settings))
+            report.line(f"nothing new: version {last.number:,} is up to date")
+        else:
+            report.line(f"reading {found.offset_count:,} offsets of {len(found.ends)} partitions")
+            number = table.begin()
+            base = table.url(last.number) if last is not None else None
+            counts = _write(settings, spark, found, base, table.building_url(number))
+            check_deadline(topic, found, clock.wall_ms())
+            _check_still_there(topic, facts)
+            table.finish(_after(topic, number, counts.rows, settings))
+            report.line(f"version {number:,}: {counts.text()}")
+        table.prune(settings["keep-versions"])
+    _show(settings, facts, topic, report)
+
+
+def _state_of(name: str, facts: ClusterFacts, clock: Clock) -> TopicState:
+    """The topic, and the time before it was looked at."""
+    seen_at_ms = clock.wall_ms()
+    (topic,) = facts.topics([name], read_committed=True).values()
+    policy = facts.topic_setting(name, "cleanup.policy") or ""
+    tombstone = facts.topic_setting(name, "delete.retention.ms") if "compact" in policy else None
+    return TopicState(
+        name=name,
+        topic_id=topic.topic_id,
+        starts=topic.starts,
+        ends=topic.ends,
+        seen_at_ms=seen_at_ms,
+        tombstone_ms=None if tombstone is None else int(tombstone),
+    )
+
+
+def _check_still_there(topic: TopicState, facts: ClusterFacts) -> None:
+    """Make sure that what was read came from the topic that was looked at. Raises: as named."""
+    topic_id = facts.topic_ids([topic.name])[topic.name]
+    if topic_id != topic.topic_id:
+        raise TopicChangedError(
+            f"topic {topic.name} was deleted and made again while it was read: the table is as it "
+            "was. Run with --rebuild"
+        )
+
+
+def _after(topic: TopicState, number: int, row_count: int, settings: JobSettings) -> Manifest:
+    return Manifest(
+        number=number,
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        next_offsets=topic.ends,
+        complete_at_ms=topic.seen_at_ms,
+        row_count=row_count,
+        has_headers=settings["include-headers"],
+        decoding=_decoding(settings),
+    )
+
+
+def _write(
+    settings: JobSettings, spark: SparkSession, found: ReadRange, base: str | None, target: str
+) -> VersionCounts:
+    """Write the rows of the next version. Raises: SnapshotFailedError."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from barnabas_pipelines.snapshot.version_rows import RowSettings, write_version
+    from barnabas_pipelines.transforms.decoding import ValueFormat
+
+    wanted = RowSettings(
+        value_format=ValueFormat(settings["value-format"]),
+        fields=settings["fields"],
+        has_text_key=settings["key-format"] == "text",
+        has_headers=settings["include-headers"],
+        fails_on_undecodable=settings["undecodable"] == FAIL,
+        fails_on_keyless=settings["keyless"] == FAIL,
+    )
+    try:
+        records = _records(settings, spark, found) if found.ends else None
+        return write_version(spark, records, base, target, wanted)
+    except (PySparkException, Py4JJavaError) as error:
+        raise SnapshotFailedError(failure_line(error)) from error
+
+
+def _records(settings: JobSettings, spark: SparkSession, found: ReadRange) -> DataFrame:
+    """The records of the range."""
+    from barnabas_pipelines.sources import read_topic
+
+    topic = settings["topic"]
+    options = {
+        "kafka.bootstrap.servers": settings["bootstrap-servers"],
+        "kafka.isolation.level": "read_committed",
+        **(settings["source-option"] or {}),
+        "assign": json.dumps({topic: sorted(found.ends)}),
+        "startingOffsets": json.dumps({topic: found.starts}),
+        "endingOffsets": json.dumps({topic: found.ends}),
+        "failOnDataLoss": "true",
+        "includeHeaders": str(settings["include-headers"]).lower(),
+    }
+    return read_topic(spark, options, via=settings["via"])
+
+
+def _show(settings: JobSettings, facts: ClusterFacts, topic: TopicState, report: Report) -> None:
+    """Commit to the group, if there is one; the table is finished, whatever becomes of that."""
+    group = settings["group"]
+    if group is None:
+        return
+    try:
+        facts.commit_offsets(group, topic.name, topic.ends)
+    except (PipelineError, BarnabasError) as error:
+        report.line(f"progress is not shown in group {group}: {error}")
+
+
+def _decoding(settings: JobSettings) -> str:
+    """How columns are made of bytes: a version is written anew when it changes."""
+    return json.dumps([settings[name] for name in ("key-format", "value-format", "fields")])
+
+
+def _decoding_text(settings: JobSettings) -> str:
+    if settings["value-format"] == "raw":
+        return "nothing: values are bytes"
+    what = "fail the job" if settings["undecodable"] == FAIL else "keep their bytes and a reason"
+    fields = f" ({settings['fields']})" if settings["fields"] else ""
+    return f"{settings['value-format']}{fields} into the column fields; undecodable rows {what}"
+
+
+JOB: Final = Job(
+    name=NAME,
+    summary="The latest value of each key of a compacted topic as a table of Parquet, brought up "
+    "to date by each run.",
+    options=OPTIONS,
+    plan=plan,
+    run=run,
+    check=check,
+)
+
+if __name__ == "__main__":
+    sys.exit(main_of(NAME))

@@ -1,0 +1,147 @@
+"""Which offsets the next version of a snapshot reads, or why it cannot go on from the last. Pure.
+
+A version is the last one and what was appended since. That is right only if all of it can still be
+read: the same topic, no offset lost in between, and no tombstone. Compaction removes a tombstone
+`delete.retention.ms` after it was written, at the earliest; who comes later than that after the
+last version may never learn that a key was deleted.
+
+Not here: asking the cluster (`jobs/cluster_facts.py`), reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from barnabas_pipelines.errors import DataLossError, OptionsError, PipelineError
+from barnabas_pipelines.snapshot.manifest import Manifest
+
+_REBUILD = "Run with --rebuild to make the table anew from what the topic holds now"
+
+
+class TopicChangedError(PipelineError):
+    """The topic is not the one that the table was made of."""
+
+
+class TombstonesLostError(PipelineError):
+    """Keys may have been deleted without leaving a trace that could still be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """The topic when the run began; offsets by partition, ends exclusive.
+
+    `tombstone_ms` is how long deletions can be read at least; None if compaction removes none.
+    """
+
+    name: str
+    topic_id: str | None
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    seen_at_ms: int
+    tombstone_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRange:
+    """The offsets to read, by partition, with partitions left out that have nothing new.
+
+    Reading must end before `deadline_ms`, if there is one. Without a base all the topic is read.
+    """
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    has_base: bool
+    deadline_ms: int | None
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets are read: no fewer than the records."""
+        return sum(end - self.starts[one] for one, end in self.ends.items())
+
+
+def next_range(topic: TopicState, last: Manifest | None, *, has_headers: bool) -> ReadRange:
+    """What is read after the last version; without one, everything.
+
+    Raises: TopicChangedError, DataLossError, TombstonesLostError, OptionsError.
+    """
+    if last is None:
+        return _range(topic, topic.starts, has_base=False, since_ms=topic.seen_at_ms)
+    _check_topic(topic, last)
+    if last.has_headers != has_headers:
+        raise OptionsError(
+            f"the table has {'' if last.has_headers else 'no '}headers, and include-headers is "
+            f"{str(has_headers).lower()}: set it back, or run with --rebuild"
+        )
+    for partition, wanted in sorted(last.next_offsets.items()):
+        first, end = topic.starts[partition], topic.ends[partition]
+        if first > wanted:
+            raise DataLossError(
+                f"topic {topic.name}, partition {partition}: the table goes on at offset {wanted}, "
+                f"but the first one there is {first}; {first - wanted} offsets are gone. {_REBUILD}"
+            )
+        if end < wanted:
+            raise DataLossError(
+                f"topic {topic.name}, partition {partition}: the table goes on at offset {wanted}, "
+                f"but the log ends at {end}: it has lost records that the table has. {_REBUILD}"
+            )
+    found = _range(
+        topic,
+        {one: last.next_offsets.get(one, start) for one, start in topic.starts.items()},
+        has_base=True,
+        since_ms=last.complete_at_ms,
+    )
+    check_deadline(topic, found, topic.seen_at_ms)
+    return found
+
+
+def check_deadline(topic: TopicState, found: ReadRange, now_ms: int) -> None:
+    """Make sure that no tombstone of the range can have been removed by now.
+
+    Raises: TombstonesLostError.
+    """
+    if found.deadline_ms is None or now_ms < found.deadline_ms:
+        return
+    if not found.has_base:
+        raise TombstonesLostError(
+            f"reading topic {topic.name} took longer than its delete.retention.ms of "
+            f"{topic.tombstone_ms}: deletions may have been missed. Raise delete.retention.ms, or "
+            "read faster"
+        )
+    raise TombstonesLostError(
+        f"the last version is older than delete.retention.ms ({topic.tombstone_ms}) of topic "
+        f"{topic.name}: keys may have been deleted and their tombstones removed since. {_REBUILD}; "
+        "run more often, or raise delete.retention.ms, to avoid it"
+    )
+
+
+def _check_topic(topic: TopicState, last: Manifest) -> None:
+    if topic.name != last.topic:
+        raise TopicChangedError(
+            f"the table was made of topic {last.topic}, not of {topic.name}: give it a folder of "
+            "its own"
+        )
+    is_another = None not in (topic.topic_id, last.topic_id) and topic.topic_id != last.topic_id
+    missing = sorted(set(last.next_offsets) - set(topic.ends))
+    if is_another or missing:
+        what = (
+            f"its id was {last.topic_id} and is {topic.topic_id}"
+            if is_another
+            else f"partition {missing[0]} is not there any more"
+        )
+        raise TopicChangedError(
+            f"topic {topic.name} was deleted and made again since the last version: {what}. "
+            f"{_REBUILD}"
+        )
+
+
+def _range(
+    topic: TopicState, starts: Mapping[int, int], *, has_base: bool, since_ms: int
+) -> ReadRange:
+    busy = [one for one, end in topic.ends.items() if end > starts[one]]
+    return ReadRange(
+        starts={one: starts[one] for one in busy},
+        ends={one: topic.ends[one] for one in busy},
+        has_base=has_base,
+        deadline_ms=None if topic.tombstone_ms is None else since_ms + topic.tombstone_ms,
+    )
