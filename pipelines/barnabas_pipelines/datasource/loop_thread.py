@@ -45,7 +45,13 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin the work in the loop."""
+        """Begin the work in the loop.
+
+        Raises: RuntimeError if the loop has ended, as at the exit of the process.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the event loop has ended")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

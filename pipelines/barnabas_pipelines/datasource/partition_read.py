@@ -139,6 +139,8 @@ class RangeReader:
         self._wanted: OffsetRange
         self._settings: ReadSettings
         self._partition: TopicPartition
+        # Behind what was handed out of the range.
+        self._position_read = 0
         # Of the topic that was read last: what is buffered of another one must not be handed out.
         self._topic_id = ""
 
@@ -153,8 +155,9 @@ class RangeReader:
         """Go to the beginning of the range; then as `next_batches`."""
         self._wanted, self._settings = wanted, settings
         self._partition = TopicPartition(wanted.topic, wanted.partition)
+        self._position_read = wanted.start
         if not await self._is_same_topic(await self._topic()):
-            self._lose(None, wanted.size, "the topic was deleted and made anew since")
+            self._lose_topic()
             return [], True
         if wanted.topic_id != self._topic_id:
             self._consumer.assign([])
@@ -177,8 +180,13 @@ class RangeReader:
                     return [], True
                 continue
             position = self._position()
+            if batches and not self._has_id(self._client.cluster.topics.get(self._wanted.topic)):
+                # The client has found the new topic at the address of the old one.
+                self._lose_topic()
+                return [], True
             useful = [batch for batch in batches if batch.first_offset < end]
             if useful or position >= end:
+                self._position_read = min(position, end)
                 return useful, position >= end
             poll_ms = min(2 * poll_ms, _LONGEST_POLL_MS)
             if position != seen:
@@ -227,11 +235,13 @@ class RangeReader:
         if self._has_id(topic):
             return True
         cluster = await self._client.refresh()
-        return self._has_id(cluster.topics.get(self._wanted.topic, topic))
+        return self._has_id(cluster.topics.get(self._wanted.topic))
 
-    def _has_id(self, topic: TopicMetadata) -> bool:
-        wanted, found = self._wanted.topic_id, topic.topic_id
-        return not wanted or found == ZERO_UUID or uuid_to_text(found) == wanted
+    def _has_id(self, topic: TopicMetadata | None) -> bool:
+        wanted = self._wanted.topic_id
+        if not wanted or topic is None or topic.topic_id == ZERO_UUID:
+            return True
+        return uuid_to_text(topic.topic_id) == wanted
 
     async def _leave_gap(self, error: SeekRequiredError) -> bool:
         """Go on behind records that are gone; whether none of the range is left.
@@ -264,22 +274,25 @@ class RangeReader:
             _log.info("%s: the brokers do not answer: %s", self._partition, error)
             return False
         if not is_same:
-            left = self._wanted.end - position
-            self._lose(0, left, "the topic was deleted and made anew since", position)
+            self._lose_topic()
             return True
         if end >= self._wanted.end or end > position:
             return False
         self._lose(end, self._wanted.end - position, f"the log ends at {end} now", position)
         return True
 
-    def _lose(self, first: int | None, count: int, reason: str, wanted: int | None = None) -> None:
+    def _lose_topic(self) -> None:
+        left = self._wanted.end - self._position_read
+        self._lose(0, left, "the topic was deleted and made anew since", self._position_read)
+
+    def _lose(self, first: int, count: int, reason: str, wanted: int) -> None:
         """Records are gone: fail or say so.
 
         Raises: DataLossError.
         """
         loss = Loss(
             partition=self._partition,
-            wanted=self._wanted.start if wanted is None else wanted,
+            wanted=wanted,
             first=first,
             count=count,
             reason=reason,
