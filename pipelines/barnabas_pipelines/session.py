@@ -33,7 +33,6 @@ _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
 }
 _LOCAL_DEFAULTS: Final = {
-    # The machine's name may not resolve, and nobody else is to connect.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": str(_LOCAL_SHUFFLE_PARTITIONS),
@@ -63,11 +62,16 @@ def session(
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if master is None and not is_submitted:
         master = "local[*]"
+    is_local = master is not None and re.fullmatch(r"local(\[.*\])?", master) is not None
+    if is_local:
+        # The machine's name may not resolve, and nobody else is to connect.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     is_running = SparkSession.getActiveSession() is not None
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-    for key, value in _settings(master, dict(conf or {})).items():
+    defaults = {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {})}
+    for key, value in {**defaults, **(conf or {})}.items():
         builder = builder.config(key, value)
     if with_connector and not is_submitted and not is_running:
         builder = builder.config("spark.jars", ",".join(map(str, connector_jars())))
@@ -77,12 +81,6 @@ def session(
         _check_connector(spark)
     _register_source(spark)
     return spark
-
-
-def _settings(master: str | None, conf: dict[str, str]) -> dict[str, str]:
-    """What the session is configured with."""
-    is_local = master is not None and re.fullmatch(r"local(\[.*\])?", master) is not None
-    return {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {}), **conf}
 
 
 def _check_connector(spark: SparkSession) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.ways import CONNECTOR, format_and_options
+from barnabas_pipelines.ways import CONNECTOR, PYTHON, format_and_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,13 +40,26 @@ def write_topic(frame: DataFrame, options: Mapping[str, str], *, via: str = CONN
 
 
 def write_topic_stream(
-    frame: DataFrame, options: Mapping[str, str], *, checkpoint: str, via: str = CONNECTOR
+    frame: DataFrame,
+    options: Mapping[str, str],
+    *,
+    checkpoint: str,
+    via: str = CONNECTOR,
+    output_mode: str = "append",
 ) -> DataStreamWriter:
     """A query that appends the rows to their topics: name it, give it a trigger, `start()` it.
 
-    Unless told otherwise it makes a batch a second. Raises: OptionsError.
+    Unless told otherwise it makes a batch a second. Give the mode here, not to what is returned:
+    Spark does not let sinks in Python take updates, so that they go in batches of their own.
+    Raises: OptionsError.
     """
     given = {**options, "checkpointLocation": checkpoint}
     spark_format, texts, _ = format_and_options(given, Use.STREAM_WRITE, via)
-    writer = frame.writeStream.format(spark_format).options(**texts)
-    return writer.trigger(processingTime=TRIGGER)
+    writer = frame.writeStream.outputMode(output_mode).trigger(processingTime=TRIGGER)
+    if via == PYTHON and output_mode == "update":
+
+        def write(batch: DataFrame, _: int) -> None:
+            write_topic(batch, options, via=via)
+
+        return writer.foreachBatch(write).option("checkpointLocation", checkpoint)
+    return writer.format(spark_format).options(**texts)
