@@ -18,6 +18,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from barnabas_pipelines.archive.checkpoint import offsets_in
+
 _BAR_CELLS: Final = 20
 
 
@@ -58,16 +60,15 @@ class BatchProgress:
 
 def _offsets_behind(source: Mapping[str, Any]) -> int | None:
     """How far the end of a batch is from the newest offsets; None where a source does not say."""
-    latest, end = source.get("latestOffset"), source.get("endOffset")
-    if not isinstance(latest, Mapping) or not isinstance(end, Mapping):
+    latest, end = offsets_in(source.get("latestOffset")), offsets_in(source.get("endOffset"))
+    if latest is None or end is None:
         return None
-    behind = 0
-    for topic, newest in latest.items():
-        reached = end.get(topic)
-        if not isinstance(newest, Mapping) or not isinstance(reached, Mapping):
-            return None
-        behind += sum(int(newest[one]) - int(reached.get(one, newest[one])) for one in newest)
-    return behind
+    return sum(
+        newest - end[topic].get(partition, newest)
+        for topic, found in latest.items()
+        if topic in end
+        for partition, newest in found.items()
+    )
 
 
 class Report:

@@ -1,0 +1,104 @@
+"""archive has every record exactly once, whatever of driver and brokers is killed when.
+
+Two rounds by default; `BARNABAS_ROUNDS=20` is what the project's figures come from.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipelines.spark.kill_rounds import (
+    ROUNDS,
+    SEED,
+    TOPIC,
+    NumberedProducer,
+    Rounds,
+    at_once,
+    check_topic,
+    make_topics,
+    new_files,
+    new_lines,
+    read_topic,
+)
+from tests.support.barnabas_cluster import BarnabasCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 + 300 * ROUNDS)]
+
+
+def archived(path: Path) -> list[tuple[Any, ...]]:
+    """What any reader of Parquet finds at this moment, by partition and offset."""
+    import pyarrow.parquet as parquet
+
+    rows: list[tuple[Any, ...]] = []
+    for file in sorted(path.glob("batch=*/dt=*/*.parquet")):
+        table = parquet.ParquetFile(file).read()
+        columns = ("partition", "offset", "key", "value", "headers", "timestamp", "topic")
+        rows += zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+    return sorted(rows, key=lambda row: row[:2])
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_every_record_is_archived_once_when_drivers_and_brokers_are_killed(
+    tmp_path: Path, via: str
+) -> None:
+    """At-least-once is what Spark's file sinks give beyond their own log; an archive is counted."""
+    path = tmp_path / "archive"
+    checkpoint = path / "_archive" / "checkpoint"
+    arguments = [
+        *("--topics", TOPIC, "--path", str(path), "--via", via),
+        *("--master", "local[2]", "--max-offsets-per-trigger", "2000"),
+    ]
+    moments = [
+        at_once(15),
+        new_files("offsets", checkpoint / "offsets", 0.5),
+        new_files("staged", path / "_archive" / "staging", 1.5),
+        new_files("published", path, 0.3, "batch="),
+        new_files("commits", checkpoint / "commits", 0.5),
+        new_lines(2),
+    ]
+    sizes: list[int] = []
+
+    def look() -> None:
+        places = [row[:2] for row in archived(path)]
+        assert len(places) == len(set(places)), f"seed {SEED}: records are there twice"
+        sizes.append(len(places))
+        assert sizes == sorted(sizes), f"seed {SEED}: records went away: {sizes}"
+
+    with BarnabasCluster(tmp_path / "brokers") as cluster:
+        asyncio.run(make_topics(cluster))
+        brokers = ["--bootstrap-servers", cluster.bootstrap]
+        producer = NumberedProducer(cluster.bootstrap)
+        producer.start()
+        rounds = Rounds(cluster, "archive", [*arguments, *brokers], moments, tmp_path)
+        rounds.run(look)
+        producer.stop()
+        rounds.finish(["--verify"])
+        records = read_topic(cluster.bootstrap, TOPIC)
+    check_topic(records, producer.acknowledged, producer.unknown)
+    expected = [
+        (
+            record.partition,
+            record.offset,
+            record.key,
+            record.value,
+            [{"key": key, "value": value} for key, value in record.headers],
+            record.timestamp_ms,
+            TOPIC,
+        )
+        for record in records
+    ]
+    found = [(*row[:5], round(row[5].timestamp() * 1000), row[6]) for row in archived(path)]
+    assert len(found) == len(expected), f"seed {SEED}"
+    assert found == expected, f"seed {SEED}"
+    total = sum(json.loads(row[3])["n"] for row in found)
+    story = rounds.story
+    story.say(
+        f"archive via {via}: seed {SEED}, {ROUNDS} rounds, {story.driver_kills} drivers and "
+        f"{story.broker_kills} brokers killed, {len(story.own_ends)} drivers ended by themselves; "
+        f"{len(producer.acknowledged)} acknowledged, {len(producer.unknown)} unknown, "
+        f"{len(found)} archived, each once, sum {total}"
+    )
+    assert story.driver_kills == ROUNDS, story.own_ends
