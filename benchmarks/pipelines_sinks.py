@@ -23,7 +23,7 @@ _runs = itertools.count()
 
 def main() -> None:
     """Write, count, tell."""
-    options = parser(__doc__ or "").parse_args()
+    options = parser((__doc__ or "").splitlines()[0]).parse_args()
     with spark_trial("pipelines-sinks", options) as trial:
         for size in options.sizes:
             for partition_count in options.partitions:

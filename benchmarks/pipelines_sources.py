@@ -19,7 +19,7 @@ from benchmarks.spark_trial import SparkTrial, Way, load, parser, spark_trial
 
 def main() -> None:
     """Load, read, tell."""
-    options = parser(__doc__ or "").parse_args()
+    options = parser((__doc__ or "").splitlines()[0]).parse_args()
     with spark_trial("pipelines-sources", options) as trial:
         for size in options.sizes:
             for partition_count in options.partitions:

@@ -1,8 +1,9 @@
 """What the benchmarks of pipelines share: two brokers, one Spark, turns, and who used how much CPU.
 
-Apache Kafka and Barnabas both run, with the same records, while Spark reads or writes one of them;
-the other one is idle. Each way takes its turn in every round, so that a busy minute of the machine
-hits all of them. A first round warms up Spark's compiler and the brokers' caches; it does not count.
+Apache Kafka and Barnabas both run, with the same records, while Spark reads or writes one of
+them; the other one is idle. Each way takes its turn in every round, so that a busy minute of the
+machine hits all of them. A first round warms up Spark's compiler and the brokers' caches; it does
+not count.
 
 CPU of Spark is that of this process and of all it has started (the JVM and its Python workers) but
 for the brokers, whose own CPU is told apart.
