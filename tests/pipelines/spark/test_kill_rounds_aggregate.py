@@ -1,0 +1,106 @@
+"""The compacted view of aggregate counts every record once, whatever is killed when.
+
+Spark's sink writes again what a dead driver had written, so rows come twice and earlier states of a
+window remain; the newest row per key is what counts. Two rounds by default; `BARNABAS_ROUNDS=20` is
+what the project's figures come from.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from barnabas_client import ConsumerRecord
+from tests.pipelines.spark.kill_rounds import (
+    ROUNDS,
+    SEED,
+    TOPIC,
+    NumberedProducer,
+    Rounds,
+    at_once,
+    check_topic,
+    make_topics,
+    new_files,
+    new_lines,
+    read_topic,
+)
+from tests.support.barnabas_cluster import BarnabasCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 + 300 * ROUNDS)]
+
+TARGET = "totals"
+WINDOW_MS = 10_000
+Totals = dict[tuple[int, str], tuple[int, float]]
+
+
+def produced(records: Sequence[ConsumerRecord]) -> Totals:
+    """Count and sum by window and group, by arithmetic."""
+    totals: Totals = {}
+    for record in records:
+        value = json.loads(record.value)
+        key = (record.timestamp_ms // WINDOW_MS * WINDOW_MS, value["group"])
+        count, total = totals.get(key, (0, 0.0))
+        totals[key] = (count + 1, total + value["n"])
+    return totals
+
+
+def compacted(records: Sequence[ConsumerRecord]) -> Totals:
+    """Count and sum in the newest row of each key."""
+    newest = {record.key: record.value for record in records}
+    totals: Totals = {}
+    for value in newest.values():
+        row = json.loads(value)
+        start_ms = round(datetime.fromisoformat(row["window_start"]).timestamp() * 1000)
+        totals[start_ms, row["group"]] = (row["count"], row["sum_n"])
+    return totals
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_counts_and_sums_are_right_when_drivers_and_brokers_are_killed(
+    tmp_path: Path, via: str
+) -> None:
+    """State, checkpoint and sink must agree after every kill, or a window counts twice or less."""
+    checkpoint = tmp_path / "checkpoint"
+    query = checkpoint / "aggregate"
+    arguments = [
+        *("--topic", TOPIC, "--target", TARGET, "--create-target"),
+        *("--checkpoint", str(checkpoint), "--via", via, "--master", "local[2]"),
+        *("--group-by", "group", "--measures", "count, sum(n)", "--state-partitions", "2"),
+        # No record may be late, however long a broker is away.
+        *("--window", "10s", "--watermark", "2h", "--max-offsets-per-trigger", "2000"),
+    ]
+    moments = [
+        at_once(15),
+        new_files("offsets", query / "offsets", 1.5),
+        new_files("commits", query / "commits", 0.3),
+        new_files("state", query / "state" / "0" / "0", 0.3),
+        new_lines(1.5),
+    ]
+    with BarnabasCluster(tmp_path / "brokers") as cluster:
+        asyncio.run(make_topics(cluster))
+        producer = NumberedProducer(cluster.bootstrap)
+        producer.start()
+        brokers = ["--bootstrap-servers", cluster.bootstrap]
+        rounds = Rounds(cluster, "aggregate", [*arguments, *brokers], moments, tmp_path)
+        rounds.run(lambda: None)
+        producer.stop()
+        rounds.finish([])
+        records = read_topic(cluster.bootstrap, TOPIC)
+        rows = read_topic(cluster.bootstrap, TARGET)
+    check_topic(records, producer.acknowledged, producer.unknown)
+    expected, found = produced(records), compacted(rows)
+    assert found.keys() == expected.keys(), f"seed {SEED}"
+    wrong = {key: (found[key], expected[key]) for key in found if found[key] != expected[key]}
+    assert not wrong, f"seed {SEED}"
+    story = rounds.story
+    story.say(
+        f"aggregate via {via}: seed {SEED}, {ROUNDS} rounds, {story.driver_kills} drivers and "
+        f"{story.broker_kills} brokers killed, {len(story.own_ends)} drivers ended by themselves; "
+        f"{len(producer.acknowledged)} acknowledged, {len(producer.unknown)} unknown, "
+        f"{len(rows)} rows for {len(found)} windows and groups; counts {len(records)} and sums "
+        f"{sum(total for _, total in found.values()):.0f} are equal"
+    )
+    assert story.driver_kills == ROUNDS, story.own_ends

@@ -1,0 +1,85 @@
+"""What a replay remembers, and how fast it goes."""
+
+from dataclasses import replace
+
+import pytest
+
+from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
+from barnabas_pipelines.replay.pace import Pace, task_rate
+from barnabas_pipelines.replay.state import ReplayState, parse_state
+
+STATE = ReplayState(
+    asked={"path": "/a", "target": "again", "from_ms": None, "partitions": [0, 2]},
+    topic_id="abc",
+    batch_numbers=(0, 3),
+    bases={0: 10, 1: 0},
+    counts={0: 5, 1: 0},
+)
+
+
+def test_what_is_written_is_read_back() -> None:
+    """Also when it is done."""
+    assert parse_state(STATE.to_json()) == STATE
+    done = replace(STATE, is_done=True)
+    assert parse_state(done.to_json()) == done
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"version": 9}', STATE.to_json()[:-9]])
+def test_what_is_no_state_is_refused(text: str) -> None:
+    """Beginning again instead would double everything."""
+    with pytest.raises(PipelineError, match="no replay"):
+        parse_state(text)
+
+
+def test_another_choice_needs_another_checkpoint() -> None:
+    """Counting how much is there works for the same rows only."""
+    STATE.check_same(dict(STATE.asked), "abc", "/r")
+    STATE.check_same(dict(STATE.asked), None, "/r")
+    with pytest.raises(OptionsError, match=r"/r is of another replay: from_ms was None, now it is"):
+        STATE.check_same({**STATE.asked, "from_ms": 5}, "abc", "/r")
+    with pytest.raises(TopicGoneError, match="made anew"):
+        STATE.check_same(dict(STATE.asked), "def", "/r")
+
+
+def test_the_target_tells_how_much_is_there() -> None:
+    """Its ends less where it began."""
+    assert STATE.sent({0: 12, 1: 0}) == {0: 2, 1: 0}
+    assert STATE.record_count == 5
+
+
+@pytest.mark.parametrize("ends", [{0: 16, 1: 0}, {0: 9, 1: 0}, {0: 12, 1: 1}, {1: 0}])
+def test_ends_that_this_replay_cannot_have_made_are_refused(ends: dict[int, int]) -> None:
+    """Too many: somebody else writes. Too few: records were lost, or the topic is another."""
+    with pytest.raises(PipelineError, match="somebody else writes"):
+        STATE.sent(ends)
+
+
+def test_a_pace_is_kept_from_the_start_of_a_task() -> None:
+    """What was slower for a while may not be made up for in one go above the rate's slices."""
+    pace = Pace(100, start_ms=1000)
+    assert pace.slice_records == 10
+    assert pace.wait_ms(0, 1000) == 0
+    assert pace.wait_ms(10, 1000) == 100
+    assert pace.wait_ms(10, 1060) == 40
+    assert pace.wait_ms(10, 5000) == 0
+
+
+def test_a_slow_pace_sends_one_record_at_a_time() -> None:
+    """Less than one a slice is still one."""
+    pace = Pace(0.5, start_ms=0)
+    assert pace.slice_records == 1
+    assert pace.wait_ms(1, 0) == 2000
+
+
+def test_without_a_rate_nothing_waits() -> None:
+    """The default."""
+    pace = Pace(None, start_ms=0)
+    assert pace.slice_records is None
+    assert pace.wait_ms(10**9, 0) == 0
+
+
+def test_tasks_that_run_at_once_share_the_rate() -> None:
+    """Together they stay below it."""
+    assert task_rate(100, task_count=8, slot_count=2) == 50
+    assert task_rate(100, task_count=1, slot_count=16) == 100
+    assert task_rate(100, task_count=0, slot_count=2) == 100
