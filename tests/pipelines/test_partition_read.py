@@ -14,6 +14,7 @@ from barnabas_pipelines.offsets import OffsetRange
 from barnabas_pipelines.options import Options, Use, parse_options
 from barnabas_protocol.ids import TopicPartition
 from tests.pipelines.spark import records
+from tests.pipelines.spark.reading import add_partitions
 from tests.pipelines.spark.records import RecordToSend
 from tests.support.barnabas_process import BarnabasProcess
 
@@ -160,6 +161,15 @@ def test_nobody_at_the_address_is_told(tmp_path: Path) -> None:
     given = options("127.0.0.1:1", "any", kafka__default__api__timeout__ms=500)
     with pytest.raises(UnreachableError, match=r"^the brokers at 127.0.0.1:1 do not answer"):
         ClusterView(given).log_view()
+
+
+def test_a_partition_that_is_newer_than_the_consumer_is_read(broker: BarnabasProcess) -> None:
+    """The kept consumer knows the topic as it was minutes ago."""
+    first = fill(broker.bootstrap, "grown", 10)
+    read(first, broker.bootstrap)
+    asyncio.run(add_partitions(broker.bootstrap, "grown", 2))
+    records.produce(broker.bootstrap, "grown", [RecordToSend(value=b"%08d" % 0, partition=1)])
+    assert read(OffsetRange("grown", 1, first.topic_id, 0, 1), broker.bootstrap) == [0]
 
 
 class TestLoss:

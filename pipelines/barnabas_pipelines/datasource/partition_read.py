@@ -220,9 +220,13 @@ class RangeReader:
                 if now() > deadline:
                     raise
                 continue
-            if self._wanted.partition not in topic.partitions:
+            if self._wanted.partition in topic.partitions:
+                return topic
+            # It may be newer than what is known, whose age is up to metadata_max_age_ms.
+            fresh = (await self._client.refresh()).topics.get(name)
+            if fresh is None or self._wanted.partition not in fresh.partitions:
                 raise self._topic_gone(f"{self._partition} is not there any more")
-            return topic
+            return fresh
 
     def _topic_gone(self, what: str) -> PipelineError:
         return TopicGoneError(

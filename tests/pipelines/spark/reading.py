@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas_client import Producer, TopicPartition
+from barnabas_client import Producer
 from barnabas_client.admin import Admin, NewPartitions
+from barnabas_pipelines.schema import ddl
 from tests.pipelines.spark.records import RecordToSend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 WAYS = ("kafka", "barnabas")
 
@@ -46,10 +47,10 @@ class Stream:
         self.folder = folder
 
     def start(
-        self, topic: str, trigger: dict[str, Any] | None = None, **options: object
+        self, topic: str, trigger: dict[str, Any] | None = None, **options: Any
     ) -> "StreamingQuery":
         """Start from the checkpoint, or from the earliest offsets."""
-        given = {"startingOffsets": "earliest", **options}
+        given: dict[str, Any] = {"startingOffsets": "earliest", **options}
         name = given.pop("by", "subscribe")
         reader = self.spark.readStream.format("barnabas").option("bootstrapServers", self.bootstrap)
         reader = reader.option(str(name), topic)
@@ -63,7 +64,7 @@ class Stream:
             .start()
         )
 
-    def run(self, topic: str, **options: object) -> "StreamingQuery":
+    def run(self, topic: str, **options: Any) -> "StreamingQuery":
         """Read all there is, then end."""
         query = self.start(topic, **options)
         assert query.awaitTermination(90), "the query has not ended"
@@ -71,7 +72,8 @@ class Stream:
 
     def written(self) -> "list[tuple[str, int, int, bytes]]":
         """Topic, partition, offset and value of all rows that were written."""
-        frame = self.spark.read.parquet(str(self.folder / "table"))
+        schema = ddl(include_headers=False)
+        frame = self.spark.read.schema(schema).parquet(str(self.folder / "table"))
         found = frame.select("topic", "partition", "offset", "value").collect()
         return sorted((r.topic, r.partition, r.offset, bytes(r.value)) for r in found)
 
@@ -106,8 +108,3 @@ async def add_partitions(bootstrap: str, topic: str, total: int) -> None:
     """Let the topic have so many partitions."""
     async with Admin(bootstrap) as admin:
         (await admin.topics.add_partitions({topic: NewPartitions(total_count=total)})).unwrap()
-
-
-def partition(topic: str, number: int) -> TopicPartition:
-    """One partition of a topic."""
-    return TopicPartition(topic, number)
