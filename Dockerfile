@@ -98,19 +98,25 @@ RUN python3 -m venv /opt/barnabas \
  && /opt/barnabas/bin/pip install -q --require-hashes --no-build-isolation -r /requirements/pipelines.txt
 RUN cd /opt/barnabas/lib/python3.11/site-packages \
  && rm -f zstandard/_cffi*.so \
- && rm -rf pyarrow/include pyarrow/src pyarrow/tests pyarrow/*flight* pyarrow/*substrait* \
+ && rm -rf pyarrow/include pyarrow/src pyarrow/tests pyarrow/*flight* \
       pyarrow/libarrow_s3* pyarrow/_s3fs* numpy/*/tests numpy/_core/include numpy/f2py \
  && rm -rf pyspark/bin/* pyspark/data pyspark/examples pyspark/ml pyspark/mllib pyspark/pandas \
       pyspark/pipelines pyspark/python pyspark/sbin \
  && cd pyspark/jars \
  && rm -rf connect-repl spark-connect_* spark-graphx_* spark-hive* spark-mllib* spark-pipelines_* \
-      spark-repl_* spark-yarn_* scala-compiler-* jline-* rocksdbjni-* leveldbjni-* \
+      spark-repl_* spark-yarn_* scala-compiler-* jline-* leveldbjni-* \
       hive-[!s]* hive-se* hive-sh* datanucleus-* derby* jdo-api-* javax.jdo-* jta-* transaction-api-* HikariCP-* libfb303-* \
       libthrift-* opencsv-* super-csv-* stax-api-* jpam-* json-1.8* ST4-* antlr-runtime-* javolution-* \
       commons-dbcp-* commons-pool-1* arpack* blas-* lapack-* breeze* cats-* algebra* spire* JTransforms-* \
       JLargeArrays-* curator-* zookeeper-* volcano-* avro-ipc-* avro-mapred-* oro-* \
       netty-*-osx-* netty-*-windows-* netty-*-riscv64* netty-*kqueue* \
- && case $(uname -m) in x86_64) rm netty-*-linux-aarch_64*;; aarch64) rm netty-*-linux-x86_64*;; esac \
+ && apt-get update -q && apt-get install -qy --no-install-recommends zip && rm -rf /var/lib/apt/lists/* \
+ && case $(uname -m) in \
+      x86_64) others='aarch_64 aarch64 linux/arm/ linux32 i386';; \
+      aarch64) others='x86_64 amd64 linux/arm/ linux32 linux64 i386';; esac \
+ && for other in $others; do rm -f netty-*-linux-$other*; done \
+ && for other in $others .dll .dylib .jnilib musl ppc64 s390x riscv64 mips64 loongarch64 aix/ freebsd/; do \
+      for jar in rocksdbjni-* zstd-jni-*; do zip -q -d $jar "*$other*" || test $? = 12; done; done \
  && find /opt/barnabas -name '*.so*' ! -path '*/numpy.libs/*' -exec strip --strip-unneeded {} +
 # Spark's Kafka connector: the four jars of barnabas_pipelines/jars.py, checked by their digests.
 ARG MAVEN=https://repo.maven.apache.org/maven2
@@ -196,5 +202,6 @@ COPY --from=java /opt/java /opt/java
 COPY --from=pipelines-environment /opt/barnabas /opt/barnabas
 ENV PATH=/opt/barnabas/bin:/opt/java/bin:/usr/bin JAVA_HOME=/opt/java \
     SPARK_HOME=/opt/barnabas/lib/python3.11/site-packages/pyspark \
-    PYSPARK_PYTHON=/opt/barnabas/bin/python3 PYSPARK_DRIVER_PYTHON=/opt/barnabas/bin/python3
+    PYSPARK_PYTHON=/opt/barnabas/bin/python3 PYSPARK_DRIVER_PYTHON=/opt/barnabas/bin/python3 \
+    ROCKSDB_MUSL_LIBC=false
 ENTRYPOINT ["python3", "-m", "barnabas_pipelines.container"]

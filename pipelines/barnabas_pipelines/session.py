@@ -55,7 +55,7 @@ def session(
     """
     from pyspark.sql import SparkSession
 
-    from barnabas_pipelines.jars import connector_jars
+    from barnabas_pipelines.jars import connector_jars, spark_jar_folders
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -74,7 +74,11 @@ def session(
     for key, value in {**defaults, **(conf or {})}.items():
         builder = builder.config(key, value)
     if with_connector and not is_submitted and not is_running:
-        builder = builder.config("spark.jars", ",".join(map(str, connector_jars())))
+        # Those in Spark's own folder are loaded without being named, by executors, too; named
+        # ones are sent to executors, which write them into their working directory.
+        named = [jar for jar in connector_jars() if jar.parent not in spark_jar_folders()]
+        if named:
+            builder = builder.config("spark.jars", ",".join(map(str, named)))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     if with_connector:

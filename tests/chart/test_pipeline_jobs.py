@@ -148,6 +148,8 @@ def test_the_number_of_executors_is_bounded(render: Render) -> None:
     assert conf["spark.dynamicAllocation.enabled"] == "true"
     assert conf["spark.dynamicAllocation.maxExecutors"] == "4"
     assert conf["spark.dynamicAllocation.minExecutors"] == "1"
+    # Spark warns where this one is left at its own default.
+    assert conf["spark.executor.instances"] == "1"
     assert conf["spark.executor.cores"] == "2"
     assert settings(rendered(render, TOTALS), "totals")["master"].startswith("k8s://")
 
@@ -214,7 +216,10 @@ def test_executors_share_the_driver_s_node_where_only_that_has_the_volume(
 
 
 def test_pods_of_jobs_run_with_nothing_that_they_do_not_need(render: Render) -> None:
-    """The restricted pod security standard, and nothing writable but /tmp and the volume."""
+    """The restricted pod security standard, and nothing writable but /tmp and the volume.
+
+    Executors write what their driver sends them into the folder where they are started.
+    """
     manifests = rendered(render, ARCHIVE, TOTALS, ONCE)
     templates = [
         pod_of(one)["spec"]
@@ -230,6 +235,7 @@ def test_pods_of_jobs_run_with_nothing_that_they_do_not_need(render: Render) -> 
         assert security["readOnlyRootFilesystem"] is True
         assert security["allowPrivilegeEscalation"] is False
         assert security["capabilities"] == {"drop": ["ALL"]}
+        assert container["workingDir"] == "/tmp"
         writable = {
             mount["mountPath"]
             for mount in container["volumeMounts"]

@@ -72,6 +72,7 @@ app.kubernetes.io/component: {{ .job.job }}
   "spark.dynamicAllocation.enabled" "true"
   "spark.dynamicAllocation.shuffleTracking.enabled" "true"
   "spark.dynamicAllocation.minExecutors" (toString ($executors.min | default 1))
+  "spark.executor.instances" (toString ($executors.min | default 1))
   "spark.dynamicAllocation.initialExecutors" (toString ($executors.min | default 1))
   "spark.dynamicAllocation.maxExecutors" (toString $executors.max)
   "spark.dynamicAllocation.executorIdleTimeout" "120s"
@@ -174,6 +175,8 @@ spec:
     - name: job
       image: {{ include "barnabas.pipelineImage" .root | quote }}
       imagePullPolicy: {{ .root.Values.pipelines.image.pullPolicy }}
+      # Spark writes files into the folder where it is started.
+      workingDir: /tmp
       args:
         - {{ .job.job }}
         - --config
@@ -229,6 +232,7 @@ spec:
     {{- include "barnabas.pipelineSecurity" . | nindent 4 }}
   containers:
     - name: executor
+      workingDir: /tmp
       {{- with .job.env }}
       env:
         {{- toYaml . | nindent 8 }}
