@@ -1,17 +1,13 @@
 """`aggregate` through a real broker: the compacted view of its target is what arithmetic says."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from barnabas_pipelines.jobs import aggregate
-from barnabas_pipelines.jobs.settings import settings_of
 from tests.pipelines.spark import records
-from tests.pipelines.spark.recorded_report import RecordedReport
-from tests.pipelines.spark.records import RecordToSend
+from tests.pipelines.spark.aggregate_job import NOON_MS, AggregateJob
 from tests.support.barnabas_process import BarnabasProcess
 
 if TYPE_CHECKING:
@@ -19,90 +15,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-NOON_MS = 1_767_268_800_000
-"""2026-01-01 12:00 UTC."""
 NewTopic = Callable[..., str]
 
 
-class Job:
-    """The job on one topic; `run` runs it until all that is there has been read."""
-
-    def __init__(
-        self, spark: "SparkSession", bootstrap: str, directory: Path, new_topic: NewTopic
-    ) -> None:
-        self.spark = spark
-        self.bootstrap = bootstrap
-        # The records are older than a week.
-        self.topic = new_topic(partitions=2, configs={"retention.ms": "-1"})
-        self.target = f"{self.topic}-totals"
-        self.checkpoint = directory / "checkpoint"
-        self.said: list[str] = []
-
-    def run(self, **options: Any) -> None:
-        """Run it with further options; what it said is in `said`."""
-        settings = settings_of(aggregate.JOB.options, self.given(**options))
-        aggregate.JOB.check(settings)
-        report = RecordedReport("aggregate")
-        try:
-            aggregate.JOB.run(settings, self.spark, report)
-        finally:
-            self.said = report.lines
-
-    def given(self, **options: Any) -> dict[str, Any]:
-        """All options by name."""
-        return {
-            "bootstrap-servers": self.bootstrap,
-            "topic": self.topic,
-            "target": self.target,
-            "create-target": True,
-            "checkpoint": str(self.checkpoint),
-            "group-by": "user",
-            "measures": "count, sum(amount), p50(amount)",
-            "state-partitions": 2,
-        } | {name.replace("_", "-"): value for name, value in options.items()}
-
-    def produce(self, *rows: tuple[float, Any]) -> None:
-        """Write JSON values (or bytes), each so many seconds after noon."""
-        records.produce(
-            self.bootstrap,
-            self.topic,
-            [
-                RecordToSend(
-                    key=b"key-%d" % number,
-                    value=value if isinstance(value, bytes) else json.dumps(value).encode(),
-                    partition=number % 2,
-                    timestamp_ms=NOON_MS + int(seconds * 1000),
-                    headers=[("trace", b"%d" % number)],
-                )
-                for number, (seconds, value) in enumerate(rows)
-            ],
-        )
-
-    def view(self) -> dict[tuple[str, str | None], dict[str, Any]]:
-        """The newest row per key, as compaction leaves it, by time of day and user."""
-        newest: dict[bytes, bytes] = {}
-        for record in records.consume(self.bootstrap, self.target):
-            assert record.key is not None and record.value is not None
-            newest[record.key] = record.value
-        rows = {}
-        for key, value in newest.items():
-            row = json.loads(value)
-            assert json.loads(key) == {name: row[name] for name in ("window_start", "user")}
-            rows[row["window_start"][11:19], row["user"]] = row
-        return rows
-
-    def counts(self) -> dict[tuple[str, str | None], tuple[int, float | None]]:
-        """Count and sum of each row of the view."""
-        return {key: (row["count"], row["sum_amount"]) for key, row in self.view().items()}
-
-
 @pytest.fixture
-def job(spark: "SparkSession", broker: BarnabasProcess, tmp_path: Path, new_topic: NewTopic) -> Job:
+def job(
+    spark: "SparkSession", broker: BarnabasProcess, tmp_path: Path, new_topic: NewTopic
+) -> AggregateJob:
     """A job on a new topic of the shared broker."""
-    return Job(spark, broker.bootstrap, tmp_path, new_topic)
+    topic = new_topic(partitions=2, configs={"retention.ms": "-1"})
+    return AggregateJob(spark, broker.bootstrap, tmp_path, topic)
 
 
-def test_runs_go_on_from_each_other_and_rows_replace_themselves(job: Job) -> None:
+def test_runs_go_on_from_each_other_and_rows_replace_themselves(job: AggregateJob) -> None:
     """Three runs over a growing topic are one aggregation: state outlives the driver."""
     job.produce((0, {"user": "ann", "amount": 1}), (1, {"user": "bob", "amount": 5}))
     job.run()
@@ -120,7 +45,7 @@ def test_runs_go_on_from_each_other_and_rows_replace_themselves(job: Job) -> Non
     assert any("compacted, with 2 partitions" in line for line in _first_run(job))
 
 
-def _first_run(job: Job) -> list[str]:
+def _first_run(job: AggregateJob) -> list[str]:
     """What a run says that has to create its target."""
     job.checkpoint = job.checkpoint.with_name("another")
     job.target = f"{job.topic}-again"
@@ -128,7 +53,7 @@ def _first_run(job: Job) -> list[str]:
     return job.said
 
 
-def test_a_repeated_batch_changes_nothing(job: Job) -> None:
+def test_a_repeated_batch_changes_nothing(job: AggregateJob) -> None:
     """A driver that dies after writing and before remembering writes the same keys again."""
     job.produce(*((second, {"user": "ann", "amount": second}) for second in range(90)))
     job.run()
@@ -149,7 +74,7 @@ def forget_batches(query: Path, first: int) -> None:
                 path.unlink()
 
 
-def test_late_records_are_dropped_and_told(job: Job) -> None:
+def test_late_records_are_dropped_and_told(job: AggregateJob) -> None:
     """Older than the watermark: the window is closed, but nobody is left guessing."""
     job.produce((7200, {"user": "ann", "amount": 1}))
     job.run(watermark="1m")
@@ -159,7 +84,7 @@ def test_late_records_are_dropped_and_told(job: Job) -> None:
     assert any("1 groups of late records dropped" in line for line in job.said), job.said
 
 
-def test_append_mode_writes_each_window_once_when_it_is_over(job: Job) -> None:
+def test_append_mode_writes_each_window_once_when_it_is_over(job: AggregateJob) -> None:
     """The last windows wait for newer records: no clock closes them."""
     job.produce((0, {"user": "ann", "amount": 1}), (30, {"user": "ann", "amount": 2}))
     job.run(output_mode="append", watermark="1m")
@@ -170,7 +95,7 @@ def test_append_mode_writes_each_window_once_when_it_is_over(job: Job) -> None:
     assert len(records.consume(job.bootstrap, job.target)) == 1
 
 
-def test_an_undecodable_record_fails_the_job_and_is_named(job: Job) -> None:
+def test_an_undecodable_record_fails_the_job_and_is_named(job: AggregateJob) -> None:
     """The default: nobody has said that it may be left out."""
     job.produce((0, {"user": "ann", "amount": 1}), (0, b"{broken"))
     with pytest.raises(Exception, match=r"partition 1, offset 0: the value is not JSON"):
@@ -182,7 +107,7 @@ def test_an_undecodable_record_fails_the_job_and_is_named(job: Job) -> None:
 
 
 def test_undecodable_records_become_dead_letters_as_they_were(
-    job: Job, new_topic: NewTopic
+    job: AggregateJob, new_topic: NewTopic
 ) -> None:
     """Key, value and headers can be sent again; further headers say why and where from."""
     letters = new_topic(partitions=1)
@@ -204,7 +129,7 @@ def test_undecodable_records_become_dead_letters_as_they_were(
     assert [one.value for one in records.consume(job.bootstrap, letters)] == [b"\xff\x00", b"more"]
 
 
-def test_event_time_of_a_field_and_groups_of_the_record(job: Job) -> None:
+def test_event_time_of_a_field_and_groups_of_the_record(job: AggregateJob) -> None:
     """Milliseconds in a nested field; the record's own time and the value's user do not matter."""
     job.produce(
         (0, {"at": {"ms": NOON_MS - 3_600_000}, "amount": 2}),
@@ -220,7 +145,7 @@ def test_event_time_of_a_field_and_groups_of_the_record(job: Job) -> None:
     assert any("1 undecodable" in line for line in job.said), "two hours ahead of its record"
 
 
-def test_the_python_way_gives_the_same_rows(job: Job, new_topic: NewTopic) -> None:
+def test_the_python_way_gives_the_same_rows(job: AggregateJob, new_topic: NewTopic) -> None:
     """No jars are needed for it."""
     letters = new_topic(partitions=1)
     options = {"via": "python", "undecodable": "dead-letter", "dead_letter_topic": letters}

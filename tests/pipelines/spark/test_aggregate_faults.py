@@ -1,0 +1,131 @@
+"""`aggregate` when something is wrong: one clear line, or nothing lost and nothing doubled."""
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas_pipelines.errors import PipelineError, TopicGoneError
+from barnabas_pipelines.jobs import aggregate
+from barnabas_pipelines.jobs.aggregate_settings import CheckpointMismatchError
+from barnabas_pipelines.jobs.progress_bar import BatchProgress
+from barnabas_pipelines.jobs.settings import settings_of
+from tests.pipelines.spark import records
+from tests.pipelines.spark.aggregate_job import AggregateJob
+from tests.pipelines.spark.recorded_report import RecordedReport
+from tests.support.barnabas_process import BarnabasProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+NewTopic = Callable[..., str]
+FOREVER: dict[str, str | None] = {"retention.ms": "-1"}
+
+
+@pytest.fixture
+def job(
+    spark: "SparkSession", broker: BarnabasProcess, tmp_path: Path, new_topic: NewTopic
+) -> AggregateJob:
+    """A job on a new topic of the shared broker."""
+    topic = new_topic(partitions=2, configs=FOREVER)
+    return AggregateJob(spark, broker.bootstrap, tmp_path, topic)
+
+
+def test_other_windows_do_not_go_on_with_a_checkpoint(job: AggregateJob) -> None:
+    """The rows would mix windows of two lengths; set back, the job goes on."""
+    job.produce((0, {"user": "ann", "amount": 1}))
+    job.run()
+    with pytest.raises(CheckpointMismatchError, match="window was 60000 and is 300000"):
+        job.run(window="5m")
+    job.produce((1, {"user": "ann", "amount": 1}))
+    job.run()
+    assert job.counts() == {("12:00:00", "ann"): (2, 2.0)}
+
+
+def test_a_deleted_topic_is_named_and_one_made_again_is_noticed(job: AggregateJob) -> None:
+    """The connector would take its offsets for those of the old one."""
+    job.produce((0, {"user": "ann", "amount": 1}))
+    job.run()
+    records.delete_topic(job.bootstrap, job.topic)
+    with pytest.raises(TopicGoneError, match=job.topic):
+        job.run()
+    records.create_topic(job.bootstrap, job.topic, 2, FOREVER)
+    with pytest.raises(CheckpointMismatchError, match="deleted and made again"):
+        job.run()
+
+
+def test_a_missing_target_is_an_error_before_anything_is_read(job: AggregateJob) -> None:
+    """A typing error must not become a topic that is not compacted."""
+    with pytest.raises(TopicGoneError, match="--create-target"):
+        job.run(create_target=False)
+    assert not job.checkpoint.exists()
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_lost_offsets_fail_the_job_and_are_named(job: AggregateJob, via: str) -> None:
+    """Retention passed the checkpoint: rows without the lost records would look complete."""
+    job.produce(*((0, {"user": "ann", "amount": 1}) for _ in range(4)))
+    job.run(via=via)
+    job.produce(*((0, {"user": "ann", "amount": 1}) for _ in range(8)))
+    records.delete_records(job.bootstrap, {(job.topic, 0): 4})
+    with pytest.raises(PipelineError, match=rf"{job.topic}") as raised:
+        job.run(via=via)
+    assert "\n" not in str(raised.value)
+    assert job.counts() == {("12:00:00", "ann"): (4, 4.0)}
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_a_broker_that_dies_in_mid_batch_loses_and_doubles_nothing(
+    spark: "SparkSession", own_broker: BarnabasProcess, tmp_path: Path, via: str
+) -> None:
+    """It is killed whenever a batch is finished, with the next one on its way."""
+    records.create_topic(own_broker.bootstrap, "t", 2, FOREVER)
+    job = AggregateJob(spark, own_broker.bootstrap, tmp_path, "t")
+    count = 600
+    job.produce(*((number / 10, {"user": "ann", "amount": 1}) for number in range(count)))
+    restarts: list[threading.Thread] = []
+
+    class KillingReport(RecordedReport):
+        """Kills the broker after the first two batches, and lets it start again."""
+
+        def batch(self, progress: BatchProgress) -> None:
+            super().batch(progress)
+            if len(restarts) < 2:
+                own_broker.kill()
+                restarts.append(threading.Thread(target=own_broker.start))
+                restarts[-1].start()
+
+    settings = settings_of(aggregate.JOB.options, job.given(via=via, max_offsets_per_trigger=100))
+    aggregate.JOB.run(settings, spark, KillingReport("aggregate"))
+    for thread in restarts:
+        thread.join()
+    assert len(restarts) == 2
+    assert job.counts() == {("12:00:00", "ann"): (count, float(count))}
+
+
+def test_percentiles_keep_their_accuracy_over_many_batches(job: AggregateJob) -> None:
+    """Each batch merges a small sketch into the one of the state; errors must not add up."""
+    dice = random.Random(11)
+    amounts = [dice.lognormvariate(3, 2) for _ in range(2000)]
+    job.produce(*((0, {"user": "ann", "amount": amount}) for amount in amounts))
+    names = ["p50", "p90", "p99"]
+    job.run(
+        measures=", ".join(["count", "sum(amount)", *(f"{name}(amount)" for name in names)]),
+        percentile_accuracy=100,
+        max_offsets_per_trigger=100,
+    )
+    batches = [line for line in job.said if ": batch " in line]
+    assert len(batches) == 20, job.said
+    row: dict[str, Any] = job.view()["12:00:00", "ann"]
+    ordered = sorted(amounts)
+    errors = {
+        name: abs(ordered.index(row[f"{name}_amount"]) / len(ordered) - float(name[1:]) / 100)
+        for name in names
+    }
+    # And a rank or two, as ranks are whole numbers.
+    assert max(errors.values()) <= 1 / 100 + 2 / len(ordered), errors
