@@ -2,7 +2,12 @@
 
 import pytest
 
-from barnabas_pipelines.archive.directory import ArchiveDamagedError, SecondWriterError
+from barnabas_pipelines.archive.directory import (
+    ArchiveDamagedError,
+    ArchiveDirectory,
+    SecondWriterError,
+)
+from barnabas_pipelines.archive.reading import manifests, summary
 from barnabas_pipelines.errors import DataLossError, TopicGoneError
 from tests.pipelines.archive_world import TOPIC, ArchiveWorld
 from tests.pipelines.memory_files import visible_rows
@@ -14,6 +19,18 @@ def world_with_archive() -> ArchiveWorld:
     world.log_ends = {0: 5, 1: 4}
     world.run()
     return world
+
+
+def test_the_newest_manifest_tells_what_all_batches_hold() -> None:
+    """An archive of years has too many to be read for that."""
+    world = world_with_archive()
+    world.log_ends = {0: 6, 1: 9}
+    world.run()
+    directory = ArchiveDirectory(world.store)
+    newest = directory.last()
+    assert newest is not None
+    assert newest.totals == summary(manifests(directory))
+    assert newest.totals.record_count == 15
 
 
 def test_of_two_writers_only_one_publishes() -> None:

@@ -12,6 +12,7 @@ from barnabas_pipelines.archive.continuation import continuation
 from barnabas_pipelines.archive.manifest import (
     BatchRange,
     Manifest,
+    Totals,
     advanced,
     ends_of,
     parse_manifest,
@@ -32,6 +33,7 @@ MANIFEST = Manifest(
     first_timestamp_ms=-1,
     last_timestamp_ms=1_700_000_000_000,
     files={"dt=2026-11-22/part-0.parquet": 1234, "dt=2026-11-23/part-0.parquet": 10},
+    totals=Totals(batch_count=4, file_count=9, record_count=100, byte_count=99_999),
 )
 
 
@@ -62,12 +64,8 @@ def test_what_is_no_manifest_is_refused(text: str) -> None:
 def test_counts_are_of_the_batch() -> None:
     """And those of an archive are sums."""
     assert (MANIFEST.record_count, MANIFEST.byte_count) == (6, 1244)
-    held = summary([MANIFEST, MANIFEST])
-    assert (held.batch_count, held.record_count, held.byte_count, held.file_count) == (
-        2,
-        12,
-        2488,
-        4,
+    assert summary([MANIFEST, MANIFEST]) == Totals(
+        batch_count=2, file_count=4, record_count=12, byte_count=2488
     )
 
 

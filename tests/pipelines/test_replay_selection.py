@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from barnabas_pipelines.archive.manifest import BatchRange, Manifest
+from barnabas_pipelines.archive.manifest import BatchRange, Manifest, Totals
 from barnabas_pipelines.replay.selection import (
     Selection,
     moment_text,
@@ -25,6 +25,7 @@ BATCH = Manifest(
     first_timestamp_ms=1000,
     last_timestamp_ms=2000,
     files={},
+    totals=Totals(),
 )
 
 

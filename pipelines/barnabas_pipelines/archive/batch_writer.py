@@ -15,7 +15,14 @@ from typing import Any, Protocol
 
 from barnabas_pipelines.archive.checkpoint import batch_ends
 from barnabas_pipelines.archive.directory import ArchiveDirectory
-from barnabas_pipelines.archive.manifest import BatchRange, Ends, Manifest, advanced, ends_of
+from barnabas_pipelines.archive.manifest import (
+    BatchRange,
+    Ends,
+    Manifest,
+    Totals,
+    advanced,
+    ends_of,
+)
 from barnabas_pipelines.errors import DataLossError, TopicGoneError
 from barnabas_pipelines.storage.file_store import FileStore
 
@@ -89,6 +96,7 @@ class BatchWriter:
             if reached == {topic: dict(found) for topic, found in ends.items()}:
                 self._say(f"batch {spark_batch_id} was archived already")
                 return
+            totals = self._last.totals if self._last is not None else Totals()
             manifest = Manifest(
                 number=self._last.number + 1 if self._last is not None else 0,
                 spark_batch_id=spark_batch_id,
@@ -98,6 +106,7 @@ class BatchWriter:
                 first_timestamp_ms=staged.first_timestamp_ms,
                 last_timestamp_ms=staged.last_timestamp_ms,
                 files=staged.files,
+                totals=totals.plus(sum(one.record_count for one in staged.ranges), staged.files),
             )
             self._directory.publish(staged.attempt, manifest)
             self._last = manifest

@@ -6,11 +6,13 @@
     {"version": 1, "number": 17, "spark_batch_id": 20, "topic_ids": {"orders": "a3f..."},
      "ranges": [{"topic": "orders", "partition": 0, "start": 100, "end": 250, "records": 150}],
      "ends": {"orders": {"0": 250, "1": 90}}, "timestamps_ms": [1700000000000, 1700000005000],
-     "files": {"dt=2026-11-22/part-....parquet": 51234}}
+     "files": {"dt=2026-11-22/part-....parquet": 51234},
+     "totals": {"batches": 18, "files": 20, "records": 12345, "bytes": 7654321}}
 
 Invariants: `ranges` are of this batch alone, starts inclusive and ends exclusive; `ends` are of the
 archive up to and with this batch: every record below them that its topic had is in the archive.
-They may lie behind the last range: offsets without a record, such as ends of transactions.
+They may lie behind the last range: offsets without a record, such as ends of transactions. `totals`
+are of all batches that were ever written, so that nobody has to read all manifests to tell them.
 """
 
 from __future__ import annotations
@@ -42,6 +44,25 @@ class BatchRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What several batches hold together."""
+
+    batch_count: int = 0
+    file_count: int = 0
+    record_count: int = 0
+    byte_count: int = 0
+
+    def plus(self, record_count: int, files: Mapping[str, int]) -> Totals:
+        """The totals with one batch more."""
+        return Totals(
+            batch_count=self.batch_count + 1,
+            file_count=self.file_count + len(files),
+            record_count=self.record_count + record_count,
+            byte_count=self.byte_count + sum(files.values()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What a batch holds, and how far the archive reaches with it."""
 
@@ -53,6 +74,7 @@ class Manifest:
     first_timestamp_ms: int
     last_timestamp_ms: int
     files: Mapping[str, int]
+    totals: Totals
 
     @property
     def record_count(self) -> int:
@@ -87,6 +109,12 @@ class Manifest:
             },
             "timestamps_ms": [self.first_timestamp_ms, self.last_timestamp_ms],
             "files": dict(self.files),
+            "totals": {
+                "batches": self.totals.batch_count,
+                "files": self.totals.file_count,
+                "records": self.totals.record_count,
+                "bytes": self.totals.byte_count,
+            },
         }
         return json.dumps(document, indent=1) + "\n"
 
@@ -125,6 +153,12 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
         first_timestamp_ms=first,
         last_timestamp_ms=last,
         files=document["files"],
+        totals=Totals(
+            batch_count=document["totals"]["batches"],
+            file_count=document["totals"]["files"],
+            record_count=document["totals"]["records"],
+            byte_count=document["totals"]["bytes"],
+        ),
     )
 
 

@@ -7,13 +7,13 @@ looks for `batch=*/dt=*/*.parquet`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from barnabas_pipelines.archive.directory import ArchiveDirectory, batch_path
-from barnabas_pipelines.archive.manifest import Manifest
+from barnabas_pipelines.archive.manifest import Manifest, Totals
 from barnabas_pipelines.errors import PipelineError
 from barnabas_pipelines.storage.file_store import LocalFiles
 
@@ -21,16 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _GLOB_CHARACTERS: Final = "*?[]{}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveSummary:
-    """What all batches of an archive hold together."""
-
-    batch_count: int
-    record_count: int
-    byte_count: int
-    file_count: int
+_THREADS: Final = 16
 
 
 def path_complaint(path: str) -> str | None:
@@ -53,26 +44,26 @@ def manifests(directory: ArchiveDirectory) -> list[Manifest]:
 
     Raises: PipelineError naming a batch that is not whole.
     """
-    found = []
-    for number in directory.numbers():
-        manifest = directory.manifest(number)
-        if manifest is None:
-            raise PipelineError(
-                f"{directory.store.url(batch_path(number))} is not whole: files that its manifest "
-                "lists are missing, or the manifest itself"
-            )
-        found.append(manifest)
-    return found
+    numbers = directory.numbers()
+    # Object stores take their time for each question, and answer many at once.
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = list(threads.map(directory.manifest, numbers))
+    whole = [one for one in found if one is not None]
+    if len(whole) < len(numbers):
+        missing = numbers[found.index(None)]
+        raise PipelineError(
+            f"{directory.store.url(batch_path(missing))} is not whole: files that its manifest "
+            "lists are missing, or the manifest itself"
+        )
+    return whole
 
 
-def summary(found: Sequence[Manifest]) -> ArchiveSummary:
-    """What the batches hold together."""
-    return ArchiveSummary(
-        batch_count=len(found),
-        record_count=sum(one.record_count for one in found),
-        byte_count=sum(one.byte_count for one in found),
-        file_count=sum(len(one.files) for one in found),
-    )
+def summary(found: Sequence[Manifest]) -> Totals:
+    """What these batches hold together."""
+    totals = Totals()
+    for one in found:
+        totals = totals.plus(one.record_count, one.files)
+    return totals
 
 
 def read_batches(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.archive.batch_writer import BatchWriter
@@ -18,13 +19,12 @@ from barnabas_pipelines.archive.continuation import continuation
 from barnabas_pipelines.archive.directory import CHECKPOINT as CHECKPOINT_PATH
 from barnabas_pipelines.archive.directory import ArchiveDirectory
 from barnabas_pipelines.archive.file_sizes import FileSizes
-from barnabas_pipelines.archive.manifest import Manifest
+from barnabas_pipelines.archive.manifest import Manifest, Totals
 from barnabas_pipelines.archive.reading import (
     local_archive,
     manifests,
     path_complaint,
     read_batches,
-    summary,
 )
 from barnabas_pipelines.errors import DataLossError, OptionsError, PipelineError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, TopicFacts
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _EARLIEST: Final = -2
 _LATEST: Final = -1
+_BATCH_RECORDS: Final = 5_000_000
+"""A long backlog is archived in portions, so that a failure does not begin it anew."""
 _SETTLING_ATTEMPTS: Final = 20
 _SETTLING_SECONDS: Final = 0.5
 
@@ -115,7 +117,7 @@ def plan(settings: JobSettings) -> Plan:
     if directory is None:
         lines.append(("archive", f"{path} (not on this machine: not looked at)"))
     else:
-        held = summary(manifests(directory))
+        held = last.totals if last is not None else Totals()
         lines.append(
             ("archive", f"{path}: {held.record_count:,} records in {held.batch_count:,} batches")
         )
@@ -170,7 +172,8 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     )
     query = records.writeStream.foreachBatch(write)
     run_query(query, settings, spark, report, name="archive", checkpoint=checkpoint)
-    held = summary(manifests(directory))
+    newest = directory.last()
+    held = newest.totals if newest is not None else Totals()
     report.line(
         f"done: {report.record_count:,} records read; the archive has {held.record_count:,} in "
         f"{held.batch_count:,} batches and {held.file_count:,} files"
@@ -261,7 +264,7 @@ JOB: Final = Job(
         STARTING_OFFSETS,
         TRIGGER,
         GROUP,
-        MAX_OFFSETS_PER_TRIGGER,
+        replace(MAX_OFFSETS_PER_TRIGGER, default=_BATCH_RECORDS),
         FAIL_ON_DATA_LOSS,
         *SESSION_OPTIONS,
     ),
