@@ -2,6 +2,9 @@
 
 Only `on.event` is used: it puts nothing into the resources, neither finalizers nor annotations, and
 what it misses the next round of the queue finds.
+
+What the operator writes itself wakes it, too. The pass that follows shows what brokers did not show
+yet when the status was written, and writes nothing where that says so already.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from barnabas_operator.conditions import timestamp
-from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError
+from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError, UnavailableError
 from barnabas_operator.kubernetes.kinds import EVENT
 from barnabas_operator.kubernetes.objects import name_of, namespace_of, uid_of
 
@@ -58,6 +58,9 @@ class Events:
             if await self._api.get(EVENT, namespace_of(event), name_of(event)) is None:
                 await self._api.create(event)
         except KubernetesError as error:
+            if isinstance(error, UnavailableError):
+                # It may be taken the next time that it is told, if there is one.
+                self._told.pop(digest, None)
             logger.info("event %s of %s: %s", reason, name_of(resource), error)
 
 

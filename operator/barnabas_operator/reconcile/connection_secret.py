@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from barnabas_operator.admin_pool import bootstrap_servers
-from barnabas_operator.conditions import Condition
-from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.conditions import Condition, from_manifest
+from barnabas_operator.kubernetes.api import (
+    ForbiddenError,
+    InvalidError,
+    KubernetesApi,
+    KubernetesError,
+    Object,
+)
 from barnabas_operator.kubernetes.kinds import SECRET
 from barnabas_operator.kubernetes.objects import (
     MANAGED_BY,
@@ -26,6 +33,64 @@ from barnabas_operator.kubernetes.objects import (
 )
 
 CONNECTION_SECRET = "ConnectionSecret"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretState:
+    """What became of the Secret of a Topic, for its status.
+
+    `name` is the one that is, or may be, there because of it: what is forgotten is never removed.
+    """
+
+    condition: Condition | None = None
+    name: str | None = None
+
+
+async def settle(
+    api: KubernetesApi, topic: Object, wanted: Object | None, status: Mapping[str, Any]
+) -> tuple[SecretState, KubernetesError | None]:
+    """Make the Secret that is wanted, and remove another one that `status` remembers.
+
+    The state is one to go on from also where something failed.
+    """
+    before = status.get("connectionSecret")
+    name = None if wanted is None else name_of(wanted)
+    remembered = None if before is None else str(before)
+    try:
+        if remembered is not None and remembered != name:
+            await remove(api, topic, remembered)
+        remembered = name
+        if wanted is None:
+            return SecretState(), None
+        condition = await bring_about(api, wanted, topic)
+    except KubernetesError as error:
+        return SecretState(condition=_failing(status, error), name=remembered), error
+    is_there = condition.status == "True"
+    return SecretState(condition=condition, name=name if is_there else None), None
+
+
+def as_before(status: Mapping[str, Any]) -> SecretState:
+    """What a status says, for a Topic whose Secret is left alone."""
+    before = status.get("connectionSecret")
+    return SecretState(
+        condition=_condition_of(status), name=None if before is None else str(before)
+    )
+
+
+def _failing(status: Mapping[str, Any], error: KubernetesError) -> Condition | None:
+    """A refusal is told; what may go well the next time leaves what was told before."""
+    if not isinstance(error, InvalidError | ForbiddenError):
+        return _condition_of(status)
+    return Condition(
+        type=CONNECTION_SECRET, status="False", reason="NotWritten", message=str(error)
+    )
+
+
+def _condition_of(status: Mapping[str, Any]) -> Condition | None:
+    for one in status.get("conditions") or ():
+        if one.get("type") == CONNECTION_SECRET:
+            return from_manifest(one)
+    return None
 
 
 def connection_secret(

@@ -6,18 +6,29 @@ Not here: what these look like (`connection_secret`, `topic_discovery`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.configs import ConfigResource
 from barnabas_client.errors import BarnabasError, RetriableError
-from barnabas_operator.conditions import Condition
-from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, Object
+from barnabas_operator.kubernetes.api import (
+    ConflictError,
+    KubernetesApi,
+    KubernetesError,
+    Object,
+)
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import TOPIC
-from barnabas_operator.kubernetes.objects import is_going, name_of, namespace_of, uid_of
+from barnabas_operator.kubernetes.objects import (
+    is_going,
+    is_paused,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from barnabas_operator.reconcile import connection_secret
+from barnabas_operator.reconcile.connection_secret import SecretState
 from barnabas_operator.reconcile.topic_discovery import (
     discover,
     discovered_resource,
@@ -40,25 +51,33 @@ class TopicExtras:
     _warned: set[str] = field(default_factory=set, init=False)
 
     async def secrets(
-        self, broker: Object, resources: Sequence[TopicResource]
-    ) -> Mapping[str, Condition]:
+        self,
+        broker: Object,
+        resources: Sequence[TopicResource],
+        failed: Callable[[KubernetesError], None],
+    ) -> Mapping[str, SecretState]:
         """Make the Secrets that resources ask for, and tell what became of each.
 
-        Raises: KubernetesError.
+        Whatever goes wrong with one of them `failed` hears of, and keeps no other one waiting.
         """
-        told: dict[str, Condition] = {}
+        told: dict[str, SecretState] = {}
 
         async def settle(one: TopicResource) -> None:
-            assert one.spec is not None
-            wanted = one.spec.connection_secret
-            before = one.old_status.get("connectionSecret")
-            if before and before != wanted:
-                await connection_secret.remove(self.api, one.manifest, str(before))
-            if wanted:
-                secret = connection_secret.connection_secret(
-                    one.manifest, wanted, one.spec.topic, broker
+            spec = one.spec
+            assert spec is not None
+            if spec.is_paused or is_paused(one.manifest):
+                told[one.name] = connection_secret.as_before(one.old_status)
+                return
+            wanted = None
+            if spec.connection_secret:
+                wanted = connection_secret.connection_secret(
+                    one.manifest, spec.connection_secret, spec.topic, broker
                 )
-                told[one.name] = await connection_secret.bring_about(self.api, secret, one.manifest)
+            told[one.name], error = await connection_secret.settle(
+                self.api, one.manifest, wanted, one.old_status
+            )
+            if error is not None:
+                failed(error)
 
         await for_each(
             [

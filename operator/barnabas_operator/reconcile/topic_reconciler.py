@@ -28,6 +28,7 @@ from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER, TOPIC, Kind
 from barnabas_operator.kubernetes.objects import is_going, is_paused, name_of, namespace_of
 from barnabas_operator.reconcile.broker_reference import admits
+from barnabas_operator.reconcile.connection_secret import SecretState
 from barnabas_operator.reconcile.topic_apply import SkippedError, StepResult, reconcile_topics
 from barnabas_operator.reconcile.topic_discovery import patterns_of
 from barnabas_operator.reconcile.topic_extras import TopicExtras
@@ -184,7 +185,7 @@ class TopicReconciler:
         )
         await self._tell(outcome, meant)
         owners = [one for one in meant if not outcome.is_conflict(_spec(one))]
-        secrets = await self._resources.attempt(self._extras.secrets(broker, owners), {})
+        secrets = await self._extras.secrets(broker, owners, self._resources.failed)
         return await self._write(outcome, measuring, meant, secrets)
 
     async def _sort_out(
@@ -320,7 +321,7 @@ class TopicReconciler:
         outcome: _Outcome,
         measuring: Measuring,
         resources: list[TopicResource],
-        secrets: Mapping[str, Condition],
+        secrets: Mapping[str, SecretState],
     ) -> float:
         statuses: Statuses = {}
         for resource in resources:

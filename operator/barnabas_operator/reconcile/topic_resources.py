@@ -140,6 +140,10 @@ class TopicResources:
 
         await self._each(all_, write_one)
 
+    def failed(self, error: KubernetesError) -> None:
+        """Note what went wrong; the first of such errors is raised in the end."""
+        self._failure = self._failure or error
+
     def raise_failure(self) -> None:
         """Raise what went wrong since the last call, if anything did."""
         failure, self._failure = self._failure, None
@@ -151,7 +155,7 @@ class TopicResources:
         try:
             return await action
         except KubernetesError as error:
-            self._failure = self._failure or error
+            self.failed(error)
             return otherwise
 
     async def _patch(self, resource: TopicResource, patch: Mapping[str, Any]) -> None:
@@ -171,7 +175,7 @@ class TopicResources:
             except (ConflictError, NotFoundError):
                 return
             except KubernetesError as error:
-                self._failure = self._failure or error
+                self.failed(error)
 
         await for_each(resources, attempt)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from barnabas_operator import conditions
 from barnabas_operator.conditions import Condition
+from barnabas_operator.reconcile.connection_secret import SecretState
 from barnabas_operator.reconcile.rounding import rate_text, significant, size_text
 from barnabas_operator.reconcile.topic_plan import THROTTLE_KEYS, plan_topics
 from barnabas_operator.reconcile.topic_plan_text import step_summary
@@ -44,7 +45,7 @@ class TopicFacts:
     is_passing: bool = False
     size_bytes: int | None = None
     messages_per_second: float | None = None
-    secret: Condition | None = None
+    secret: SecretState | None = None
 
 
 def topic_status(
@@ -63,8 +64,8 @@ def topic_status(
     is_winner = all(finding.reason is not Reason.CONFLICT for finding in facts.findings)
     if facts.topic is not None and is_winner:
         status |= _of_topic(facts, facts.topic, old)
-    if facts.secret is not None and facts.secret.status == "True":
-        status["connectionSecret"] = facts.spec.connection_secret
+    if facts.secret is not None and facts.secret.name is not None:
+        status["connectionSecret"] = facts.secret.name
     return status
 
 
@@ -104,8 +105,8 @@ def is_moving(status: Mapping[str, Any]) -> bool:
 
 def _conditions(facts: TopicFacts, observed: ObservedCluster) -> tuple[Condition, ...]:
     verdict = [*_verdict(facts, observed)]
-    if facts.secret is not None:
-        verdict.append(facts.secret)
+    if facts.secret is not None and facts.secret.condition is not None:
+        verdict.append(facts.secret.condition)
     for finding in facts.findings:
         if finding.reason is Reason.DRIFT:
             verdict.append(_true(DRIFT_DETECTED, Reason.DRIFT, finding.message))

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from barnabas_operator.kubernetes.api import ForbiddenError
+from barnabas_operator.kubernetes.api import ForbiddenError, UnavailableError
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import EVENT
 from tests.support.store_api import StoreApi
@@ -44,5 +44,19 @@ def test_an_event_that_is_refused_stops_nothing() -> None:
         api.refused["create"] = [ForbiddenError("the namespace is being terminated")]
         await Events(api).tell(TOPIC, "NamespaceTerminating", "gone")
         assert api.calls == ["get", "create"]
+
+    asyncio.run(run())
+
+
+def test_an_event_that_found_nobody_is_told_the_next_time() -> None:
+    """A refusal stands; a server that was away has not heard it."""
+
+    async def run() -> None:
+        api = StoreApi()
+        api.refused["create"] = [UnavailableError("away"), ForbiddenError("no")]
+        events = Events(api)
+        for _ in range(3):
+            await events.tell(TOPIC, "Changed", "grown")
+        assert api.calls == ["get", "create", "get", "create"]
 
     asyncio.run(run())

@@ -12,7 +12,12 @@ from __future__ import annotations
 import logging
 
 from barnabas_operator.broker_spec import BrokerSpec
-from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, Object
+from barnabas_operator.kubernetes.api import (
+    ConflictError,
+    KubernetesApi,
+    KubernetesError,
+    Object,
+)
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import (
     PERSISTENT_VOLUME_CLAIM,
@@ -45,7 +50,10 @@ class BrokerApplier:
         self._tolerated: dict[tuple[str, str], frozenset[str]] = {}
 
     async def apply_children(self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> None:
-        """Make the children what they are to be, in order. Raises: KubernetesError."""
+        """Make the children what they are to be, in order.
+
+        One that is refused does not keep the others waiting. Raises: KubernetesError.
+        """
         current = observed.stateful_set
         if plan.storage.recreated_set is not None:
             # Its pods stay; the claim template cannot be changed in any other way.
@@ -57,11 +65,20 @@ class BrokerApplier:
                 propagation="Orphan",
             )
         is_set_going = current is not None and current.is_going
+        refusals: list[KubernetesError] = []
         for intent in render(spec, plan.rendering):
             is_set = intent["kind"] == STATEFUL_SET.kind
             if is_set and (is_set_going or plan.storage.recreated_set is not None):
                 continue
-            await self._apply(marked(intent))
+            try:
+                await self._apply(marked(intent))
+            except KubernetesError as error:
+                if not error.code:
+                    # Nobody answers, or this operator may not act any more.
+                    raise
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
         await self._prune_services(spec, plan)
 
     async def apply_steps(

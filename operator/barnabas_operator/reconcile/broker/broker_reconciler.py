@@ -19,7 +19,12 @@ from barnabas_client.errors import BarnabasError, RetriableError
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.gateway.kafka_cluster import Admins, KafkaClusters
-from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.api import (
+    ForbiddenError,
+    InvalidError,
+    KubernetesApi,
+    Object,
+)
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER
 from barnabas_operator.kubernetes.objects import is_going
@@ -74,6 +79,7 @@ class BrokerReconciler:
         self._clock = clock
         self._closed_since_ms: dict[Key, int] = {}
         self._refused: dict[Key, tuple[dict[str, str], str]] = {}
+        self._forbidden: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds until the next one is wanted, None for a Broker that is gone.
@@ -82,8 +88,8 @@ class BrokerReconciler:
         """
         broker = await self._api.get(BROKER, key.namespace, key.name)
         if broker is None or is_going(broker):
-            self._closed_since_ms.pop(key, None)
-            self._refused.pop(key, None)
+            for remembered in (self._closed_since_ms, self._refused, self._forbidden):
+                remembered.pop(key, None)
             return None
         try:
             spec = BrokerSpec.from_manifest(broker)
@@ -103,8 +109,14 @@ class BrokerReconciler:
         await write_status(self._api, broker, status)
         if spec.is_paused:
             return IDLE_SECONDS
-        await self._applier.apply_children(spec, observed, plan)
-        await self._applier.apply_steps(broker, spec, observed, plan)
+        try:
+            await self._applier.apply_children(spec, observed, plan)
+            await self._applier.apply_steps(broker, spec, observed, plan)
+        except (InvalidError, ForbiddenError) as error:
+            # It will be refused again, until somebody does something: the next status says so.
+            self._forbidden[key] = str(error)
+            raise
+        self._forbidden.pop(key, None)
         await self._apply_to_cluster(key, broker, plan)
         return BUSY_SECONDS if _is_busy(observed, plan) else IDLE_SECONDS
 
@@ -123,7 +135,9 @@ class BrokerReconciler:
         return replace(plan, rendering=replace(plan.rendering, max_unavailable=1))
 
     def _with_refusals(self, key: Key, plan: BrokerPlan) -> BrokerPlan:
-        """The plan with what the brokers said last about the same change of settings."""
+        """The plan with what the API server, or the brokers, would not take the last time."""
+        if key in self._forbidden:
+            plan = replace(plan, problems=(*plan.problems, self._forbidden[key]))
         refused, message = self._refused.get(key, ({}, ""))
         assigned = plan.live.assigned.items()
         if not message or not assigned or not assigned <= refused.items():

@@ -9,6 +9,12 @@ import pytest
 from tests.operator.reconcile.broker.broker_world import BrokerWorld
 
 SEEDS = range(12)
+STORAGE_CLASS: dict[str, Any] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard"},
+    "allowVolumeExpansion": True,
+}
 CHANGES: tuple[dict[str, Any], ...] = (
     {"spec": {"config": {"num.recovery.threads": "2"}}},
     {"spec": {"image": "good:2"}},
@@ -26,14 +32,7 @@ CHANGES: tuple[dict[str, Any], ...] = (
 
 def started() -> BrokerWorld:
     world = BrokerWorld(3)
-    world.put(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": "standard"},
-            "allowVolumeExpansion": True,
-        }
-    )
+    world.put(STORAGE_CLASS)
     asyncio.run(world.settle())
     world.add_topic("orders", [0, 1, 2], [1, 2, 0])
     asyncio.run(world.settle())
