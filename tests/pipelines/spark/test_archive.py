@@ -104,7 +104,7 @@ def test_no_file_is_larger_than_allowed(job: ArchiveJob, new_topic: NewTopic) ->
     job.run(topic, **sizes)
     found = [path.stat().st_size for path in job.files()]
     assert max(found) <= 60_000
-    assert len(found) <= 30
+    assert len(found) <= 50  # about 14 would do, were all records of one size
     records.produce(job.bootstrap, topic, sent)
     job.run(topic, **sizes)
     assert max(path.stat().st_size for path in job.files()) <= 60_000
