@@ -135,7 +135,7 @@ def test_a_version_is_never_replaced(tmp_path: Path) -> None:
     table = SnapshotTable(store)
     number = table.begin()
     for runs in (2, 3):
-        folder = tmp_path / "building" / f"{number:08d}"
+        folder = Path(table.building_url(number).removeprefix("file://"))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "part-0.json").write_text(json.dumps({"runs": runs}))
         if runs == 2:

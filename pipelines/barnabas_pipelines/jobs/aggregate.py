@@ -43,7 +43,7 @@ from barnabas_pipelines.jobs.aggregate_settings import (
 )
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.jobs.job import Job, main_of
-from barnabas_pipelines.jobs.progress_bar import Report
+from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobSettings
 from barnabas_pipelines.jobs.streaming import read_source, run_query
 from barnabas_pipelines.ways import CONNECTOR
@@ -127,7 +127,8 @@ def _run_queries(
     quiet = replace(settings, values=MappingProxyType({**settings.values, "group": None}))
 
     def write_letters() -> None:
-        run_query(letters, quiet, spark, report, name=LETTERS_NAME, checkpoint=letters_checkpoint)
+        unseen = _Unseen(LETTERS_NAME)
+        run_query(letters, quiet, spark, unseen, name=LETTERS_NAME, checkpoint=letters_checkpoint)
 
     run_pair(spark, (NAME, aggregate_all), (LETTERS_NAME, write_letters))
 
@@ -229,6 +230,13 @@ def _configured(spark: SparkSession, settings: JobSettings) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+class _Unseen(Report):
+    """Of the query of the dead letters: it reads the same records, which are not told twice."""
+
+    def batch(self, progress: BatchProgress) -> None:
+        """Say nothing."""
 
 
 class _Tally:

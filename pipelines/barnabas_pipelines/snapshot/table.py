@@ -2,7 +2,7 @@
 
     TABLE/CURRENT                     the number of the version to read, one line
     TABLE/versions/00000007/          part-*.parquet, _manifest.json
-    TABLE/building/                   a version that is being written, or was when a run died
+    TABLE/building/00000008-1f0c2ab4/ a version that is being written, or was when a run died
     TABLE/LOCK                        held while a run lasts, on file systems of this machine
 
 Killed between any two steps, a run leaves the pointer at a version that is complete: the old one,
@@ -15,6 +15,7 @@ Not here: what is in a version (`jobs/snapshot.py`), which offsets (`ranges.py`)
 from __future__ import annotations
 
 import fcntl
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,10 +65,15 @@ def read_snapshot(spark: SparkSession, path: str) -> DataFrame:
 
 
 class SnapshotTable:
-    """The versions below a root folder; one run at a time works with it (`locked`)."""
+    """The versions below a root folder; one run at a time works with it (`locked`).
+
+    What a run builds has a name of its own: the JVM of a driver that was killed may live on for a
+    moment and write.
+    """
 
     def __init__(self, store: FileStore) -> None:
         self._store = store
+        self._run = uuid.uuid4().hex[:8]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -132,14 +138,14 @@ class SnapshotTable:
 
     def building_url(self, number: int) -> str:
         """Where the files of a version are written, out of sight of readers."""
-        return self._store.url(_building(number))
+        return self._store.url(self._building(number))
 
     def finish(self, manifest: Manifest) -> None:
         """Give the version its name, then move the pointer to it.
 
         Raises: TableInUseError if another run has made this version meanwhile.
         """
-        building = _building(manifest.number)
+        building = self._building(manifest.number)
         self._store.write(f"{building}/{manifests.NAME}", manifest.text())
         try:
             self._store.publish(building, _version(manifest.number))
@@ -160,16 +166,15 @@ class SnapshotTable:
             if number < current - kept_count:
                 self._store.delete(_version(number))
 
+    def _building(self, number: int) -> str:
+        return f"{BUILDING}/{number:08d}-{self._run}"
+
     def _numbers(self) -> list[int]:
         return [int(name) for name in self._store.names(VERSIONS) if name.isdecimal()]
 
 
 def _version(number: int) -> str:
     return f"{VERSIONS}/{number:08d}"
-
-
-def _building(number: int) -> str:
-    return f"{BUILDING}/{number:08d}"
 
 
 def _store(path: str, spark: SparkSession | None) -> FileStore:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from barnabas_pipelines.jobs import aggregate
+from barnabas_pipelines.jobs.job import main
 from tests.pipelines.spark import records
 from tests.pipelines.spark.aggregate_job import NOON_MS, AggregateJob
 from tests.support.barnabas_process import BarnabasProcess
@@ -114,6 +116,7 @@ def test_undecodable_records_become_dead_letters_as_they_were(
     job.produce((0, {"user": "ann", "amount": 1}), (5, b"\xff\x00"), (0, {"user": "b"}))
     job.run(undecodable="dead-letter", dead_letter_topic=letters)
     assert job.counts() == {("12:00:00", "ann"): (1, 1.0), ("12:00:00", "b"): (1, None)}
+    assert "3 records read, 1 undecodable left out" in job.said[-1], job.said
     (letter,) = records.consume(job.bootstrap, letters)
     assert (letter.key, letter.value) == (b"key-1", b"\xff\x00")
     assert dict(letter.headers) == {
@@ -154,4 +157,32 @@ def test_the_python_way_gives_the_same_rows(job: AggregateJob, new_topic: NewTop
     job.produce((2, {"user": "ann", "amount": 3}), (3, b"?"))
     job.run(**options)
     assert [one.value for one in records.consume(job.bootstrap, letters)] == [b"?"]
+    assert any("1 undecodable records left out" in line for line in job.said), job.said
     assert job.counts() == {("12:00:00", "ann"): (2, 4.0), ("12:01:00", "ann"): (1, 2.0)}
+
+
+def test_the_plan_says_what_is_read_written_and_guaranteed(
+    job: AggregateJob, new_topic: NewTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--dry-run starts no Spark, makes no topic and leaves no checkpoint."""
+    job.produce((0, {"user": "ann", "amount": 1}))
+
+    def plan(**options: Any) -> str:
+        given = job.given(**options)
+        words = [f"--{name}={str(value).lower()}" for name, value in given.items()]
+        assert main(aggregate.JOB, [*words, "--dry-run"]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    text = plan(window="1h", slide="15m")
+    assert f"{job.topic}: 2 partitions, 1 offsets" in text
+    assert "window of 1h, one every 15m over the time of the record, user" in text
+    assert "created, compacted, with 2 partitions" in text
+    assert "p50(amount) as p50_amount" in text
+    assert "0.01% of the count" in text
+    assert "the newest row per key counts every record that is not late exactly once" in text
+    assert "MISSING" in plan(create_target=False)
+    not_compacted = new_topic(partitions=1)
+    assert "cleanup.policy delete: it keeps every row" in plan(target=not_compacted)
+    assert not job.checkpoint.exists()
+    assert main(aggregate.JOB, ["--topic", "x", "--widow", "1m"]) == 2
+    assert "did you mean --window?" in capsys.readouterr().err
