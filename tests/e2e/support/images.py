@@ -2,7 +2,7 @@
 
 An image's tag is a digest of all that it is made from, so an unchanged one is neither built nor
 loaded again. In a cluster that is not the lab the images have to be there: `E2E_BROKER_IMAGE`,
-`E2E_OPERATOR_IMAGE` and `E2E_JAVA_IMAGE` name them.
+`E2E_OPERATOR_IMAGE`, `E2E_JAVA_IMAGE` and, for Spark, `E2E_PIPELINES_IMAGE` name them.
 """
 
 import hashlib
@@ -64,6 +64,13 @@ def provide_images(cluster: Cluster) -> Images:
     )
 
 
+def pipelines_image(cluster: Cluster) -> str:
+    """The image with Spark and the jobs; made for the tests that want it, because it is large."""
+    if not cluster.is_lab:
+        return os.environ["E2E_PIPELINES_IMAGE"]
+    return _built_here(cluster, "pipelines", "pipelines")
+
+
 def previous_images(cluster: Cluster, previous: Revision, images: Images) -> Images:
     """The images of an earlier revision, which name it."""
     found = {}
@@ -79,11 +86,9 @@ def _build_arguments(tree: Path, target: str) -> list[str]:
     return [_CERTIFICATES, "--target", target, "--file", str(tree / "Dockerfile"), str(tree)]
 
 
-def _built_here(cluster: Cluster, target: str) -> str:
-    files = run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *_SOURCES],
-        directory=REPOSITORY,
-    ).split()
+def _built_here(cluster: Cluster, target: str, *more_sources: str) -> str:
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--"]
+    files = run([*listed, *_SOURCES, *more_sources], directory=REPOSITORY).split()
     tag = digest_of((REPOSITORY / name for name in files), target)
     name = f"localhost/barnabas-{target}:{tag}"
     _provide(cluster, name, _build_arguments(REPOSITORY, target))
