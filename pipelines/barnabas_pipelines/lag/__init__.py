@@ -1,0 +1,1 @@
+"""What `lag-report` finds, and how it is shown."""
