@@ -59,8 +59,12 @@ def test_no_arguments_are_answered_with_the_jobs() -> None:
 
 def test_the_jobs_of_the_image_are_the_modules_that_can_be_run(tmp_path: Path) -> None:
     """What only helps jobs has no name; what only mentions how jobs end is no job."""
-    (tmp_path / "lag_report.py").write_text('if __name__ == "__main__":\n    main()\n')
-    (tmp_path / "job.py").write_text('"""Modules end so:\n\n    if __name__ == "__main__":\n"""\n')
+    call = "sys.exit(main_of("
+    (tmp_path / "lag_report.py").write_text(
+        f'if __name__ == "__main__":\n    {call}"lag_report"))\n'
+    )
+    (tmp_path / "job.py").write_text(f'"""Modules end so:\n\n        {call}"archive"))\n"""\n')
+    (tmp_path / "reference.py").write_text('if __name__ == "__main__":\n    sys.exit(main())\n')
     assert job_names(tmp_path) == ["lag-report"]
     assert {name.replace("-", "_") for name in job_names(JOBS)} <= set(JOB_NAMES)
 

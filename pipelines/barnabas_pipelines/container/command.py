@@ -22,7 +22,7 @@ from typing import Final
 _EXECUTOR_CLASS: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
 _LAUNCHER_CLASS: Final = "org.apache.spark.launcher.Main"
-_RUNS: Final = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)
+_RUNS: Final = re.compile(r"^    sys\.exit\(main_of\(", re.MULTILINE)
 _JAVA_OPTION: Final = "SPARK_JAVA_OPT_"
 _EXECUTOR_FLAGS: Final = (
     ("--driver-url", "SPARK_DRIVER_URL"),
