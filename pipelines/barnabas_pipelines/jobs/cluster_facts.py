@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from barnabas_client.errors import AlreadyExistsError, NotFoundError, RetriableError
 from barnabas_pipelines import kafka_settings
@@ -55,7 +55,7 @@ class ClusterFacts:
         self._client_settings = dict(client_settings)
 
     @classmethod
-    def of(cls, settings: JobSettings) -> ClusterFacts:
+    def of(cls, settings: JobSettings) -> Self:
         """Ask as a job's source does, with the same credentials.
 
         Settings that only a Java client has are left out.
