@@ -44,6 +44,8 @@ class SparkJobs:
         self.kubectl.until(
             lambda: self._has_succeeded(job["name"]), timeout_seconds, self.kubectl.describe_pods
         )
+        said = self.kubectl.run("logs", "--selector", f"{ROLE}=driver", "--tail=-1")
+        assert "forbidden" not in said.lower(), said
 
     def _has_succeeded(self, name: str) -> bool:
         pods = self.kubectl.list("pods", f"{ROLE}=executor")

@@ -14,3 +14,6 @@ bd bud --quiet --layers --isolation chroot --build-arg BASE=localhost/debian:1 -
 mkdir -p "$(dirname "$archive")"
 export_image "$name" "$archive.partial"
 mv "$archive.partial" "$archive"
+# Earlier images of that name are of no use any more; their layers that this one shares stay.
+bd images --format '{{.Name}}:{{.Tag}}' | grep "^${name%:*}:" | grep -vxF "$name" |
+  while read -r older; do bd rmi "$older" > /dev/null || true; done
