@@ -33,11 +33,11 @@ h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 36px 0 12
 h3 { font-size: 16px; margin: 0 0 2px; overflow-wrap: anywhere; }
 h4 { font-size: 13px; margin: 18px 0 6px; color: var(--dim); font-weight: 600; }
 p { margin: 0 0 8px; } .dim { color: var(--dim); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px;
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(118px, 1fr)); gap: 12px;
   margin-top: 20px; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 16px 18px; margin-bottom: 14px; }
-.tiles .card { margin: 0; } .tile { font-size: 24px; font-weight: 650; }
+.tiles .card { margin: 0; } .tile { font-size: 22px; font-weight: 650; }
 .tile.is-bad, .is-bad { color: var(--bad); } .is-good { color: var(--good); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; color: var(--dim); font-weight: 600; font-size: 13px; }
@@ -83,7 +83,9 @@ def _body(findings: LagFindings, title: str) -> Iterator[str]:
             right_from=2,
         )
     for group in findings.groups:
-        yield from _group(group)
+        # The table has said all about those that are up to date.
+        if group.lag or group.lost_count or group.gone:
+            yield from _group(group)
     if findings.has_traffic:
         yield "<h2>Topics</h2>"
         yield _table(

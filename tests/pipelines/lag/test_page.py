@@ -140,6 +140,14 @@ def test_an_empty_cluster_has_a_page_too() -> None:
     assert "Topics" not in without.text
 
 
+def test_a_group_that_is_up_to_date_is_a_row_and_no_chart() -> None:
+    """A hundred groups with nothing to say would hide the one with something."""
+    done = replace(GROUP, partitions=GROUP.partitions[1:], gone=())
+    seen = parsed(page(replace(FINDINGS, groups=(done,), topics=())))
+    assert "up to date" in seen.text
+    assert "svg" not in seen.seen
+
+
 def test_many_partitions_are_cut_to_those_that_matter() -> None:
     """A page with ten thousand bars is none."""
     many = tuple(replace(GROUP.partitions[0], partition=at, end=100 + at) for at in range(500))
