@@ -14,9 +14,12 @@ Not here: the options (`settings.py`), what jobs do. pyspark is imported only wh
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -114,7 +117,8 @@ def main(job: Job, arguments: Sequence[str]) -> int:
             report.print_plan([(line.subject, line.text) for line in plan.lines])
             return DONE
         report.show_plan([(line.subject, line.text) for line in plan.lines])
-        job.run(settings, _session(job, settings), report)
+        with _stopped_by_sigterm():
+            job.run(settings, _session(job, settings), report)
     except OptionsError as error:
         report.failed(failure_line(error))
         return WRONG_USE
@@ -129,6 +133,23 @@ def main(job: Job, arguments: Sequence[str]) -> int:
     finally:
         report.close()
     return DONE
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM, which Kubernetes sends, do what Ctrl-C does: end in order, and say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _took(arguments: list[str], flag: str) -> bool:

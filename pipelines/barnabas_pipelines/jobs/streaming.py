@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _LAST_WORD_TIMEOUT_SECONDS: Final = 30
+_LOOK_SECONDS: Final = 5
+"""How often a query is looked at by itself, should Spark not tell of its end."""
 
 
 class QueryFailedError(PipelineError):
@@ -111,6 +113,9 @@ def run_query(
             .trigger(**trigger_arguments(settings))
             .start()
         )
+        # Not in a call to the JVM, which a signal would leave half done: stopping needs more calls.
+        while not follower.wait(_LOOK_SECONDS) and query.isActive:
+            continue
         query.awaitTermination()
     except StreamingQueryException as error:
         raise QueryFailedError(failure_line(error)) from error
@@ -132,9 +137,9 @@ class _Follower:
         self._name = name
         self._has_ended = threading.Event()
 
-    def wait(self, timeout_seconds: float) -> None:
-        """Wait for what comes after the query's end: Spark tells of the last batch later."""
-        self._has_ended.wait(timeout_seconds)
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for what comes after the query's end: Spark tells of the last batch before it."""
+        return self._has_ended.wait(timeout_seconds)
 
     def listener(self) -> StreamingQueryListener:
         """What Spark calls, for every query of the session: only one is looked at."""
