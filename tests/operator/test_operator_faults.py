@@ -34,6 +34,28 @@ def test_no_refused_or_lost_status_write_leaves_anything_stuck(
     asyncio.run(run())
 
 
+def test_a_conflict_that_no_change_has_caused_is_tried_again_soon(tmp_path: Path) -> None:
+    """A topic was told as ready only with the next look at everything, a minute later."""
+
+    async def run() -> None:
+        async with (
+            world_with_broker(tmp_path, None) as (world, _),
+            world.operator(resync_seconds=1000.0),
+        ):
+            world.fake.fail("PATCH", "/topics/orders/status$", 409, times=2)
+            world.fake.fail("PATCH", "/topics/kept$", 409)
+            await world.put_topic("orders")
+            await world.put_topic("kept", deletionPolicy="Delete")
+            await world.until_ready("orders", "kept")
+
+            async def is_held() -> bool:
+                return bool((await world.topic("kept"))["metadata"].get("finalizers"))
+
+            await until(is_held)
+
+    asyncio.run(run())
+
+
 def test_one_refused_status_does_not_keep_others_from_being_told(tmp_path: Path) -> None:
     """One topic whose status is never taken is no reason to hide the other ones."""
 

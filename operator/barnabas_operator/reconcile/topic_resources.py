@@ -1,7 +1,7 @@
 """The Topics of one cluster at the API server: reading them, marking them, letting them go.
 
-Invariant: a resource that has changed or gone since it was read is left to the next pass, which the
-change itself has asked for already; any other failure is raised after all others were done.
+Invariant: a resource that has changed or gone since it was read is left to the next pass; any other
+failure is raised after all others were done.
 """
 
 from __future__ import annotations
@@ -76,11 +76,16 @@ class TopicResource:
 
 @dataclass(slots=True)
 class TopicResources:
-    """Reads and writes Topics."""
+    """Reads and writes Topics, for one pass.
+
+    `has_conflict` tells that one was another one than it was read. Mostly the change that it met
+    has asked for the next pass, but not where a server says so for another reason.
+    """
 
     api: KubernetesApi
     events: Events
     namespaces: Collection[str] = ()
+    has_conflict: bool = field(default=False, init=False)
     _failure: KubernetesError | None = field(default=None, init=False)
 
     async def of_cluster(self, place: Place, brokers: Collection[Place]) -> list[TopicResource]:
@@ -145,10 +150,9 @@ class TopicResources:
         self._failure = self._failure or error
 
     def raise_failure(self) -> None:
-        """Raise what went wrong since the last call, if anything did."""
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        """Raise what went wrong first, if anything did."""
+        if self._failure is not None:
+            raise self._failure
 
     async def attempt(self, action: Awaitable[T], otherwise: T) -> T:
         """What the action gives; where it fails, that is raised at the end and not now."""
@@ -172,8 +176,10 @@ class TopicResources:
         async def attempt(resource: TopicResource) -> None:
             try:
                 await action(resource)
-            except (ConflictError, NotFoundError):
+            except NotFoundError:
                 return
+            except ConflictError:
+                self.has_conflict = True
             except KubernetesError as error:
                 self.failed(error)
 
