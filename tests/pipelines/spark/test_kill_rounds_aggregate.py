@@ -26,6 +26,7 @@ from tests.pipelines.spark.kill_rounds import (
     new_files,
     new_lines,
     read_topic,
+    ways,
 )
 from tests.support.barnabas_cluster import BarnabasCluster
 
@@ -58,7 +59,7 @@ def compacted(records: Sequence[ConsumerRecord]) -> Totals:
     return totals
 
 
-@pytest.mark.parametrize("via", ["connector", "python"])
+@pytest.mark.parametrize("via", ways("connector"))
 def test_counts_and_sums_are_right_when_drivers_and_brokers_are_killed(
     tmp_path: Path, via: str
 ) -> None:

@@ -22,6 +22,7 @@ from tests.pipelines.spark.kill_rounds import (
     new_files,
     new_lines,
     read_topic,
+    ways,
 )
 from tests.support.barnabas_cluster import BarnabasCluster
 
@@ -40,7 +41,7 @@ def archived(path: Path) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: row[:2])
 
 
-@pytest.mark.parametrize("via", ["connector", "python"])
+@pytest.mark.parametrize("via", ways("python"))
 def test_every_record_is_archived_once_when_drivers_and_brokers_are_killed(
     tmp_path: Path, via: str
 ) -> None:
