@@ -9,10 +9,19 @@ import pytest
 from barnabas_pipelines.datasource import loop_thread
 from barnabas_pipelines.datasource.cluster_view import ClusterView
 from barnabas_pipelines.datasource.partition_read import ReadSettings, read_range
-from barnabas_pipelines.errors import DataLossError, StalledError, TopicGoneError, UnreachableError
+from barnabas_pipelines.errors import (
+    CorruptDataError,
+    DataLossError,
+    StalledError,
+    TopicGoneError,
+    UnreachableError,
+)
 from barnabas_pipelines.offsets import OffsetRange
 from barnabas_pipelines.options import Options, Use, parse_options
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.batch import stamp_crc
+from barnabas_protocol.records.record import Record, encode_batch
+from tests.client.consumer.raw_topic import raw_topic
 from tests.pipelines.spark import records
 from tests.pipelines.spark.reading import add_partitions
 from tests.pipelines.spark.records import RecordToSend
@@ -214,3 +223,26 @@ class TestLoss:
             read(beyond, broker.bootstrap)
         kept = read(beyond, broker.bootstrap, failOnDataLoss="false")
         assert kept == list(range(100))
+
+
+def test_a_batch_that_is_stored_broken_is_told_with_its_offset(broker: BarnabasProcess) -> None:
+    """What comes before it is handed out; a repetition would find it broken again."""
+
+    async def append_broken() -> None:
+        async with raw_topic(broker.bootstrap) as topics:
+            await topics.client.wait_for_topic("broken", timeout_ms=10_000)
+            record = Record(0, 1000, None, b"%08d" % 10)
+            broken = bytearray(encode_batch([record]))
+            broken[-1] = 2
+            stamp_crc(broken, 0)
+            await topics.append_batch(TopicPartition("broken", 0), bytes(broken))
+
+    fill(broker.bootstrap, "broken", 10)
+    asyncio.run(append_broken())
+    everything = whole(broker.bootstrap, "broken")
+    assert everything.end == 11
+    found: list[int] = []
+    with pytest.raises(CorruptDataError, match=r"broken-0 offsets 0 to 10 cannot be read"):
+        for batch in read_range(everything, ReadSettings.of(options(broker.bootstrap, "broken"))):
+            found += batch.column("offset").to_pylist()
+    assert found == list(range(10))

@@ -59,8 +59,10 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 _FIRST_POLL_MS: Final = 2
 _LONGEST_POLL_MS: Final = 500
 _TOPIC_WAIT_MS: Final = 10_000
-# How long nothing may come until the log is looked at: it may have been cut.
-_SUSPECT_MS: Final = 3_000
+# How long nothing may come until the log is looked at: it may have been cut. And how long to look:
+# brokers that are away are waited for elsewhere.
+_SUSPECT_MS: Final = 1_000
+_LOOK_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,14 +274,17 @@ class RangeReader:
         Raises: DataLossError if so and that is not allowed; TopicGoneError.
         """
         try:
-            is_same = await self._is_same_topic(await self._topic())
-            end = (await self._consumer.end_offsets([self._partition]))[self._partition]
+            topic = (await self._client.refresh(timeout_ms=_LOOK_MS)).topics.get(self._wanted.topic)
+            if topic is None or self._wanted.partition not in topic.partitions:
+                topic = await self._topic()
+            if not self._has_id(topic):
+                self._lose_topic()
+                return True
+            found = await self._consumer.end_offsets([self._partition], timeout_ms=_LOOK_MS)
         except RetriableError as error:
             _log.info("%s: the brokers do not answer: %s", self._partition, error)
             return False
-        if not is_same:
-            self._lose_topic()
-            return True
+        end = found[self._partition]
         if end >= self._wanted.end or end > position:
             return False
         self._lose(end, self._wanted.end - position, f"the log ends at {end} now", position)
