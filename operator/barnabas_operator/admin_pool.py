@@ -87,11 +87,13 @@ class AdminPool:
         try:
             yield await self.admin(namespace, name)
         except BarnabasError:
-            place = self._places[namespace, name]
-            if place.unreachable_since_ms is None:
+            place = self._places.get((namespace, name))
+            if place is not None and place.unreachable_since_ms is None:
                 place.unreachable_since_ms = self._clock.monotonic_ms()
             raise
-        self._places[namespace, name].unreachable_since_ms = None
+        # It may have been forgotten in the block: its Broker has gone.
+        if (place := self._places.get((namespace, name))) is not None:
+            place.unreachable_since_ms = None
 
     def unreachable_seconds(self, namespace: str, name: str) -> float:
         """For how long the cluster has not answered, 0 while it does."""

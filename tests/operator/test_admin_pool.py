@@ -160,3 +160,23 @@ def test_nothing_is_changed_at_brokers_without_the_lease(tmp_path: Path) -> None
             await pool.close()
 
     asyncio.run(run())
+
+
+def test_a_cluster_that_is_forgotten_while_it_is_used_harms_nobody(tmp_path: Path) -> None:
+    """The groups of a Broker may still be looked after when its topics find that it has gone."""
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data") as server:
+            api = StoreApi()
+            await api.create(broker(f"127.0.0.1:{server.port}"))
+            pool = AdminPool(api, Clock())
+            async with pool.using("default", "demo"):
+                await pool.forget("default", "demo")
+            with pytest.raises(BarnabasError):
+                async with pool.using("default", "demo") as admin:
+                    await pool.forget("default", "demo")
+                    await admin.cluster.describe()
+            assert pool.unreachable_seconds("default", "demo") == 0
+            await pool.close()
+
+    asyncio.run(run())

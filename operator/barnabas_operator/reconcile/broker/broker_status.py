@@ -75,7 +75,8 @@ def cluster_fields(cluster: ClusterView | None, before: Mapping[str, Any]) -> di
         return {"clusterId": before.get("clusterId")}
     partitions = cluster.partitions
     led = sum(one.leader is not None for one in partitions)
-    is_safe = all(may_go(cluster, node_id) for node_id in cluster.live_ids)
+    live = cluster.live_ids
+    is_safe = bool(live) and all(may_go(cluster, node_id) for node_id in live)
     return {
         "clusterId": cluster.cluster_id or None,
         "controller": cluster.controller_id,

@@ -95,6 +95,7 @@ def test_safe_and_the_disruption_budget_look_at_the_members() -> None:
     short = cluster(partition("orders", [0, 1, 2]), members=members(0, 1, 2, in_touch=[0, 2]))
     assert [cluster_fields(one, {})["safeToDrain"] for one in (whole, short)] == ["yes", "no"]
     assert [max_unavailable(observed(view=one)) for one in (whole, short)] == [1, 0]
+    assert cluster_fields(cluster(live=[], fenced=[0]), {})["safeToDrain"] == "no"
 
 
 def test_two_members_are_warned_of() -> None:
