@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -31,7 +31,7 @@ from barnabas_pipelines.datasource.batch_reader import input_partitions, read_pa
 from barnabas_pipelines.datasource.cluster_view import ClusterView
 from barnabas_pipelines.datasource.partition_read import ReadSettings
 from barnabas_pipelines.datasource.plain_errors import with_plain_errors
-from barnabas_pipelines.datasource.positions import starting_offsets
+from barnabas_pipelines.datasource.positions import TimeLookup, starting_offsets
 from barnabas_pipelines.errors import DataLossError
 from barnabas_pipelines.offsets import (
     LogView,
@@ -58,7 +58,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._settings = ReadSettings.of(options)
-        self._driver: _Driver | None = None
+        self._driver: StreamDriver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers get what they need to read."""
@@ -110,16 +110,23 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._settings)
 
     @property
-    def _in_driver(self) -> _Driver:
+    def _in_driver(self) -> StreamDriver:
         if self._driver is None:
-            self._driver = _Driver(self._options, ClusterView(self._options), SystemClock())
+            self._driver = StreamDriver(self._options, ClusterView(self._options), SystemClock())
         return self._driver
 
 
-class _Driver:
+class View(TimeLookup, Protocol):
+    """Who knows the logs (`ClusterView`)."""
+
+    def log_view(self, *, may_be_missing: bool = False) -> LogView:
+        """The partitions there are and where they begin and end."""
+
+
+class StreamDriver:
     """What the process beside the driver knows of one query."""
 
-    def __init__(self, options: Options, view: ClusterView, clock: Clock) -> None:
+    def __init__(self, options: Options, view: View, clock: Clock) -> None:
         self._options = options
         self._view = view
         self._clock = clock
@@ -171,12 +178,12 @@ class _Driver:
             return ends
         offsets = {}
         for partition, end in ends.offsets.items():
-            is_same = ends.is_same_topic(target, partition.topic)
-            if is_same and partition in target.offsets:
-                done = start.offsets.get(partition, 0)
+            is_known = partition in start.offsets and ends.is_same_topic(start, partition.topic)
+            done = start.offsets[partition] if is_known else 0
+            if partition in target.offsets and ends.is_same_topic(target, partition.topic):
                 offsets[partition] = min(end, max(done, target.offsets[partition]))
-            elif partition in start.offsets and ends.is_same_topic(start, partition.topic):
-                offsets[partition] = start.offsets[partition]
+            elif is_known:
+                offsets[partition] = done
         return StreamOffsets(offsets=offsets, topic_ids=ends.topic_ids)
 
     def _is_due(self, waiting: int, least: int) -> bool:
