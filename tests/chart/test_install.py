@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(
 )
 BARNABAS = "/apis/barnabas.dev/v1alpha1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 VALUES = {
     "networkPolicy": {"enabled": True},
     "dashboards": {"enabled": True},
@@ -108,6 +109,15 @@ def check_children(release: Release, uid: str) -> None:
         release.ask("POST", kind.path("shop"), child, token)
 
 
+def certificate_of(release: Release) -> tuple[dict[str, str], str]:
+    """The eviction webhook's certificate, and the authority that the API server was given."""
+    name = "demo-barnabas-operator"
+    secret = release.ask("GET", f"/api/v1/namespaces/shop/secrets/{name}-webhook")
+    (webhook,) = release.ask("GET", f"{WEBHOOKS}/{name}-shop")["webhooks"]
+    assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+    return secret["data"], webhook["clientConfig"]["caBundle"]
+
+
 def names(listed: dict[str, Any]) -> set[str]:
     return {item["metadata"]["name"] for item in listed["items"]}
 
@@ -120,6 +130,7 @@ def test_a_release_comes_changes_and_goes_and_its_definitions_stay(
         release.ask("DELETE", f"{DEFINITIONS}/{name}")
     wait_until(lambda: not names(release.ask("GET", DEFINITIONS)), 30, lambda: "they stay")
     release.upgrade({})
+    certificate = certificate_of(release)
     assert "demo-barnabas-operator" in names(
         release.ask("GET", "/apis/apps/v1/namespaces/shop/deployments")
     )
@@ -143,6 +154,7 @@ def test_a_release_comes_changes_and_goes_and_its_definitions_stay(
 
     release.upgrade(VALUES)
     assert "REVISION: 2" in release.helm("status", "demo")
+    assert certificate_of(release) == certificate
     operator = ("--namespace", "shop", "--operator", "demo-barnabas-operator")
     hook.main([*address, "clean-up", *operator, "--broker", "demo", "--release", "demo"])
     deployment = release.ask(
