@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+SKEW_IS_BAD = 2.0
+SKEW_RECORDS_MIN = 100
+"""Of fewer records, any distribution is chance."""
 BUCKET_COUNT_WANTED = 60
 """About as many as a chart shows well."""
 _ROUND_MS = (
@@ -136,6 +139,11 @@ class TopicTraffic:
             return 1.0
         fullest = max(one.record_count for one in self.partitions)
         return fullest * len(self.partitions) / self.record_count
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether one partition has much more than its share."""
+        return self.record_count >= SKEW_RECORDS_MIN and self.skew >= SKEW_IS_BAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Final
 
 from barnabas_pipelines.lag.charts import Bar, Column, bars, columns
 from barnabas_pipelines.lag.findings import (
+    SKEW_IS_BAD,
     GroupLag,
     LagFindings,
     PartitionLag,
@@ -19,7 +20,6 @@ from barnabas_pipelines.lag.wording import duration, moment, number, size, tick
 PARTITIONS_MAX: Final = 60
 """Of a group or topic with more partitions, those with most are shown."""
 HOLES_MAX: Final = 10
-SKEW_IS_BAD: Final = 2.0
 _STYLE: Final = """
 :root { --back: #f6f7f9; --card: #fff; --text: #1d2530; --dim: #65707f; --line: #e3e7ec;
   --fill: #2f6fde; --bad: #d1432f; --good: #2b8a4b; --track: #f0f2f5; }
@@ -33,11 +33,11 @@ h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 36px 0 12
 h3 { font-size: 16px; margin: 0 0 2px; overflow-wrap: anywhere; }
 h4 { font-size: 13px; margin: 18px 0 6px; color: var(--dim); font-weight: 600; }
 p { margin: 0 0 8px; } .dim { color: var(--dim); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(118px, 1fr)); gap: 12px;
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px;
   margin-top: 20px; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 16px 18px; margin-bottom: 14px; }
-.tiles .card { margin: 0; } .tile { font-size: 22px; font-weight: 650; }
+.tiles .card { margin: 0; } .tile { font-size: 20px; white-space: nowrap; font-weight: 650; }
 .tile.is-bad, .is-bad { color: var(--bad); } .is-good { color: var(--good); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; color: var(--dim); font-weight: 600; font-size: 13px; }
@@ -112,7 +112,7 @@ def _tiles(findings: LagFindings) -> Iterator[str]:
         ("groups", str(len(findings.groups)), False),
         ("records of lag", number(lag), False),
         ("oldest unread", duration(max(behind)) if behind else "none", False),
-        ("lost before read", number(lost), lost > 0),
+        ("lost", number(lost), lost > 0),
     ]
     if findings.has_traffic:
         records = sum(topic.record_count for topic in findings.topics)
@@ -149,7 +149,7 @@ def _group_cells(group: GroupLag) -> list[str]:
 def _group(group: GroupLag) -> Iterator[str]:
     shown = sorted(group.partitions, key=lambda one: (-one.lag, one.topic, one.partition))
     yield f'<div class="card"><h3>{escape(group.group_id)}</h3>'
-    yield f'<p class="dim">{_left_out(len(shown), "partitions, by lag")}</p>'
+    yield f'<p class="dim">{_left_out(len(shown), "partitions")}</p>'
     if group.gone:
         names = escape(", ".join(group.gone))
         yield f'<p class="is-bad">It has offsets of topics that do not exist any more: {names}</p>'
@@ -183,7 +183,7 @@ def _topic_cells(topic: TopicTraffic) -> list[str]:
         str(len(topic.partitions)),
         f"{topic.record_count:,}",
         size(topic.size_bytes),
-        f'<span class="is-bad">{skew}</span>' if topic.skew >= SKEW_IS_BAD else skew,
+        f'<span class="is-bad">{skew}</span>' if topic.is_skewed else skew,
         f"{topic.missing_count:,}",
     ]
 
@@ -221,14 +221,14 @@ def _partitions(topic: TopicTraffic) -> Iterator[str]:
     if len(shown) > PARTITIONS_MAX:
         shown.sort(key=lambda one: -one.record_count)
     average = topic.record_count / len(topic.partitions)
-    yield f"<h4>Partitions: {_left_out(len(shown), 'by records')}</h4>"
+    yield f"<h4>Partitions: {_left_out(len(shown))}</h4>"
     data = [
         Bar(
             name=f"partition {one.partition}",
             value=one.record_count,
             text=f"{one.record_count:,}, {size(one.size_bytes)}, "
             f"{one.record_count / topic.record_count:.1%}",
-            is_bad=len(topic.partitions) > 1 and one.record_count >= SKEW_IS_BAD * average,
+            is_bad=topic.is_skewed and one.record_count >= SKEW_IS_BAD * average,
         )
         for one in shown[:PARTITIONS_MAX]
     ]
@@ -250,10 +250,10 @@ def _holes(topic: TopicTraffic) -> Iterator[str]:
     )
 
 
-def _left_out(count: int, words: str) -> str:
+def _left_out(count: int, words: str = "") -> str:
     if count <= PARTITIONS_MAX:
-        return f"{count} {words}"
-    return f"the first {PARTITIONS_MAX} of {count} {words}"
+        return f"{count} {words}".strip()
+    return f"the first {PARTITIONS_MAX} of {count} {words}".strip()
 
 
 def _bad_if(count: int) -> str:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from rich.table import Table
 
 from barnabas_pipelines.lag.findings import LagFindings
-from barnabas_pipelines.lag.page import SKEW_IS_BAD
 from barnabas_pipelines.lag.wording import duration, number, size
 
 
@@ -49,7 +48,7 @@ def topic_table(findings: LagFindings) -> Table:
             f"{topic.record_count:,}",
             number(topic.record_count * 1000 / span_ms),
             size(topic.size_bytes),
-            f"[red]{skew}[/]" if topic.skew >= SKEW_IS_BAD else skew,
+            f"[red]{skew}[/]" if topic.is_skewed else skew,
             f"{topic.missing_count:,}",
         )
     return table
