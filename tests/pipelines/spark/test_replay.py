@@ -199,6 +199,7 @@ def test_another_choice_with_the_same_checkpoint_is_refused(
         job.run(target, partitions="1")
 
 
+@pytest.mark.timeout(400)
 def test_a_killed_replay_goes_on_without_doubling(job: ReplayJob, new_topic: NewTopic) -> None:
     """With all of its processes at some moment after the first records; twice."""
     target = new_topic(partitions=PARTITIONS, configs=KEPT)
