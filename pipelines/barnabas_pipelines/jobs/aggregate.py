@@ -196,7 +196,7 @@ def aggregated(records: DataFrame, settings: JobSettings) -> DataFrame:
 
     aggregation = Aggregation.of(settings)
     if settings["undecodable"] == FAIL:
-        usable = refuse_undecodable(records)
+        usable = refuse_undecodable(records, "--undecodable says what else to do")
     else:
         count = sql.count_if(sql.col(REASON).isNotNull()).alias("undecodable")
         usable = only_decodable(records.observe("decoding", count))

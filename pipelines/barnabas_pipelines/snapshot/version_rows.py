@@ -133,7 +133,7 @@ def _merged(
         sql.count_if(sql.col("key").isNull()).alias("keyless"),
     )
     keyed = (
-        refuse_keyless(counted)
+        refuse_keyless(counted, "--keyless says what else to do")
         if settings.fails_on_keyless
         else counted.where(sql.col("key").isNotNull())
     )
@@ -153,6 +153,6 @@ def _decoded(rows: DataFrame, settings: RowSettings) -> DataFrame:
     fields = None if settings.fields is None else StructType.fromDDL(settings.fields)
     decoded = decode_values(rows, settings.value_format, fields)
     if settings.fails_on_undecodable:
-        decoded = refuse_undecodable(decoded)
+        decoded = refuse_undecodable(decoded, "--undecodable says what else to do")
     value = sql.when(sql.col(REASON).isNull(), sql.col(DECODED))
     return decoded.select(*columns, value.alias("fields"), REASON)

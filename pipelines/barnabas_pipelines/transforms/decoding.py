@@ -159,9 +159,9 @@ def only_undecodable(records: DataFrame) -> DataFrame:
     return records.where(sql.col(REASON).isNotNull())
 
 
-def refuse_undecodable(records: DataFrame) -> DataFrame:
+def refuse_undecodable(records: DataFrame, hint: str = "") -> DataFrame:
     """The same records; an action on them fails at the first that has a reason, and names it."""
-    return refuse(records, sql.col(REASON), "undecodable record")
+    return refuse(records, sql.col(REASON), "undecodable record", hint)
 
 
 def _decode_json(

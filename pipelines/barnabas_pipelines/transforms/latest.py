@@ -25,10 +25,10 @@ _ROW: Final = "__row"
 _CHANGE: Final = "__change"
 
 
-def refuse_keyless(records: DataFrame) -> DataFrame:
+def refuse_keyless(records: DataFrame, hint: str = "") -> DataFrame:
     """The same records; an action on them fails at the first that has no key, and names it."""
     reason = sql.when(sql.col("key").isNull(), "a table of latest values needs keys")
-    return refuse(records, reason, "record without a key")
+    return refuse(records, reason, "record without a key", hint)
 
 
 def latest_per_key(records: DataFrame) -> DataFrame:
