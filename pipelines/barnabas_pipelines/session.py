@@ -5,8 +5,8 @@
     spark = session("orders", master="local[2]", conf={"spark.driver.memory": "2g"})
 
 What it decides: the connector's jars are on the class path, the Python source `barnabas` is
-registered, workers run the Python that runs this, times are in UTC. Everything in `conf` wins over
-what is said here, and what `spark-submit` was told wins over both.
+registered, workers run the Python that runs this, times are in UTC. What `spark-submit` was told
+wins over what is said here, and everything in `conf` over both.
 
 Not here: which jars (`jars.py`), reading and writing (`sources.py`, `sinks.py`). Nothing of ours is
 imported at the top, because the package imports this module.
@@ -50,41 +50,64 @@ def session(
     """The session of this process, started if there is none.
 
     Without a `master` it is what `spark-submit` says, or else all cores of this machine. Without
-    the connector no jars are needed and only `via="python"` can be used.
+    the connector no jars are needed and only `via="python"` can be used. Of a session that is
+    running already only what is in `conf` is changed.
     Raises: JarsMissingError if the connector is wanted and not to be had.
     """
     from pyspark.sql import SparkSession
 
-    from barnabas_pipelines.jars import connector_jars, spark_jar_folders
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if master is None and not is_submitted:
-        master = "local[*]"
-    is_local = master is not None and re.fullmatch(r"local(\[.*\])?", master) is not None
-    if is_local:
-        # The machine's name may not resolve, and nobody else is to connect.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     is_running = SparkSession.getActiveSession() is not None
-    builder = SparkSession.builder.appName(app_name)
-    if master is not None:
-        builder = builder.master(master)
-    defaults = {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {})}
-    for key, value in {**defaults, **(conf or {})}.items():
-        builder = builder.config(key, value)
-    if with_connector and not is_submitted and not is_running:
-        # Those in Spark's own folder are loaded without being named, by executors, too; named
-        # ones are sent to executors, which write them into their working directory.
-        named = [jar for jar in connector_jars() if jar.parent not in spark_jar_folders()]
-        if named:
-            builder = builder.config("spark.jars", ",".join(map(str, named)))
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel(log_level)
+    settings: dict[str, bool | float | int | str | None] = {}
+    if not is_running:
+        settings.update(_defaults(master, with_connector=with_connector))
+    settings.update(conf or {})
+    spark = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
+    if not is_running:
+        spark.sparkContext.setLogLevel(log_level)
     if with_connector:
         _check_connector(spark)
     _register_source(spark)
     return spark
+
+
+def _defaults(master: str | None, *, with_connector: bool) -> dict[str, str]:
+    """What a session is started with, but for what `spark-submit` was told already."""
+    from pyspark import SparkConf, SparkContext
+
+    submitted: dict[str, str] = {}
+    if _is_submitted():
+        SparkContext._ensure_initialized()
+        submitted = dict(SparkConf().getAll())
+    elif master is None:
+        master = "local[*]"
+    found = dict(_DEFAULTS)
+    if re.fullmatch(r"local(\[.*\])?", master or submitted.get("spark.master", "")):
+        # The machine's name may not resolve, and nobody else is to connect.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        found |= _LOCAL_DEFAULTS
+    if with_connector and not _is_submitted() and (jars := _jars_to_name()):
+        found["spark.jars"] = ",".join(jars)
+    kept = {key: value for key, value in found.items() if key not in submitted}
+    return kept if master is None else {**kept, "spark.master": master}
+
+
+def _is_submitted() -> bool:
+    """Whether `spark-submit` has started the JVM already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _jars_to_name() -> list[str]:
+    """The connector's jars, unless they are in Spark's own folder.
+
+    Those are loaded without being named, by executors, too; named ones are sent to executors, which
+    write them into their working directory. Raises: JarsMissingError.
+    """
+    from barnabas_pipelines.jars import connector_jars, spark_jar_folders
+
+    own = spark_jar_folders()
+    return [str(jar) for jar in connector_jars() if jar.parent not in own]
 
 
 def _check_connector(spark: SparkSession) -> None:

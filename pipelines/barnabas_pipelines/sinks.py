@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.ways import CONNECTOR, PYTHON, format_and_options
+from barnabas_pipelines.ways import CONNECTOR, PYTHON, format_and_options, make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +36,7 @@ def write_topic(frame: DataFrame, options: Mapping[str, str], *, via: str = CONN
     Raises: OptionsError; AnalysisException or PythonException for columns that cannot be written.
     """
     spark_format, texts, _ = format_and_options(options, Use.BATCH_WRITE, via)
+    make_active(frame.sparkSession)
     frame.write.format(spark_format).options(**texts).mode("append").save()
 
 
@@ -55,6 +56,7 @@ def write_topic_stream(
     """
     given = {**options, "checkpointLocation": checkpoint}
     spark_format, texts, _ = format_and_options(given, Use.STREAM_WRITE, via)
+    make_active(frame.sparkSession)
     writer = frame.writeStream.outputMode(output_mode).trigger(processingTime=TRIGGER)
     if via == PYTHON and output_mode == "update":
 

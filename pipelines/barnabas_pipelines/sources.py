@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.ways import CONNECTOR, format_and_options
+from barnabas_pipelines.ways import CONNECTOR, format_and_options, make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,7 @@ def read_topic(
     Raises: OptionsError.
     """
     spark_format, texts, _ = format_and_options(options, Use.BATCH_READ, via)
+    make_active(spark)
     return spark.read.format(spark_format).options(**texts).load()
 
 
@@ -42,4 +43,5 @@ def read_topic_stream(
     Raises: OptionsError.
     """
     spark_format, texts, _ = format_and_options(options, Use.STREAM_READ, via)
+    make_active(spark)
     return spark.readStream.format(spark_format).options(**texts).load()

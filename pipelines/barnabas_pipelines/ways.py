@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.options import Options, Use, parse_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONNECTOR: Final = "connector"
 PYTHON: Final = "python"
@@ -33,9 +36,21 @@ def format_and_options(
     """
     if via not in _FORMATS:
         nearest = difflib.get_close_matches(via.lower(), _FORMATS, 1, 0.0)
-        raise OptionsError(f"via={via!r} is neither connector nor python: did you mean {nearest}?")
+        raise OptionsError(f"via={via!r} is neither connector nor python: did you mean {nearest[0]}?")
     checked = parse_options(given, use, via=via)
     if via == PYTHON:
         return _FORMATS[via], dict(checked.given), checked
     defaults = _CONNECTOR_READ_DEFAULTS if use in (Use.BATCH_READ, Use.STREAM_READ) else {}
     return _FORMATS[via], {**defaults, **checked.connector_options()}, checked
+
+
+def make_active(spark: SparkSession) -> None:
+    """Let sources in Python be found from this thread.
+
+    Spark looks them up in the active session of the thread alone, and a new thread has none.
+    """
+    from pyspark.sql import SparkSession
+
+    if isinstance(spark, SparkSession):  # not that of Spark Connect, which has no JVM here
+        java_class = SparkSession._get_j_spark_session_class(spark._jvm)
+        java_class.setActiveSession(spark._jsparkSession)
