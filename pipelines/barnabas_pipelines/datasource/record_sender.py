@@ -7,13 +7,14 @@ next task of the process, so that small batches of a stream do not connect anew 
 
 Not here: the thread (`loop_thread.py`), from rows to lists (`record_rows.py`), Spark's writers
 (`writers.py`).
-Invariants: at most `_BATCHES_AHEAD` Arrow batches and the producer's `buffer_memory` are held;
-after `finish` every row is acknowledged or an error was raised; a producer with an error is not
-used again.
+Invariants: rows of a partition keep their order; at most `_BATCHES_AHEAD` Arrow batches and the
+producer's `buffer_memory` are held; after `finish` every row is acknowledged or an error was
+raised; a producer with an error is not used again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from concurrent.futures import Future
@@ -45,6 +46,8 @@ class RecordSender:
         self._ahead: deque[Future[None]] = deque()
         self._pending: deque[tuple[str, Deliveries]] = deque()
         self._count = 0
+        # Batches are taken in one after the other, or one that waits for room would be overtaken.
+        self._turn = asyncio.Lock()
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send the rows; waits while earlier ones are still being taken in.
@@ -74,6 +77,10 @@ class RecordSender:
     # ---- in the thread -------------------------------------------------------------------------
 
     async def _send(self, batch: pa.RecordBatch) -> None:
+        async with self._turn:
+            await self._send_in_turn(batch)
+
+    async def _send_in_turn(self, batch: pa.RecordBatch) -> None:
         for chunk in record_rows.chunks(batch):
             for name, rows in record_rows.by_topic(chunk, self._topic):
                 try:
