@@ -25,7 +25,7 @@ from aiohttp import web
 
 from barnabas_operator.kubernetes.kinds import LEASE, POD, Kind, kind_of
 from tests.support.admission import asked_about_eviction
-from tests.support.fake_kubernetes_discovery import discovery
+from tests.support.fake_kubernetes_discovery import discovery, selector
 from tests.support.fake_kubernetes_store import (
     SERVED,
     WITH_STATUS,
@@ -293,7 +293,7 @@ class FakeKubernetes:
         return self.store.update(kind, namespace, name, change, is_status=is_status)
 
     def _list(self, request: web.Request, kind: Kind, namespace: str) -> Manifest:
-        found = self.store.list(kind, namespace, _selector(request))
+        found = self.store.list(kind, namespace, selector(request))
         start = int(request.query.get("continue", 0))
         limit = int(request.query.get("limit", 0)) or len(found)
         more = {"continue": str(start + limit)} if start + limit < len(found) else {}
@@ -316,7 +316,7 @@ class FakeKubernetes:
             if event[0] > since:
                 queue.put_nowait(event)
         self._watches[kind].append(queue)
-        matches = _selector(request)
+        matches = selector(request)
         try:
             await response.prepare(request)
             while True:
@@ -375,26 +375,6 @@ def _served(match: re.Match[str]) -> Kind | None:
         if (kind.api_version, kind.plural) == (api_version, match["plural"]):
             return kind
     return None
-
-
-def _selector(request: web.Request) -> Callable[[Manifest], bool]:
-    """What labelSelector (`a=b`, `a`) and fieldSelector (`metadata.name=x`) let through."""
-    labels = [term for term in request.query.get("labelSelector", "").split(",") if term]
-    fields = [term for term in request.query.get("fieldSelector", "").split(",") if term]
-
-    def matches(one: Manifest) -> bool:
-        found = one["metadata"].get("labels") or {}
-        for term in labels:
-            key, equals, value = term.partition("=")
-            if key not in found or (equals and found[key] != value.lstrip("=")):
-                return False
-        return all(
-            one["metadata"].get(term.partition("=")[0].removeprefix("metadata."))
-            == term.partition("=")[2]
-            for term in fields
-        )
-
-    return matches
 
 
 def _status(code: int, reason: str, message: str) -> web.Response:

@@ -1,6 +1,9 @@
-"""What the fake API server says that it serves."""
+"""What the fake API server says that it serves, and which objects a request means."""
 
 from collections import defaultdict
+from collections.abc import Callable
+
+from aiohttp import web
 
 from barnabas_operator.kubernetes.kinds import Kind
 from tests.support.fake_kubernetes_store import SERVED, WITH_STATUS, Manifest
@@ -53,3 +56,23 @@ def _resource(kind: Kind, sub: str) -> Manifest:
         "kind": kind.kind,
         "verbs": ["get", "patch", "update"] if sub else verbs,
     }
+
+
+def selector(request: web.Request) -> Callable[[Manifest], bool]:
+    """What labelSelector (`a=b`, `a`) and fieldSelector (`metadata.name=x`) let through."""
+    labels = [term for term in request.query.get("labelSelector", "").split(",") if term]
+    fields = [term for term in request.query.get("fieldSelector", "").split(",") if term]
+
+    def matches(one: Manifest) -> bool:
+        found = one["metadata"].get("labels") or {}
+        for term in labels:
+            key, equals, value = term.partition("=")
+            if key not in found or (equals and found[key] != value.lstrip("=")):
+                return False
+        return all(
+            one["metadata"].get(term.partition("=")[0].removeprefix("metadata."))
+            == term.partition("=")[2]
+            for term in fields
+        )
+
+    return matches
