@@ -13,16 +13,18 @@ import pytest
 from tests.pipelines.spark.kill_rounds import (
     ROUNDS,
     SEED,
-    TOPIC,
-    NumberedProducer,
     Rounds,
     at_once,
-    check_topic,
-    make_topics,
     new_files,
     new_lines,
-    read_topic,
     ways,
+)
+from tests.pipelines.spark.numbered_records import (
+    TOPIC,
+    NumberedProducer,
+    check_topic,
+    make_topics,
+    read_topic,
 )
 from tests.support.barnabas_cluster import BarnabasCluster
 
