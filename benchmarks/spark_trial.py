@@ -16,6 +16,8 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -214,6 +216,8 @@ def _numbers(text: str) -> list[int]:
 @contextlib.contextmanager
 def spark_trial(name: str, options: argparse.Namespace) -> Iterator[SparkTrial]:
     """Everything running; at the end the table is printed and kept in results/NAME.json."""
+    # A stop from outside unwinds as Ctrl-C does: brokers are stopped and data is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     fetch_jars()
     with ExitStack() as stack:
         folder = tempfile.TemporaryDirectory(prefix="barnabas-bench-", dir=options.directory)
@@ -231,8 +235,12 @@ def spark_trial(name: str, options: argparse.Namespace) -> Iterator[SparkTrial]:
         spark = session(name, master="local[2]", conf=conf, log_level="ERROR")
         stack.callback(spark.stop)
         trial = SparkTrial(spark, ways, options)
-        yield trial
-        _keep(name, trial)
+        try:
+            yield trial
+        finally:
+            # Also what there is when it is ended early.
+            if trial.figures:
+                _keep(name, trial)
 
 
 def _end(broker: Broker) -> None:
