@@ -193,7 +193,7 @@ CMD ["broker", "--config", "/etc/barnabas/broker.properties"]
 
 FROM runtime AS operator
 COPY --from=operator-packages /opt/barnabas /opt/barnabas
-EXPOSE 8080
+EXPOSE 8080 8443
 ENTRYPOINT ["python3", "-m", "barnabas_operator"]
 
 FROM runtime AS pipelines
