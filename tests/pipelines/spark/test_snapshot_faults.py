@@ -152,6 +152,7 @@ def test_a_driver_that_is_killed_leaves_a_whole_table(
         before = now
     driver = start()
     wait_until(lambda: not driver.is_running(), 120, lambda: log.read_text()[-3000:])
+    assert driver.stop() == 0, log.read_text()[-3000:]
     assert table(spark, path) == wanted, log.read_text()[-3000:]
     assert Path(latest_snapshot(str(path))).parent == path / "versions"
     assert not (path / "building").exists() or not any((path / "building").iterdir())
