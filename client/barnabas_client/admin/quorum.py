@@ -1,7 +1,7 @@
 """`admin.quorum`: DescribeQuorum (55), AddRaftVoter (80) and RemoveRaftVoter (81).
 
-The quorum is that of Kafka's controllers (KIP-595, KIP-853), or the members of Barnabas' metadata log,
-which are chosen by the cluster itself and can only be described.
+The quorum is that of Kafka's controllers (KIP-595, KIP-853), or the members of
+Barnabas' metadata log, which the cluster chooses by itself: they can only be described.
 """
 
 from __future__ import annotations
