@@ -72,9 +72,10 @@ e2e: setup       ## images, chart, operator and faults on a real Kubernetes
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run
 
-generate: setup  ## dashboards, and the chart's copies, schema and README
+generate: setup  ## dashboards, the chart's copies, schema and README, the reference of Spark's jobs
 	$(BIN)/python -m dashboards.generate
 	$(BIN)/python -m charts.generate
+	$(BIN)/python -m barnabas_pipelines.jobs.reference
 
 lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
