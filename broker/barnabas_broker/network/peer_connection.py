@@ -137,9 +137,11 @@ class PeerConnection(asyncio.BufferedProtocol):
     def _connected(self, attempt: asyncio.Task[Any]) -> None:
         # A callback, since a task that is cancelled before its first step runs none of its code.
         self._connecting = None
-        if self._transport is None:
-            self._is_gone.set()
         error = None if attempt.cancelled() else attempt.exception()
+        if self._transport is None or attempt.cancelled() or error is not None:
+            # An attempt that fails or is cancelled takes its transport with it, also one that was
+            # handed over already: uvloop then calls connection_lost no more.
+            self._is_gone.set()
         if error is not None:
             was_refused = isinstance(error, ConnectionRefusedError)
             self._end(PeerLostError(f"no connection: {error}", was_refused=was_refused))
