@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.support.kubectl import Kubectl
+from tests.e2e.support.kubectl import Kubectl, KubectlError
 
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
 KEEP = {"e2e.barnabas.dev/keep": "true"}
@@ -98,6 +98,15 @@ class ClientPod:
             text=(CLIENTS / script).read_text(),
             timeout_seconds=timeout_seconds,
         )
+
+    def reaches(self, host: str) -> bool:
+        """Whether somebody takes connections at port 9092 of a host."""
+        script = "import socket, sys; socket.create_connection((sys.argv[1], 9092), 3).close()"
+        try:
+            self._kubectl.execute(self.name, "python3", "-c", script, host)
+        except KubectlError:
+            return False
+        return True
 
     def health(self) -> dict[str, Any]:
         """What `barnabas cluster status` tells."""
