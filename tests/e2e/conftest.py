@@ -28,7 +28,8 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_FIGURES] = Figures()
+    path = os.environ.get("E2E_FIGURES")
+    config.stash[_FIGURES] = Figures(Path(path) if path else None)
     config.addinivalue_line("markers", "quick: of the end-to-end tests, those for every change")
 
 
@@ -49,13 +50,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
+def figures(request: pytest.FixtureRequest) -> Figures:
     """Where a test notes what it has measured; `E2E_FIGURES` names a file for it."""
-    noted = request.config.stash[_FIGURES]
-    yield noted
-    path = os.environ.get("E2E_FIGURES")
-    if path:
-        noted.write(Path(path))
+    return request.config.stash[_FIGURES]
 
 
 @pytest.fixture(scope="session")
