@@ -9,10 +9,13 @@ from barnabas_pipelines.ways import format_and_options
 READ = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
-def test_the_connector_polls_more_than_500_records_at_once() -> None:
-    """Two requests for offsets come with every poll; who sets another number is listened to."""
+def test_the_connector_polls_more_and_waits_less_than_by_default() -> None:
+    """Two requests for offsets come with every poll, and half a second of waiting with every task;
+    who sets another number is listened to.
+    """
     name, options, _ = format_and_options(READ, Use.BATCH_READ, "connector")
     assert (name, options["kafka.max.poll.records"]) == ("kafka", "10000")
+    assert options["kafka.fetch.max.wait.ms"] == "50"
     given = {**READ, "kafka.max.poll.records": "7"}
     _, options, _ = format_and_options(given, Use.STREAM_READ, "connector")
     assert options["kafka.max.poll.records"] == "7"
