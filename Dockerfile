@@ -118,16 +118,10 @@ RUN cd /opt/barnabas/lib/python3.11/site-packages \
  && for other in $others .dll .dylib .jnilib musl ppc64 s390x riscv64 mips64 loongarch64 aix/ freebsd/; do \
       for jar in rocksdbjni-* zstd-jni-*; do zip -q -d $jar "*$other*" || test $? = 12; done; done \
  && find /opt/barnabas -name '*.so*' ! -path '*/numpy.libs/*' -exec strip --strip-unneeded {} +
-# Spark's Kafka connector: the four jars of barnabas_pipelines/jars.py, checked by their digests.
-ARG MAVEN=https://repo.maven.apache.org/maven2
+# Spark's Kafka connector: the four jars of barnabas_pipelines/jars.py, checked by their digests. Where they come from
+# is Maven's to know, so they are fetched beforehand: python -m barnabas_pipelines.jars connector
+COPY connector/*.jar /opt/barnabas/lib/python3.11/site-packages/pyspark/jars/
 RUN cd /opt/barnabas/lib/python3.11/site-packages/pyspark/jars \
- && for path in \
-      org/apache/spark/spark-sql-kafka-0-10_2.13/4.2.0/spark-sql-kafka-0-10_2.13-4.2.0.jar \
-      org/apache/spark/spark-token-provider-kafka-0-10_2.13/4.0.0/spark-token-provider-kafka-0-10_2.13-4.0.0.jar \
-      org/apache/kafka/kafka-clients/3.9.2/kafka-clients-3.9.2.jar \
-      org/apache/commons/commons-pool2/2.13.1/commons-pool2-2.13.1.jar; \
-    do python3 -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
-         $MAVEN/$path ${path##*/} || exit 1; done \
  && printf '%s  %s\n' \
       64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705 spark-sql-kafka-0-10_2.13-4.2.0.jar \
       f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767 spark-token-provider-kafka-0-10_2.13-4.0.0.jar \
@@ -147,7 +141,8 @@ RUN /opt/barnabas/bin/pip install -q --no-deps /wheel/*.whl \
  && chmod 755 /opt/barnabas/lib/python3.11/site-packages/pyspark/bin/spark-submit
 
 # --- java: as much of Debian's OpenJDK as Spark needs, and the programs that Hadoop and
-# Spark start for files on a disk. The store of certificates is made of Debian's.
+# Spark start for files on a disk. The store of certificates is made of Debian's. A name that was not
+# found once, as when the cluster's DNS is busy, is looked up again after a second, not after ten.
 FROM tools AS java
 WORKDIR /packages
 RUN apt-get update -q \
@@ -168,6 +163,7 @@ RUN mkdir certificates programs && dpkg-deb -x ca-certificates_*.deb certificate
       'store.store(out, "changeit".toCharArray()); } } }' > Trust.java \
  && cat certificates/usr/share/ca-certificates/mozilla/*.crt \
       | /usr/lib/jvm/java-17-openjdk-*/bin/java Trust.java \
+ && echo 'networkaddress.cache.negative.ttl=1' >> /opt/java/conf/security/java.security \
  && rm -f /opt/java/lib/security/cacerts && cp cacerts /opt/java/lib/security/cacerts \
  && for package in coreutils libselinux1 libpcre2-8-0; do dpkg-deb -x ${package}_*.deb programs; done \
  && mkdir -p /programs/usr/bin /programs/usr/lib \

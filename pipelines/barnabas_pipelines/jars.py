@@ -105,7 +105,8 @@ def fetch_jars(directory: Path | None = None) -> list[Path]:
     Several processes may do so at once: each moves whole files into place.
     Raises: JarsMissingError if Maven is missing or fails.
     """
-    target = directory or cache_directory()
+    # Maven works in a folder of its own, so it has to be told the whole path.
+    target = (directory or cache_directory()).resolve()
     try:
         return connector_jars(target)
     except JarsMissingError:

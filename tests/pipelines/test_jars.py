@@ -59,3 +59,18 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert done.stderr == "fetching the connector needs Maven: apt-get install maven\n"
     wrong = subprocess.run([*command, "--help"], env=environment, capture_output=True, check=False)
     assert wrong.returncode == 2
+
+
+def test_a_folder_may_be_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maven works in a folder of its own, where a path that is not whole meant another place."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "mvn").write_text(
+        "#!/bin/sh\n"
+        "for it; do case $it in -DoutputDirectory=*) to=${it#*=};; esac; done\n"
+        f'mkdir -p "$to"; cd "$to"; touch {" ".join(jar_names())}\n'
+    )
+    (programs / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    assert fetch_jars(Path("connector")) == [tmp_path / "connector" / name for name in jar_names()]

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from barnabas_pipelines.jars import fetch_jars
 from tests.e2e.support.cluster import Cluster, run_script
 from tests.e2e.support.revisions import REPOSITORY, Revision
 from tests.support.apache_kafka import DEFAULT_VERSION
@@ -68,6 +69,7 @@ def pipelines_image(cluster: Cluster) -> str:
     """The image with Spark and the jobs; made for the tests that want it, because it is large."""
     if not cluster.is_lab:
         return os.environ["E2E_PIPELINES_IMAGE"]
+    fetch_jars(REPOSITORY / "connector")
     return _built_here(cluster, "pipelines", "pipelines")
 
 
