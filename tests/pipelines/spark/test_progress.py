@@ -21,6 +21,7 @@ from tests.pipelines.spark import records
 from tests.pipelines.spark.group_lag import committed, described
 from tests.pipelines.spark.records import RecordToSend
 from tests.support.barnabas_process import BarnabasProcess
+from tests.support.kafka_tools import ToolCall, run_tools
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -81,6 +82,22 @@ def test_lag_is_zero_when_a_query_has_read_all_there_is(
     (found,) = described(broker.bootstrap, group)
     lags = {row["partition"]: row["lag"] for row in found["partition_list"]}
     assert lags == {0: 0, 1: 0, 2: 0}
+
+
+def test_kafka_s_own_tool_shows_how_far_a_query_is(
+    spark: "SparkSession", broker: BarnabasProcess, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Who looks after queries need not know ours: four more records are a lag of four."""
+    topic, group = new_topic(PARTITIONS), "seen-by-kafka"
+    fill(broker, topic, 7)
+    committer = attach(spark, bootstrap_servers=broker.bootstrap, groups={"seen": group})
+    start(stream(spark, broker, topic), "seen", tmp_path / "a").awaitTermination()
+    assert committer.close()
+    fill(broker, topic, 4)
+    call = ("--bootstrap-server", broker.bootstrap, "--describe", "--group", group)
+    (told,) = run_tools([ToolCall("groups", call)], tmp_path / "tools")
+    rows = [line.split()[:6] for line in told.output.splitlines() if line.startswith(group)]
+    assert sorted(rows) == [[group, topic, str(number), "7", "11", "4"] for number in range(3)]
 
 
 def test_a_query_that_goes_on_shows_lag_and_catches_up(
