@@ -66,8 +66,8 @@ $(SPARK_STAMP): requirements/pipelines-dev.txt requirements/pipelines-build.txt 
 	$(SPARK_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-e2e: setup       ## images, chart, operator and faults on a real Kubernetes
-	$(BIN)/python -m pytest -m e2e tests/e2e
+e2e: setup       ## images, chart, operator and faults on a real Kubernetes; QUICK=1 for five minutes of it
+	$(BIN)/python -m pytest -m "e2e$(if $(QUICK), and quick)" tests/e2e
 
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run
