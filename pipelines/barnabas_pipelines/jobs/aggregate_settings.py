@@ -19,6 +19,7 @@ from barnabas_pipelines.jobs.common_options import (
     SINK_OPTION,
     SOURCE_OPTIONS,
     STREAM_OPTIONS,
+    VALUE_FORMAT,
 )
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.transforms.measures import (
@@ -49,13 +50,7 @@ OPTIONS: Final = (
     ),
     *SOURCE_OPTIONS,
     SINK_OPTION,
-    JobOption(
-        name="value-format",
-        choices=("json", "text", "number", "raw"),
-        default="json",
-        meaning="What values are: JSON objects with fields, or text, a number or bytes, which are "
-        "one field called value.",
-    ),
+    VALUE_FORMAT,
     JobOption(
         name="fields",
         meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "

@@ -77,6 +77,13 @@ STARTING_OFFSETS: Final = JobOption(
     meaning="Where the first run starts: earliest, latest or JSON; later runs go on from the "
     "checkpoint.",
 )
+VALUE_FORMAT: Final = JobOption(
+    name="value-format",
+    choices=("json", "text", "number", "raw"),
+    default="json",
+    meaning="What values are: JSON objects with fields, or text, a number or bytes, which are one "
+    "field called value.",
+)
 TRIGGER: Final = JobOption(
     name="trigger",
     default=AVAILABLE_NOW,

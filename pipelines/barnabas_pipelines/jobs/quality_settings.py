@@ -21,6 +21,7 @@ from barnabas_pipelines.jobs.common_options import (
     SOURCE_OPTION,
     STARTING_OFFSETS,
     TRIGGER,
+    VALUE_FORMAT,
     VIA,
 )
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
@@ -49,13 +50,7 @@ OPTIONS: Final = (
     VIA,
     SOURCE_OPTION,
     SINK_OPTION,
-    JobOption(
-        name="value-format",
-        choices=("json", "text", "number", "raw"),
-        default="json",
-        meaning="What values are: JSON objects with fields, or text, a number or bytes, which are "
-        "one field called value.",
-    ),
+    VALUE_FORMAT,
     JobOption(
         name="fields",
         meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "
