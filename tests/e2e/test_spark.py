@@ -143,7 +143,7 @@ def test_a_spark_job_in_one_pod_reads_a_topic_and_shows_its_lag(
 def test_a_spark_driver_has_kubernetes_start_its_executors(
     jobs: SparkJobs, numbers: str, release: Release, namespace: Kubectl, figures: Figures
 ) -> None:
-    """The master is Kubernetes: executors are pods, and go with the job."""
+    """The master is Kubernetes: executors are pods, and end with the job."""
     watch = Stopwatch()
     executors = {"min": 1, "max": 2, "cores": 1, "memory": "512m"}
     jobs.run(archive("spread", numbers, executors=executors))
@@ -151,6 +151,10 @@ def test_a_spark_driver_has_kubernetes_start_its_executors(
     assert jobs.executors, "no executor was seen"
     read = jobs.read_archive(f"{release.name}-barnabas-spread-data", "/data/archive")
     assert read == [RECORDS, RECORDS, sum(range(RECORDS))]
-    namespace.until(
-        lambda: namespace.list("pods", f"{ROLE}=executor") == [], 60, namespace.describe_pods
-    )
+
+    def phases() -> set[str]:
+        pods = namespace.list("pods", f"{ROLE}=executor")
+        return {pod["status"]["phase"] for pod in pods}
+
+    # The pods themselves belong to the driver's, and are deleted with the Job.
+    namespace.until(lambda: phases() <= {"Succeeded", "Failed"}, 60, namespace.describe_pods)
