@@ -22,8 +22,8 @@ def test_a_broker_more_and_then_one_less_goes_unnoticed(
     spare_client: ClientPod,
     figures: Figures,
 ) -> None:
-    """`kubectl scale` to four restarts nobody; back to three first empties the fourth and takes
-    its pod away only then. Its volume stays."""
+    """`kubectl scale` to four restarts nobody; back to three first empties the fourth, which the
+    status shows, and takes its pod away only then. Its volume stays."""
     topic = f"load-{uuid.uuid4().hex[:6]}"
     make_topic(namespace, topic, spare, partitions=PARTITIONS)
     load = JavaLoad(namespace, images.java_client, spare.bootstrap, topic)
@@ -46,8 +46,7 @@ def test_a_broker_more_and_then_one_less_goes_unnoticed(
     )
     assert spare.uids() == before, "a broker was restarted that had nothing to do with it"
     assert spare.claim(3) is not None
-    # On an idle machine a few partitions may have moved before anybody looks.
-    assert seen == sorted(seen, reverse=True)
+    assert seen[0] > 0 and seen == sorted(seen, reverse=True)
     brokers = json.loads(spare_client.barnabas("cluster", "brokers", "-o", "json"))
     assert len(brokers) == 3, brokers
     read = spare_client.barnabas("consume", "moved", "--max-records", str(RECORDS))
