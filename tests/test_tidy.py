@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 HOMES = ("protocol", "client", "broker", "operator", "pipelines", "cli")
-LINES_MAX = 400
+LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 BANNED_NAMES = {"utils", "util", "common", "helpers", "base", "manager", "misc"}
 
@@ -35,7 +35,7 @@ def relative(path: Path) -> str:
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
 def test_modules_are_small_and_have_a_docstring(path: Path) -> None:
-    """style.md section 2: one noun each, at most 400 lines, and the first thing says what it is."""
+    """style.md section 2: cut by owner, at most 800 lines, and the first thing says what it is."""
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= LINES_MAX
     assert ast.get_docstring(ast.parse(text))
