@@ -5,7 +5,7 @@ cluster of three brokers. All are made when the first test asks for them.
     python -m pytest -m "e2e and quick" tests/e2e    # some five minutes on a lab that is warm
 
 The tests of a session share `demo`, the cluster of brokers that the chart makes; each uses topics
-of its own, and leaves three brokers that are well.
+of its own, and leaves three brokers that are well. What takes a cluster apart makes one of its own.
 """
 
 import os
@@ -88,23 +88,6 @@ def demo(release: Release) -> BrokerCluster:
     return release.brokers
 
 
-@pytest.fixture(scope="session")
-def spare_home(cluster: Cluster, release: Release) -> Iterator[SpareBrokers]:
-    """A place for brokers that tests take apart; they go when the session ends."""
-    kubectl = cluster.kubectl.make_namespace("barnabas-e2e-spare")
-    brokers = SpareBrokers(kubectl, "spare")
-    yield brokers
-    brokers.forget()
-    cluster.kubectl.remove_namespace(kubectl.namespace)
-
-
-@pytest.fixture
-def spare(release: Release, spare_home: SpareBrokers) -> SpareBrokers:
-    """Three brokers of another cluster that are well; a test may leave them otherwise."""
-    spare_home.provide()
-    return spare_home
-
-
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kubectl]:
     """A namespace for one test; what it holds is shown when the test fails."""
@@ -116,6 +99,18 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kube
     if request.session.testsfailed:
         print(there.describe_pods())
     cluster.kubectl.remove_namespace(name)
+
+
+@pytest.fixture
+def spare(release: Release, namespace: Kubectl) -> SpareBrokers:
+    """Three brokers of another cluster, made for this test, which may leave them as it likes.
+
+    They are new each time: volumes are bound to nodes, so what one test does to brokers or nodes
+    would decide where those of the next one can run. They go with the test's namespace.
+    """
+    brokers = SpareBrokers(namespace, "spare")
+    brokers.provide()
+    return brokers
 
 
 @pytest.fixture

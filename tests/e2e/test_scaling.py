@@ -2,6 +2,8 @@
 
 import json
 import uuid
+from itertools import groupby
+from typing import Any
 
 from tests.e2e.support.checked_load import checked
 from tests.e2e.support.client_pods import ClientPod, JavaLoad, Stopwatch
@@ -101,17 +103,20 @@ def _fill_the_fourth(namespace: Kubectl, spare: SpareBrokers, client: ClientPod)
 
 def _scale_in(spare: SpareBrokers) -> list[int]:
     """Back to three; how many partitions were left, as the status told it."""
-    seen: list[int] = []
-    spare.kubectl.run("scale", f"broker/{spare.name}", "--replicas=3")
+    with spare.kubectl.watching("broker", spare.name) as states:
+        spare.kubectl.run("scale", f"broker/{spare.name}", "--replicas=3")
 
-    def is_gone() -> bool:
-        told = spare.told()
-        left = told.get("decommission", {}).get("partitionsLeft")
-        if left and (not seen or seen[-1] != left):
-            seen.append(left)
-        if left:
-            assert spare.pod(3) is not None, "its pod went before its partitions"
-        return spare.pod(3) is None and spare.is_settled()
+        def is_gone() -> bool:
+            if _partitions_left(states[-1]):
+                assert spare.pod(3) is not None, "its pod went before its partitions"
+            return spare.pod(3) is None and spare.is_settled()
 
-    spare.kubectl.until(is_gone, 300, spare.describe)
-    return seen
+        spare.kubectl.until(is_gone, 300, spare.describe)
+        told = [_partitions_left(state) for state in states]
+    return [left for left, _ in groupby(told) if left]
+
+
+def _partitions_left(broker: Any) -> int:
+    """What the status of a Broker says that a broker which goes still holds."""
+    told = broker.get("status", {}).get("decommission", {})
+    return int(told.get("partitionsLeft") or 0)

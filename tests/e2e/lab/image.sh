@@ -15,5 +15,7 @@ mkdir -p "$(dirname "$archive")"
 export_image "$name" "$archive.partial"
 mv "$archive.partial" "$archive"
 # Earlier images of that name are of no use any more; their layers that this one shares stay.
-bd images --format '{{.Name}}:{{.Tag}}' | grep "^${name%:*}:" | grep -vxF "$name" |
+# awk and not grep: that there is no earlier image is no failure of the pipeline.
+bd images --format '{{.Name}}:{{.Tag}}' |
+  awk -v name="$name" -v family="${name%:*}:" 'index($0, family) == 1 && $0 != name' |
   while read -r older; do bd rmi "$older" > /dev/null || true; done

@@ -15,6 +15,9 @@ socket_of() { echo "$STATE/node$1/run/containerd.sock"; }
 
 say() { echo "lab: $*"; }
 die() { echo "lab: $*" >&2; exit 1; }
+# With `set -e` a script ends at the first command that fails: say which.
+set -E
+trap 'echo "lab: ${BASH_SOURCE[0]##*/} line $LINENO: failed with $?: $BASH_COMMAND" >&2' ERR
 
 # Buildah with a storage of the lab's own, beside whatever the machine uses.
 bd() {

@@ -16,6 +16,16 @@ ip link set barnabas-lab0 up
 sysctl -qw net.ipv4.ip_forward=1
 sysctl -qw net.bridge.bridge-nf-call-iptables=1 2> /dev/null || modprobe br_netfilter
 
+# Nothing of the lab leaves this machine. The address of a Service that is gone is not translated
+# any more and would take the default route; so would a pod's packet to anywhere else.
+# down.sh takes these rules away by the word KUBE-.
+keep_here() { # CHAIN MATCH...
+  local rule=("$@" -m comment --comment KUBE-LAB -j REJECT)
+  iptables -C "${rule[@]}" 2> /dev/null || iptables -I "${rule[@]}"
+}
+keep_here FORWARD -i barnabas-lab0 ! -o barnabas-lab0
+keep_here OUTPUT -d 10.96.0.0/16
+
 # --- certificates: one authority, the API server, and one super-user for people and daemons alike
 make_certificates() {
   local names

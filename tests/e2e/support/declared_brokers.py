@@ -102,12 +102,10 @@ class SpareBrokers(DeclaredBrokers):
     """Three brokers beside those of the chart, with which tests do what takes a cluster apart."""
 
     def spec(self, **more: Any) -> dict[str, Any]:
-        """What they are like between two tests, and what a test wants otherwise."""
-        # A volume that has grown cannot shrink.
-        storage = ((self.resource() or {}).get("spec") or {}).get("storage") or {}
+        """What they are like at the start of a test, and what the test wants otherwise."""
         return {
             "replicas": 3,
-            "storage": {"size": storage.get("size", "1Gi")},
+            "storage": {"size": "1Gi"},
             "rack": {"topologyKey": ZONE},
             "config": SPARE_CONFIG,
             **more,

@@ -6,9 +6,11 @@ One object speaks about one namespace.
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.support.waiting import wait_until
 
@@ -107,6 +109,25 @@ class Kubectl:
         """Ask again and again, at an interval that leaves the machine to the cluster."""
         wait_until(condition, timeout_seconds, describe, interval_seconds=POLL_SECONDS)
 
+    @contextmanager
+    def watching(self, kind: str, name: str) -> Iterator["list[Any]"]:
+        """Each state of one object as the API server tells of it, in a list that grows meanwhile.
+
+        Polling misses a state that lasts for less than the time between two looks.
+        """
+        seen: list[Any] = []
+        command = self.command("get", kind, name, "--watch", "--output", "json")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            reader = threading.Thread(target=_read_documents, args=(process.stdout, seen))
+            reader.start()
+            try:
+                self.until(lambda: bool(seen), 30, lambda: f"no {kind} {name} is told of")
+                yield seen
+            finally:
+                process.kill()
+                reader.join()
+
     def execute(
         self, pod: str, *command: str, text: str | None = None, timeout_seconds: float = 120
     ) -> str:
@@ -169,6 +190,18 @@ class Kubectl:
                     continue
                 parts.append(f"--- {name} {' '.join(more)}\n{text}")
         return "\n".join(parts)
+
+
+def _read_documents(stream: IO[str], documents: list[Any]) -> None:
+    """JSON documents one after the other, each as soon as it is whole."""
+    decoder = json.JSONDecoder()
+    text = ""
+    for line in stream:
+        text += line
+        # kubectl indents: only the end of a document stands at the beginning of a line.
+        if line == "}\n":
+            documents.append(decoder.decode(text))
+            text = ""
 
 
 def condition_of(resource: Any, kind: str) -> Any:
