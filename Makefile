@@ -9,7 +9,7 @@ SPARK_BIN := $(SPARK_VENV)/bin
 SPARK_STAMP := $(SPARK_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check interop spark e2e bench generate lock clean
+.PHONY: help setup run test sim check interop spark e2e soak bench generate lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ $(SPARK_STAMP): requirements/pipelines-dev.txt requirements/pipelines-build.txt 
 
 e2e: setup       ## images, chart, operator and faults on a real Kubernetes; QUICK=1 for five minutes of it
 	$(BIN)/python -m pytest -m "e2e$(if $(QUICK), and quick)" tests/e2e
+
+soak: setup      ## five real brokers, three clients, faults at random for MINUTES=n (10); needs root
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10)$(if $(FAULTS), --faults $(FAULTS))$(if $(SEED), --seed $(SEED))
 
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run

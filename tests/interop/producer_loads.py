@@ -1,15 +1,18 @@
-"""Idempotent producers of Java and librdkafka as programs that live through faults of brokers.
+"""Idempotent producers (Java, librdkafka, ours) as programs that live through faults of brokers.
 
 They number their records per partition and note in a file where each was acknowledged.
 """
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+from tests.interop.clients.steps import read_items
 from tests.support.apache_kafka import kafka_jars
 from tests.support.cache import python_environment
-from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY
+from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY, all_clients
+from tests.support.history import read_acknowledged, violations
 from tests.support.java_tools import compile_java, java_command
 
 
@@ -68,3 +71,26 @@ def librdkafka_load(
     module = ["-m", "tests.interop.clients.steady_load"]
     arguments = [bootstrap, topic, str(partition_count), str(path), str(pause_ms)]
     return Load([str(python), *module, *arguments], topic, path)
+
+
+def own_load(
+    bootstrap: str, topic: str, partition_count: int, path: Path, *, pause_ms: int = 0
+) -> Load:
+    """Our own producer."""
+    module = ["-m", "tests.interop.clients.barnabas_steady_load"]
+    arguments = [bootstrap, topic, str(partition_count), str(path), str(pause_ms)]
+    return Load([sys.executable, *module, *arguments], topic, path)
+
+
+def load_violations(bootstrap: str, load: Load, directory: Path) -> list[str]:
+    """What is wrong with what is there, given what was acknowledged to the load."""
+    client = all_clients()[0]
+    (ends,) = client.run(bootstrap, [["offsets", load.topic]], directory)
+    total = sum(int(entry.split(":")[2]) for entry in ends.split(","))
+    path = directory / f"{load.topic}-everything.txt"
+    client.run(bootstrap, [["read", load.topic, str(total), str(path)]], directory)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for item in read_items(str(path)):
+        assert item.key is not None
+        found.setdefault(item.partition, []).append((item.offset, int(item.key)))
+    return violations(read_acknowledged(load.path.read_text().splitlines()), found)

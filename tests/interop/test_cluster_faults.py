@@ -9,27 +9,23 @@ order and where it was acknowledged, and the replicas of each partition are equa
 """
 
 import asyncio
-import errno
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
-from tests.interop.clients.steps import read_items
-from tests.interop.producer_loads import Load, java_load, librdkafka_load
+from tests.interop.producer_loads import Load, java_load, librdkafka_load, load_violations
 from tests.support.barnabas_cluster import BarnabasCluster, pause, resume
-from tests.support.client_programs import all_clients
 from tests.support.etcd_process import EtcdProcess
-from tests.support.history import read_acknowledged, violations
 from tests.support.kafka_cluster import until
 from tests.support.kafka_tools import ToolCall, run_tools
-from tests.support.network_namespaces import NetworkNamespaces, are_possible, run
+from tests.support.network_namespaces import NetworkNamespaces, are_possible
+from tests.support.small_disks import fill_up, small_disks
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1200)]
@@ -175,45 +171,14 @@ class Stage:
         return f"{counts}\n{self.cluster.logs()}"
 
 
-def fill_up(folder: Path, filler: Path) -> None:
-    """Leave hardly any room on the disk of a folder that somebody else is writing to."""
-    with filler.open("wb") as file:
-        while True:
-            free = os.statvfs(folder)
-            try:
-                size = max(free.f_bavail * free.f_frsize - (1 << 20), 1)
-                os.posix_fallocate(file.fileno(), 0, size)
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-                continue  # it was taken meanwhile
-            return
-
-
-@contextmanager
-def small_disks(directory: Path) -> Iterator[None]:
-    """Disks in memory under the data folders, so that one can be filled without harm."""
-    folders = [directory / "cluster" / str(node_id) / "data" for node_id in range(3)]
-    mounted = []
-    try:
-        for folder in folders:
-            folder.mkdir(parents=True)
-            options = f"size={SMALL_DISK_MEBIBYTES}m"
-            run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)])
-            mounted.append(folder)
-        yield
-    finally:
-        for folder in mounted:
-            run(["umount", "-l", str(folder)])
-
-
 @pytest.mark.skipif(not are_possible(), reason="needs root and network namespaces")
 def test_no_fault_takes_moves_or_doubles_what_was_acknowledged(tmp_path: Path) -> None:
     """REP-18, REP-19, CTL-13, LOG-11: the promise of acks=all on three replicas."""
     seed = int(os.environ.get("BARNABAS_SEED", str(time.time_ns() % 10**6)))
     print(f"seed {seed}")
     etcd = EtcdProcess(tmp_path / "etcd", listen_on="0.0.0.0")
-    with NetworkNamespaces(3) as hosts, small_disks(tmp_path):
+    folders = [tmp_path / "cluster" / str(node_id) / "data" for node_id in range(3)]
+    with NetworkNamespaces(3) as hosts, small_disks(folders, SMALL_DISK_MEBIBYTES):
         stage = Stage(hosts, etcd, tmp_path)
         etcd.start()
         try:
@@ -233,7 +198,8 @@ def test_no_fault_takes_moves_or_doubles_what_was_acknowledged(tmp_path: Path) -
                 stage.loads, loads = [], stage.loads
                 stage.until_mended()
                 for load in loads:
-                    _check_history(bootstrap, load, tmp_path)
+                    problems = load_violations(bootstrap, load, tmp_path)
+                    assert not problems, f"{load.topic}: {len(problems)}: {problems[:20]}"
             _check_replicas(stage.cluster, tmp_path)
         finally:
             for load in stage.loads:
@@ -255,21 +221,6 @@ def _create_topics(cluster: BarnabasCluster) -> None:
             await cluster.create_topics(admin, *new)
 
     asyncio.run(create())
-
-
-def _check_history(bootstrap: str, load: Load, directory: Path) -> None:
-    """What was acknowledged is what is there."""
-    client = all_clients()[0]
-    (ends,) = client.run(bootstrap, [["offsets", load.topic]], directory)
-    total = sum(int(entry.split(":")[2]) for entry in ends.split(","))
-    path = directory / f"{load.topic}-everything.txt"
-    client.run(bootstrap, [["read", load.topic, str(total), str(path)]], directory)
-    found: dict[int, list[tuple[int, int]]] = {}
-    for item in read_items(str(path)):
-        assert item.key is not None
-        found.setdefault(item.partition, []).append((item.offset, int(item.key)))
-    problems = violations(read_acknowledged(load.path.read_text().splitlines()), found)
-    assert not problems, f"{load.topic}: {len(problems)} problems: {problems[:20]}"
 
 
 def _check_replicas(cluster: BarnabasCluster, directory: Path) -> None:

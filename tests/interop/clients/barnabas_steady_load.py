@@ -1,8 +1,8 @@
 """Our idempotent producer under steady load, through the broker's deaths: as `steady_load.py`.
 
-Usage: barnabas_steady_load.py BOOTSTRAP TOPIC PARTITIONS ACKNOWLEDGED_FILE. It numbers its records
-per partition and appends a line `partition number offset` for each acknowledged one. It ends when
-its standard input is closed, after everything has been delivered.
+Usage: barnabas_steady_load.py BOOTSTRAP TOPIC PARTITIONS ACKNOWLEDGED_FILE [PAUSE_MS]. It numbers
+its records per partition and appends a line `partition number offset` for each acknowledged one.
+It ends when its standard input is closed, after everything has been delivered.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def input_ends() -> None:
     await reader.read()
 
 
-async def produce(bootstrap: str, topic: str, partitions: int, load: Load) -> int:
+async def produce(bootstrap: str, topic: str, partitions: int, load: Load, pause_ms: int) -> int:
     stop = asyncio.create_task(input_ends())
     number = 0
     async with Producer(
@@ -63,20 +63,20 @@ async def produce(bootstrap: str, topic: str, partitions: int, load: Load) -> in
 
                 delivery.add_done_callback(done)
             number += 1
-            if number % ROUNDS_PER_PAUSE == 0:
-                # A pace that a small machine holds: some thousand records a second.
+            if pause_ms or number % ROUNDS_PER_PAUSE == 0:
+                # A pace that a small machine holds; without a pause some thousand a second.
                 load.file.flush()
-                await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.sleep(pause_ms / 1000 or PAUSE_SECONDS)
             while load.in_flight > IN_FLIGHT_MAX:
                 await asyncio.sleep(PAUSE_SECONDS)
         await producer.flush(120_000)
     return number
 
 
-def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
+def main(bootstrap: str, topic: str, partitions: int, path: str, pause_ms: int = 0) -> None:
     with open(path, "w", encoding="ascii") as file:
         load = Load(file)
-        number = asyncio.run(produce(bootstrap, topic, partitions, load))
+        number = asyncio.run(produce(bootstrap, topic, partitions, load, pause_ms))
     if load.in_flight or load.failures:
         sys.exit(
             f"{load.in_flight} not delivered, {len(load.failures)} failed: {load.failures[:3]}"
@@ -85,4 +85,4 @@ def main(bootstrap: str, topic: str, partitions: int, path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], *map(int, sys.argv[5:]))

@@ -1,0 +1,1 @@
+"""Hours of real brokers, real clients and faults at random: `make soak MINUTES=n`."""
