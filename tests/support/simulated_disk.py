@@ -11,9 +11,11 @@ import asyncio
 import errno
 import posixpath
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.env.thread_work import outlast
 from tests.support.simulated_clock import SimulatedClock
 from tests.support.simulated_random import SimulatedRandom
 
@@ -251,10 +253,24 @@ class SimulatedDisk:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """Call it here, after others had their turn: as late as a thread would be."""
+        """Call it here, after others had their turn: as late as a thread would be.
+
+        As in a thread, what has begun goes on though its caller is cancelled.
+        """
         self.run_count += 1
+        work = asyncio.get_running_loop().create_task(
+            self._in_thread(partial(function, *args, **kwargs))
+        )
+        return await outlast(work, partial(self._take_back, work))
+
+    async def _in_thread(self, call: Callable[[], Result]) -> Result:
+        """What a thread does for one call; there is always one that is free."""
         await asyncio.sleep(0)
-        return function(*args, **kwargs)
+        return call()
+
+    def _take_back(self, work: asyncio.Task[Any]) -> bool:
+        """Cancel what no thread has begun; returns whether that was so."""
+        return False
 
     def free_bytes(self, path: str) -> int:
         self._checked("free_bytes", path)

@@ -23,7 +23,7 @@ from barnabas_broker.arbiter.arbiter import (
 from barnabas_broker.arbiter.polling import changes
 from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, parse_document
 from barnabas_broker.env.clock import Clock
-from barnabas_broker.env.disk import Closeable, Disk
+from barnabas_broker.env.disk import Disk
 
 logger = logging.getLogger(__name__)
 
@@ -52,18 +52,16 @@ class LocalFileArbiter:
 
     async def compare_and_swap(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome:
         """Replace the file if its revision is the one expected."""
+        deadline_ms = self._clock.monotonic_ms() + LOCK_WAIT_MS_MAX
         try:
-            lock = await self._lock()
-        except (OSError, ArbiterError) as error:
-            logger.warning("the arbiter's lock: %s", error)
-            return SwapOutcome.UNKNOWN
-        try:
-            return await self._disk.run(self._swap, expected_token, record)
+            while (outcome := await self._disk.run(self._try, expected_token, record)) is None:
+                if self._clock.monotonic_ms() >= deadline_ms:
+                    raise ArbiterError(f"{self._path}.lock stays locked")
+                await asyncio.sleep(_LOCK_RETRY_MS / 1000)
         except (OSError, ArbiterError) as error:
             logger.warning("the arbiter's file: %s", error)
             return SwapOutcome.UNKNOWN
-        finally:
-            lock.close()
+        return outcome
 
     def watch(self) -> AsyncIterator[Stored]:
         """The record now and after each change, looked for from time to time."""
@@ -72,15 +70,19 @@ class LocalFileArbiter:
     async def close(self) -> None:
         """Nothing stays open between two calls."""
 
-    async def _lock(self) -> Closeable:
-        deadline_ms = self._clock.monotonic_ms() + LOCK_WAIT_MS_MAX
-        while True:
-            try:
-                return self._disk.lock(f"{self._path}.lock")
-            except BlockingIOError:
-                if self._clock.monotonic_ms() >= deadline_ms:
-                    raise ArbiterError(f"{self._path}.lock stays locked") from None
-            await asyncio.sleep(_LOCK_RETRY_MS / 1000)
+    def _try(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome | None:
+        """Swap under the lock; None if somebody else holds it.
+
+        The thread that writes takes the lock and lets it go: nobody else can do so too early.
+        """
+        try:
+            lock = self._disk.lock(f"{self._path}.lock")
+        except BlockingIOError:
+            return None
+        try:
+            return self._swap(expected_token, record)
+        finally:
+            lock.close()
 
     def _read(self) -> Stored:
         try:

@@ -16,7 +16,6 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from barnabas_broker.env.allocator import unzeroed_memory
 from barnabas_broker.env.disk_protocol import (
@@ -27,6 +26,7 @@ from barnabas_broker.env.disk_protocol import (
     DiskFile,
     Result,
 )
+from barnabas_broker.env.thread_work import outlast
 
 __all__ = ["Buffer", "Closeable", "Disk", "DiskFile", "RealDisk", "RealFile", "RealLock"]
 
@@ -264,9 +264,9 @@ class RealDisk:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """Call a function in one of the threads."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
+        """Call a function in one of the threads; whoever is cancelled waits until it has ended."""
+        job = self._pool.submit(function, *args, **kwargs)
+        return await outlast(asyncio.wrap_future(job), job.cancel)
 
     def free_bytes(self, path: str) -> int:
         """How much an ordinary user may still write on the file system of a path."""

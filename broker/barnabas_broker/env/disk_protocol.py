@@ -144,7 +144,11 @@ class Disk(Protocol):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """Call a function in one of the disk's threads."""
+        """Call a function in one of the disk's threads.
+
+        A cancellation is raised when the function has ended, or never begins: what the caller
+        holds meanwhile (a lock, a file, an invariant) it holds until then.
+        """
         ...
 
     def free_bytes(self, path: str) -> int:

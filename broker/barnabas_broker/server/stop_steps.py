@@ -28,9 +28,31 @@ async def run_stop_steps(
     for step in steps:
         limited = first is not None or has_failed()
         try:
-            async with asyncio.timeout(FAILED_STEP_SECONDS_MAX if limited else None):
-                await step()
+            await (_run_limited(step) if limited else step())
         except Exception as error:
             logger.exception("a step of the stop failed: %s", step.__qualname__)
             first = first or error
     return first
+
+
+async def _run_limited(step: Callable[[], Awaitable[None]]) -> None:
+    """Run a step, or leave it behind when its time is over. Raises: TimeoutError.
+
+    A step that waits for a thread ends only with it, so nobody waits for it once it is cancelled.
+    """
+    work = asyncio.ensure_future(step())
+    try:
+        done, _ = await asyncio.wait((work,), timeout=FAILED_STEP_SECONDS_MAX)
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
+    if not done:
+        work.cancel()
+        work.add_done_callback(_left_behind)
+        raise TimeoutError(f"not done after {FAILED_STEP_SECONDS_MAX} s")
+    work.result()
+
+
+def _left_behind(work: asyncio.Future[None]) -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        logger.error("a step that was left behind failed", exc_info=error)

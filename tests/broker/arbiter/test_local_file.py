@@ -1,6 +1,8 @@
 """The arbiter's file: swaps that exclude each other and survive crashes."""
 
 import asyncio
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,8 @@ from barnabas_broker.arbiter.arbiter import (
     SwapOutcome,
 )
 from barnabas_broker.arbiter.local_file import LocalFileArbiter, decode, encode
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.env.disk import Buffer, RealDisk
 from tests.support.simulated_clock import SimulatedClock
 from tests.support.simulated_disk import SimulatedDisk
 
@@ -88,6 +92,41 @@ def test_what_is_read_back_after_a_failed_swap_survives_a_crash() -> None:
         assert await client.read() == Stored(RECORD, 1)
         disk.crash(keep_some=False)
         assert await client.read() == Stored(RECORD, 1)
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_swap_keeps_the_lock_until_its_thread_has_written(tmp_path: Path) -> None:
+    """Rule 1: another would read the old record, and one of two winners write over the other."""
+    begun, may_write = threading.Event(), threading.Event()
+
+    class SlowDisk(RealDisk):
+        def write_atomically(self, path: str, data: Buffer) -> None:
+            begun.set()
+            assert may_write.wait(20)
+            super().write_atomically(path, data)
+
+    async def run() -> None:
+        path = f"{tmp_path}/arbiter.json"
+        disks = [SlowDisk(1), RealDisk(1), RealDisk(1)]
+        slow, other, third = (LocalFileArbiter(disk, SystemClock(), path) for disk in disks)
+        swap = asyncio.create_task(slow.compare_and_swap(0, RECORD))
+        async with asyncio.timeout(20):
+            while not begun.is_set():
+                await asyncio.sleep(0)
+        swap.cancel()
+        others = RECORD._replace(leader=Leader(1, "h", 2))
+        rival = asyncio.create_task(other.compare_and_swap(0, others))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not swap.done()
+        may_write.set()
+        with pytest.raises(asyncio.CancelledError):
+            await swap
+        assert await rival is SwapOutcome.CONFLICT
+        assert await third.read() == Stored(RECORD, 1)
+        for disk in disks:
+            disk.close()
 
     asyncio.run(run())
 

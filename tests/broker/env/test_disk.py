@@ -5,7 +5,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -187,6 +187,118 @@ def test_the_real_disk_leaves_the_loop_s_thread(tmp_path: Path) -> None:
         assert asyncio.run(disk.run(threading.get_ident)) != threading.get_ident()
     finally:
         disk.close()
+
+
+class Gate:
+    """Work in a thread that goes on when it is let; the simulated disk's needs no letting."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.begun = threading.Event()
+        self._may_end = threading.Event()
+        self.has_ended = False
+        if isinstance(disk, SimulatedDisk):
+            self.begun.set()
+            self._may_end.set()
+
+    def work(self) -> None:
+        self.begun.set()
+        assert self._may_end.wait(20)
+        self.has_ended = True
+
+    def let_end(self) -> None:
+        self._may_end.set()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def test_a_cancelled_caller_goes_on_only_when_the_work_has_ended(place: tuple[Disk, str]) -> None:
+    """It would let go of its lock while the thread still writes, as the arbiter's file once did."""
+    disk, _ = place
+
+    async def run() -> None:
+        gate = Gate(disk)
+        task = asyncio.create_task(disk.run(gate.work))
+        await asyncio.sleep(0)
+        await _until(gate.begun.is_set)
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert not task.done() or gate.has_ended
+        gate.let_end()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert gate.has_ended
+
+    asyncio.run(run())
+
+
+def test_a_timeout_over_disk_work_is_a_timeout_when_it_has_ended(place: tuple[Disk, str]) -> None:
+    """Two nested ones that are both over among them."""
+    disk, _ = place
+
+    async def run() -> None:
+        gate = Gate(disk)
+        asyncio.get_running_loop().call_later(0.02, gate.let_end)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10):
+                async with asyncio.timeout(0), asyncio.timeout(0):
+                    await disk.run(gate.work)
+        assert gate.has_ended
+        task = asyncio.current_task()
+        assert task is not None
+        assert not task.cancelling()
+
+    asyncio.run(run())
+
+
+def test_the_failure_of_work_that_was_cancelled_is_told(
+    place: tuple[Disk, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """No silent drop; and the cancellation is not swallowed by it."""
+    disk, root = place
+
+    async def run() -> None:
+        gate = Gate(disk)
+
+        def failing() -> None:
+            gate.work()
+            disk.size(root + "/none")
+
+        task = asyncio.create_task(disk.run(failing))
+        await asyncio.sleep(0)
+        await _until(gate.begun.is_set)
+        task.cancel()
+        gate.let_end()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert "nobody waits for it: FileNotFoundError" in caplog.text
+
+
+def test_work_that_no_thread_has_begun_is_taken_back(tmp_path: Path) -> None:
+    """A stop does not wait for what stands in line behind a slow device."""
+
+    async def run() -> None:
+        disk = RealDisk(1)
+        first, second = Gate(disk), Gate(disk)
+        running = asyncio.create_task(disk.run(first.work))
+        await _until(first.begun.is_set)
+        waiting = asyncio.create_task(disk.run(second.work))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        first.let_end()
+        await running
+        disk.close()
+        assert not second.begun.is_set()
+
+    asyncio.run(run())
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,13 @@
 """A topic that is made again under its name is not taken for the one that was deleted."""
 
 import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas_broker.env.disk import Buffer, RealDisk
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_protocol.api import ApiKey
@@ -116,3 +119,47 @@ def test_a_checkpoint_under_way_during_a_deletion_does_not_bring_its_offset_back
         return dict(directory.log_start_offsets.read())
 
     assert run_with(manager_over(tmp_path), work) == {}
+
+
+def test_a_stop_that_cancels_a_deletion_does_not_write_its_checkpoint_a_second_time(
+    tmp_path: Path,
+) -> None:
+    """STOP-8: both would write the same temporary file; one of them may rename the other's half."""
+    begun, may_write = threading.Event(), threading.Event()
+    writing: set[str] = set()
+    overlaps: list[str] = []
+
+    class SlowDisk(RealDisk):
+        def write_atomically(self, path: str, data: Buffer) -> None:
+            if path in writing:
+                overlaps.append(path)
+            writing.add(path)
+            if path.endswith("recovery-point-offset-checkpoint"):
+                begun.set()
+                assert may_write.wait(20)
+            super().write_atomically(path, data)
+            writing.discard(path)
+
+    async def work(manager: LogManager) -> None:
+        append(manager.create(partition(TOPIC), TOPIC_ID, topic_config()), (b"k", b"v"))
+        manager.create(partition(TOPIC, 1), TOPIC_ID, topic_config())
+        await manager.delete(partition(TOPIC))
+        deletion = asyncio.create_task(manager.note_deletions())
+        async with asyncio.timeout(20):
+            while not begun.is_set():
+                await asyncio.sleep(0)
+
+        async def stop() -> None:
+            deletion.cancel()
+            await asyncio.gather(deletion, return_exceptions=True)
+            await manager.close(7)
+
+        stopping = asyncio.create_task(stop())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not deletion.done()
+        may_write.set()
+        await stopping
+
+    run_with(manager_over(tmp_path, disk=SlowDisk()), work)
+    assert overlaps == []

@@ -1,9 +1,12 @@
 """A stop goes through all of its steps, and a broker in trouble does not wait for ever."""
 
 import asyncio
+import threading
 
 import pytest
 
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.server import stop_steps
 from barnabas_broker.server.stop_steps import FAILED_STEP_SECONDS_MAX, run_stop_steps
 from tests.support.virtual_loop import run_virtual
 
@@ -55,6 +58,27 @@ def test_a_broker_in_trouble_leaves_a_stuck_step_behind() -> None:
     error = run_virtual(run_stop_steps([steps.stuck, steps.quick], lambda: True))
     assert isinstance(error, TimeoutError)
     assert steps.begun == [("stuck", 0), ("quick", FAILED_STEP_SECONDS_MAX)]
+
+
+def test_a_step_that_waits_for_a_thread_is_left_behind_with_it() -> None:
+    """STOP-8: `Disk.run` is cancelled only when its thread has ended, and a device may hang."""
+    steps = Steps()
+    device = threading.Event()
+
+    async def in_thread() -> None:
+        await disk.run(device.wait)
+
+    async def run() -> None:
+        error = await run_stop_steps([in_thread, steps.quick], lambda: True)
+        assert isinstance(error, TimeoutError)
+        assert [name for name, _ in steps.begun] == ["quick"]
+        device.set()
+
+    disk = RealDisk(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stop_steps, "FAILED_STEP_SECONDS_MAX", 0.01)
+        asyncio.run(run())
+    disk.close()
 
 
 def test_steps_after_a_failed_one_are_limited_too() -> None:

@@ -21,6 +21,8 @@ from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
 UNLIMITED_BYTES = 1 << 40
+THREAD_COUNT = 4
+"""As many as `RealDisk` has."""
 
 
 class NodeClock:
@@ -56,20 +58,39 @@ class NodeDisk(SimulatedDisk):
         super().__init__(random, clock)  # type: ignore[arg-type]
         self._note = note
         self.run_ms_max = 4
+        self._threads = asyncio.Semaphore(THREAD_COUNT)
+        self._queued: set[asyncio.Task[Any]] = set()
         self.operation_count = 0
         self.operations_left = -1
         self.on_limit: Callable[[], None] = lambda: None
         self.failing_prefix = ""
         self.has_failed = False
 
-    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def begin_life(self) -> None:
+        """A new process: the last one's threads and locks are gone, its open files are dead."""
+        self._threads = asyncio.Semaphore(THREAD_COUNT)
+        self._queued.clear()
+        self._locks.clear()
+        self._generation += 1
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
         """Call it after a while and return another while later: much can happen in between."""
-        self.run_count += 1
-        await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
-        try:
-            return function(*args, **kwargs)
-        finally:
+        task = asyncio.current_task()
+        assert task is not None
+        self._queued.add(task)
+        async with self._threads:
+            self._queued.discard(task)
             await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
+            try:
+                return call()
+            finally:
+                await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
+
+    def _take_back(self, work: asyncio.Task[Any]) -> bool:
+        if work not in self._queued:
+            return False
+        self._queued.discard(work)
+        return work.cancel()
 
     def _checked(self, operation: str, path: str) -> str:
         process = PROCESS.get()
@@ -163,9 +184,7 @@ class Node:
         if self._has_lost_power:
             self.disk.crash()
             self.network.turn_on(self.host)
-        else:
-            self.disk._locks.clear()
-            self.disk._generation += 1
+        self.disk.begin_life()
         self._has_lost_power = False
         self.disk.operations_left = -1
         self.disk.on_limit = self.kill
