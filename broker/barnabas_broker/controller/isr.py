@@ -1,10 +1,11 @@
 """Changes of the in-sync replicas, as the leaders of partitions propose them: a pure command.
 
 Source: KIP-497 (the controller decides, by the partition epoch), KIP-841 (no fenced or stopping
-broker joins), KIP-903 (nor one that has restarted since its leader saw it), REP-8; nor one whose
-log directory has failed, as far as is known. A leader that is shutting down stays in the ISR until
-it moves. A change that completes a reassignment closes it in the same record (LEAD-10). Takes and
-gives the messages of AlterPartition (56): a broker may have thousands of partitions in one.
+broker joins), KIP-903 (nor one that has restarted since its leader saw it, or was not seen at all),
+REP-8; nor one whose log directory has failed, as far as is known. A leader that is shutting down
+stays in the ISR until it moves. A change that completes a reassignment closes it in the same record
+(LEAD-10). Takes and gives the messages of AlterPartition (56): a broker may have thousands of
+partitions in one.
 
 Invariant: what is answered without an error is what the image says after the records.
 """
@@ -30,7 +31,7 @@ from barnabas_protocol.messages.alter_partition import (
     AlterPartitionResponseTopicData,
 )
 
-# The broker epoch of an ISR member whose leader does not know it: not compared.
+# The broker epoch of an ISR member that its leader has not heard yet: not compared.
 UNKNOWN_EPOCH: Final = -1
 
 _Proposal = AlterPartitionRequestPartitionData
@@ -148,7 +149,11 @@ def _check(
         error = ErrorCode.INVALID_REQUEST
     elif not all(
         (node == broker_id or candidates.may_lead(node, partition))
-        and epoch in (UNKNOWN_EPOCH, image.brokers[node].epoch)
+        and (
+            epoch == image.brokers[node].epoch
+            # Who joins must have fetched; a member need not have, from a leader that is new.
+            or (epoch == UNKNOWN_EPOCH and node in partition.isr)
+        )
         for node, epoch in members
     ):
         error = ErrorCode.INELIGIBLE_REPLICA

@@ -1,6 +1,6 @@
 """AlterPartition (56), versions 2 and 3: a leader proposes an ISR (KIP-497); among brokers only.
 
-v3: with the broker epoch of each member (KIP-903).
+v3: with the broker epoch of each member (KIP-903): nobody can join an ISR by version 2.
 """
 
 from barnabas_broker.handlers.services import Services

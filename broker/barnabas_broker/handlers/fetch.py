@@ -15,6 +15,8 @@ from barnabas_broker.handlers.leader_hints import LeaderHints
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
     NO_SESSION,
     FetchContext,
     FetchPartition,
@@ -39,6 +41,7 @@ CONSUMER = -1
 SESSIONS_SINCE = 7
 FOLLOWERS_SERVE_SINCE = 11
 REPLICA_STATE_SINCE = 15
+_NEW_SESSION = (INITIAL_EPOCH, FINAL_EPOCH)
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -147,9 +150,10 @@ def _handle_follower(
     if version >= SESSIONS_SINCE:
         known = services.fetch_sessions.get(request.session_id)
         if isinstance(known, FollowerSession):
-            if known.node_id != node_id:
+            # A session is one incarnation's: the next one says anew what it has of everything.
+            is_same = known.broker_epoch == broker_epoch or request.session_epoch in _NEW_SESSION
+            if known.node_id != node_id or not is_same:
                 raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            known.take_broker_epoch(broker_epoch)
         context = services.fetch_sessions.resolve(
             request.session_id,
             request.session_epoch,

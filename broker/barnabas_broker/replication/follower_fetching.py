@@ -13,7 +13,7 @@ followers last. Nothing waits for time: where the first look brings nothing, the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import NO_SESSION, FetchPartition, MakeSession
@@ -25,9 +25,10 @@ from barnabas_broker.replication.fetching import (
     Spawn,
 )
 from barnabas_broker.replication.follower_session import FollowedPartition, FollowerSession
+from barnabas_broker.replication.follower_states import FindBroker, check_broker_epoch
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.throttle import ReplicationThrottle
-from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 # More would not make answers much larger: producers have few requests on their way at a time.
@@ -204,8 +205,11 @@ class FollowerFetches:
         purgatory: Purgatory,
         after: Callable[[Callable[[], None]], None],
         spawn: Spawn,
+        find_broker: FindBroker,
     ) -> None:
         self._partitions = partitions
+        self._find_broker = find_broker
+        self._sessions: dict[int, dict[FollowerSession, None]] = {}  # by the follower's node
         self.find = find
         self.purgatory = purgatory
         self.after = after
@@ -220,7 +224,7 @@ class FollowerFetches:
         """What makes sessions for a follower."""
 
         def make(session_id: int, uses_topic_ids: bool, now_ms: int) -> FollowerSession:
-            return FollowerSession(
+            session = FollowerSession(
                 session_id,
                 self,
                 node_id,
@@ -228,8 +232,32 @@ class FollowerFetches:
                 uses_topic_ids=uses_topic_ids,
                 now_ms=now_ms,
             )
+            self._sessions.setdefault(node_id, {})[session] = None
+            return session
 
         return make
+
+    def session_closed(self, session: FollowerSession) -> None:
+        """Forget a session."""
+        sessions = self._sessions.get(session.node_id)
+        if sessions is not None:
+            sessions.pop(session, None)
+            if not sessions:
+                del self._sessions[session.node_id]
+
+    def refusal(self, node_id: int, broker_epoch: int) -> KafkaError | None:
+        """Why nothing counts that a broker fetches under this epoch; None if it does."""
+        try:
+            check_broker_epoch(self._find_broker(node_id), node_id, broker_epoch)
+        except KafkaError as error:
+            return error
+        return None
+
+    def brokers_changed(self, node_ids: Iterable[int]) -> None:
+        """Have the sessions of brokers see whether they still, or only now, count."""
+        for node_id in node_ids:
+            for session in list(self._sessions.get(node_id, ())):
+                session.broker_changed()
 
     def fetch(
         self, session: FollowerSession, parameters: FetchParameters, done: Done

@@ -6,7 +6,7 @@ move, so that a fetch costs what changed, not what is followed. Not reading and 
 Invariants: a partition with records, an error or another history for the follower is in `ready`,
 one with nothing but newer offsets in `news`, one that our metadata does not know yet in `waiting`;
 in none of them, the follower has all there is. A fetch whose last epoch does not lead to its offset
-says nothing about what the follower has.
+says nothing about what the follower has. Only the registered incarnation of a broker counts.
 """
 
 from __future__ import annotations
@@ -95,9 +95,18 @@ class FollowedPartition(FetchPartition):
             self.session.note(self)
         self.session.wake()
 
+    def replica_changed(self) -> None:
+        """What the follower has said was about another replica: have it say it again."""
+        self.refusal = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.session.place(self)
+        self.session.wake()
+
 
 class FollowerSession(FetchSession):
-    """The partitions that one follower fetches over one connection. `last_used_ms` is monotonic."""
+    """The partitions that one incarnation of a broker fetches over one connection.
+
+    `last_used_ms` is monotonic.
+    """
 
     __slots__ = (
         "_fetches",
@@ -109,6 +118,7 @@ class FollowerSession(FetchSession):
         "node_id",
         "parked",
         "ready",
+        "refusal",
         "waiting",
     )
 
@@ -129,6 +139,8 @@ class FollowerSession(FetchSession):
         self.parked: FollowerFetching | None = None  # the newest fetch, which may have ended
         self.node_id = node_id
         self.broker_epoch = broker_epoch
+        # Why nothing of it counts: it is not the registered incarnation of its broker.
+        self.refusal: KafkaError | None = fetches.refusal(node_id, broker_epoch)
         self.followed: dict[SessionKey, FollowedPartition] = {}
         self.partitions = cast("dict[SessionKey, FetchPartition]", self.followed)
         # Dictionaries as ordered sets: who was answered longest ago comes first (REQ-8).
@@ -156,16 +168,20 @@ class FollowerSession(FetchSession):
             if followed is not None:
                 self.drop(followed)
 
-    def take_broker_epoch(self, broker_epoch: int) -> None:
-        """The follower has registered again: all that it holds counts for its new incarnation."""
-        if broker_epoch != self.broker_epoch:
-            self.broker_epoch = broker_epoch
+    def broker_changed(self) -> None:
+        """See anew whether this is the registered incarnation of its broker."""
+        before, self.refusal = self.refusal, self._fetches.refusal(self.node_id, self.broker_epoch)
+        if (before is None) != (self.refusal is None):
             for followed in list(self.followed.values()):
                 self.note(followed)
+            self.wake()
 
     def note(self, followed: FollowedPartition) -> None:
         """Count a fetch for the partition where it is valid, and see what there is to tell."""
-        followed.refusal = None
+        followed.refusal = self.refusal
+        if self.refusal is not None:
+            self.place(followed)  # and it takes no partition from the incarnation that counts
+            return
         try:
             partition = self._fetches.find_again(followed)
             if not self._attach(followed, partition):
@@ -226,6 +242,7 @@ class FollowerSession(FetchSession):
 
     def close(self) -> None:
         """Tell nothing more at all."""
+        self._fetches.session_closed(self)
         for followed in list(self.followed.values()):
             self.drop(followed)
 

@@ -3,13 +3,20 @@
 How far each follower is, when it was last caught up, and whether it may join the ISR. Pure: no
 clock, no log. Not here: the high watermark and whom to tell (`partition.py`).
 Source: REP-1 to REP-8 of the behaviour list, KIP-497, KIP-841, KIP-903 (broker epochs).
-Invariant: what a broker of an older incarnation fetches never counts.
+
+The identity rule (decision 0013): what is known of a follower is known of one replica of one
+incarnation of one broker. It is forgotten when the replica is no longer assigned, when the metadata
+names another log directory for it, or when its broker has another broker epoch; and, for a replica
+outside the ISR, with every new leader epoch. Nothing that was forgotten can be in a proposed ISR or
+raise the high watermark: only a new fetch makes it known again.
+Invariant: a state that knows a log end offset has the broker epoch that is registered.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
 
 UNKNOWN = -1
 NEVER_MS = -(2**62)
@@ -24,6 +31,7 @@ class FollowerState:
 
     __slots__ = (
         "broker_epoch",
+        "directory_id",
         "last_caught_up_ms",
         "last_fetch_leader_end_offset",
         "last_fetch_ms",
@@ -32,12 +40,13 @@ class FollowerState:
         "node_id",
     )
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, directory_id: bytes) -> None:
         self.node_id = node_id
+        self.directory_id = directory_id  # zero while the metadata does not say
         self.forget(NEVER_MS)
 
     def forget(self, last_caught_up_ms: int) -> None:
-        """Begin anew: what was known of it was another leader's (LEAD-11)."""
+        """Begin anew: what was known is of another leadership or another replica (LEAD-11)."""
         self.log_end_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
         self.broker_epoch = UNKNOWN
@@ -99,10 +108,36 @@ class FollowerStates:
         """What is known of a node; None for one that has no replica."""
         return self._states.get(node_id)
 
-    def assign(self, nodes: Iterable[int]) -> None:
-        """Keep the states of just these nodes, with new ones for those that are new."""
+    def assign(
+        self, directories: Mapping[int, bytes], in_sync: Collection[int], now_ms: int
+    ) -> list[int]:
+        """Keep the states of the replicas that are the same as before; the others start anew.
+
+        `directories` has the log directory of each follower. Returns the nodes that were assigned
+        before and have another directory now. A directory that gets known is no other one.
+        """
         known = self._states
-        self._states = {node: known.get(node) or FollowerState(node) for node in nodes}
+        self._states = {}
+        replaced = []
+        for node, directory_id in directories.items():
+            state = known.get(node)
+            if state is None:
+                state = FollowerState(node, directory_id)
+            elif state.directory_id != directory_id:
+                if state.directory_id != ZERO_UUID:
+                    state.forget(now_ms if node in in_sync else NEVER_MS)
+                    replaced.append(node)
+                state.directory_id = directory_id
+            self._states[node] = state
+        return replaced
+
+    def forget_other_incarnations(self, in_sync: Collection[int], now_ms: int) -> None:
+        """Forget what was fetched under a broker epoch that is not the registered one."""
+        for state in self:
+            if state.broker_epoch != UNKNOWN:
+                broker = self._find_broker(state.node_id)
+                if broker is None or broker.epoch != state.broker_epoch:
+                    state.forget(now_ms if state.node_id in in_sync else NEVER_MS)
 
     def begin_leading(self, in_sync: Iterable[int], now_ms: int) -> None:
         """Forget what was known; those in sync get the whole time to show themselves."""
@@ -113,30 +148,32 @@ class FollowerStates:
     def begin_leader_epoch(
         self, in_sync: Iterable[int], leader_end_offset: int, now_ms: int
     ) -> None:
-        """Go on leading in a new leader epoch: offsets stay known, times begin anew."""
+        """Go on leading in the next leader epoch.
+
+        Times begin anew. The offsets of those in sync stay known: nobody can have left the ISR and
+        come back without a proposal of ours in this epoch. Those outside of it may have been
+        removed and assigned again meanwhile, with an empty log: nothing of them stays known.
+        """
         in_sync = frozenset(in_sync)
         for state in self:
-            is_in_sync = state.node_id in in_sync
-            state.last_caught_up_ms = now_ms if is_in_sync else NEVER_MS
-            state.last_fetch_ms = now_ms if is_in_sync else NEVER_MS
+            if state.node_id not in in_sync:
+                state.forget(NEVER_MS)
+                continue
+            state.last_caught_up_ms = state.last_fetch_ms = now_ms
             state.last_fetch_leader_end_offset = leader_end_offset
 
     def fetching(self, node_id: int, broker_epoch: int) -> FollowerState:
         """The state of a node that fetches.
 
-        Raises: KafkaError 75 where it has no replica that we know of, which newer metadata may
-        change; 6 where a newer incarnation of it is known (KIP-903).
+        Raises: KafkaError 75 where it has no replica that we know of, and those of
+        `check_broker_epoch`.
         """
         state = self._states.get(node_id)
         if state is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"no replica on broker {node_id} is known"
             )
-        broker = self._find_broker(node_id)
-        if broker is not None and UNKNOWN != broker_epoch < broker.epoch:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has a newer broker epoch"
-            )
+        check_broker_epoch(self._find_broker(node_id), node_id, broker_epoch)
         return state
 
     def is_eligible(self, state: FollowerState) -> bool:
@@ -149,7 +186,7 @@ class FollowerStates:
             broker is not None
             and not broker.fenced
             and not broker.is_shutting_down
-            and state.broker_epoch in (UNKNOWN, broker.epoch)
+            and state.broker_epoch == broker.epoch
         )
 
     def lowest_end_offset(
@@ -227,6 +264,27 @@ class FollowerStates:
         return UNKNOWN if state is None else state.broker_epoch
 
 
-def followers_of(image: PartitionImage, leader: int) -> tuple[int, ...]:
-    """The nodes with a replica other than the leader's."""
-    return tuple(node for node in image.replicas if node != leader)
+def check_broker_epoch(broker: BrokerImage | None, node_id: int, broker_epoch: int) -> None:
+    """Let only the registered incarnation of a broker pass (KIP-903).
+
+    Raises: KafkaError 75 for one that is not known here, which newer metadata may change; 6 for an
+    earlier one, or none.
+    """
+    if broker is None or broker_epoch > broker.epoch:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH, f"broker {node_id} has another broker epoch here"
+        )
+    if broker_epoch < broker.epoch:
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has a newer broker epoch"
+        )
+
+
+def follower_directories(image: PartitionImage, leader: int) -> dict[int, bytes]:
+    """The nodes with a replica other than the leader's, and its log directory: zero if unknown."""
+    directories = image.directories or (ZERO_UUID,) * len(image.replicas)
+    return {
+        node: directory_id
+        for node, directory_id in zip(image.replicas, directories, strict=True)
+        if node != leader
+    }

@@ -59,14 +59,19 @@ class Channel(Protocol):
 
 
 class _Wish:
-    """An ISR that a partition has asked for, with the state that it was asked in."""
+    """An ISR that a partition has asked for, with the state that it was asked in.
 
-    __slots__ = ("isr", "leader_epoch", "old_isr", "partition", "partition_epoch")
+    The broker epochs are those that have fetched what the wish goes by: the controller refuses it
+    if one of them is another one by the time it decides (KIP-903).
+    """
+
+    __slots__ = ("broker_epochs", "isr", "leader_epoch", "old_isr", "partition", "partition_epoch")
 
     def __init__(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.partition = partition
         self.isr = isr
         self.old_isr = partition.image.isr
+        self.broker_epochs = {node: partition.followers.broker_epoch(node) for node in isr}
         self.leader_epoch = partition.image.leader_epoch
         self.partition_epoch = partition.image.partition_epoch
 
@@ -180,7 +185,7 @@ class IsrChanges:
                             broker_epoch=(
                                 broker_epoch
                                 if node_id == self._node_id
-                                else partition.followers.broker_epoch(node_id)
+                                else wish.broker_epochs[node_id]
                             ),
                         )
                         for node_id in wish.isr

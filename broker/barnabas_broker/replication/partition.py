@@ -42,7 +42,7 @@ class Partition(PartitionState):
             self._write()  # what is staged belongs to the old leader epoch
         if image.partition_epoch > known.partition_epoch:
             self.proposed_isr = None  # answered by this, or overtaken
-        self._take(image)
+        replaced = self._take(image)
         if self.is_leader and is_new_epoch:
             # Epochs that never came to us were another's: its followers may have cut their logs.
             goes_on = was_leader and image.leader_epoch == known.leader_epoch + 1
@@ -50,8 +50,10 @@ class Partition(PartitionState):
         elif self.is_leader:
             self._expand()
             self.advance()
-        if is_new_epoch or image.replicas != known.replicas:
-            for view in list(self._views.values()):
+        for node_id, view in list(self._views.items()):
+            if node_id in replaced:
+                view.replica_changed()
+            elif is_new_epoch or image.replicas != known.replicas:
                 view.leadership_changed()
         if is_new_epoch or image.isr != known.isr:
             self._on_progress(self)
@@ -261,6 +263,11 @@ class Partition(PartitionState):
         if lagging:
             self._propose(tuple(node for node in isr if node not in lagging))
         self.brokers_changed()
+
+    def forget_other_incarnations(self) -> None:
+        """Forget what brokers fetched that are registered anew: before anything counts on it."""
+        if self.is_leader and self.is_replicated:
+            self.followers.forget_other_incarnations(self.image.isr, self._context.now_ms())
 
     def brokers_changed(self) -> None:
         """See who may join the ISR now that the metadata of brokers, or the time, is another."""

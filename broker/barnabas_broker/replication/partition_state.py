@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.metadata.image import PartitionImage
-from barnabas_broker.replication.follower_states import FindBroker, FollowerStates, followers_of
+from barnabas_broker.replication.follower_states import (
+    FindBroker,
+    FollowerStates,
+    follower_directories,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
@@ -45,6 +49,10 @@ class FollowerView(Protocol):
 
     def leadership_changed(self) -> None:
         """The leader or the leader epoch is another one."""
+        ...
+
+    def replica_changed(self) -> None:
+        """The follower's replica is another one: what was asked before says nothing of it."""
         ...
 
 
@@ -144,13 +152,17 @@ class PartitionState:
         """The leader epoch of the present leadership."""
         return self.image.leader_epoch
 
-    def _take(self, image: PartitionImage) -> None:
-        """Derive from an image what is asked for with every append."""
+    def _take(self, image: PartitionImage) -> list[int]:
+        """Derive from an image what is asked for with every append.
+
+        Returns the followers that have another replica now.
+        """
         self.image = image
         self.maximal_isr = frozenset((*image.isr, *(self.proposed_isr or ())))
         self.is_leader = image.leader == self._node_id
         self.is_replicated = len(image.replicas) > 1
-        self.followers.assign(followers_of(image, self._node_id) if self.is_leader else ())
+        directories = follower_directories(image, self._node_id) if self.is_leader else {}
+        return self.followers.assign(directories, image.isr, self._context.now_ms())
 
     # Who may ask.
 

@@ -72,7 +72,9 @@ class ReplicaManager(ReplicaSet):
             purgatory=fetch_purgatory,
             after=lambda callback: turn.after(callback),
             spawn=self._spawn,
+            find_broker=self._context.find_broker,
         )
+        self.on_brokers.append(self.follower_fetches.brokers_changed)
         self.on_leadership.append(self.follower_fetches.leadership_changed)
         self._refused_batches = RefusedBatches()
 

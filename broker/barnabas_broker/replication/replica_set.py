@@ -72,6 +72,7 @@ class ReplicaSet:
         # Set when the broker stops: partitions that are not made yet wait for the next start.
         self.is_closing = False
         self.on_leadership: list[Callable[[Partition], None]] = []
+        self.on_brokers: list[Callable[[Iterable[int]], None]] = []
         self.on_removed: list[Callable[[TopicPartition], None]] = []
         self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
         logs.on_directory_offline = self._directory_went_offline
@@ -88,13 +89,18 @@ class ReplicaSet:
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Bring partitions in line with an image; with no delta, with all of it."""
         before, self.image = self.image, image
+        changed_brokers = (
+            {**before.brokers, **image.brokers} if delta is None else delta.changed_brokers
+        )
+        if changed_brokers:
+            self._forget_other_incarnations(changed_brokers)
         self._is_applying = True
         try:
             await self._drop_deleted(delta, image)
             changed = image.topics.by_name if delta is None else delta.changed_topics
             await self._apply_topics(changed, None if delta is None else before, image)
-            if delta is not None and delta.changed_brokers:
-                self._brokers_changed(delta.changed_brokers)
+            if changed_brokers:
+                self._brokers_changed(changed_brokers)
         finally:
             self._is_applying = False
             self._tell_fetchers()
@@ -278,6 +284,16 @@ class ReplicaSet:
         changes, self._to_follow = self._to_follow, {}
         if self.fetchers is not None and changes:
             self.fetchers.update(changes)
+
+    def _forget_other_incarnations(self, node_ids: Iterable[int]) -> None:
+        """Let nothing count any more that was fetched under another broker epoch.
+
+        In one go with taking the image: from here on all look at the brokers that it has.
+        """
+        for partition in self.partitions.values():
+            partition.forget_other_incarnations()
+        for changed in self.on_brokers:
+            changed(node_ids)
 
     def _brokers_changed(self, node_ids: Iterable[int]) -> None:
         for partition in self.partitions.values():

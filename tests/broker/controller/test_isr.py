@@ -70,9 +70,10 @@ TWO_IN_SYNC = partition([0, 1, 2], [0, 1])
     ("members", "isr"),
     [
         ({0: 100, 1: 101, 2: 102}, (0, 1, 2)),
-        ({0: 100, 2: -1}, (0, 2)),
+        ({0: 100, 2: 102}, (0, 2)),
         ({0: 100}, (0,)),
-        ([0, 1, 2], (0, 1, 2)),
+        ({0: 100, 1: -1, 2: 102}, (0, 1, 2)),
+        ([0], (0,)),
     ],
 )
 def test_a_leader_expands_and_shrinks_the_isr(
@@ -113,6 +114,9 @@ def test_a_proposal_of_what_is_so_changes_nothing() -> None:
         (proposal([0], recovery=1), ErrorCode.INVALID_REQUEST),
         (proposal({0: 100, 2: 5}), ErrorCode.INELIGIBLE_REPLICA),
         (proposal({0: 99, 2: 102}), ErrorCode.INELIGIBLE_REPLICA),
+        # Who joins must have fetched under an epoch that its leader names.
+        (proposal({0: 100, 1: 101, 2: -1}), ErrorCode.INELIGIBLE_REPLICA),
+        (proposal([0, 1, 2]), ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
 def test_bad_proposals_are_refused(
@@ -164,7 +168,7 @@ def test_one_request_changes_many_partitions_each_on_its_own() -> None:
         image,
         0,
         proposal([0], index=0),
-        proposal([0, 1, 2], index=1),
+        proposal({0: 100, 1: 101, 2: 102}, index=1),
         proposal([0], index=2),
         proposal([0, 1], index=0),
     )
@@ -185,7 +189,7 @@ def test_the_last_replica_that_catches_up_completes_the_reassignment() -> None:
     """LEAD-10: old replicas leave the ISR and the assignment; the leader epoch rises."""
     moving = partition([0, 3, 1, 2], [0, 1, 2], adding=[3], removing=[1, 2])
     image = with_topic(cluster([0, 1, 2, 3]), moving)
-    after, (answer,) = alter(image, 0, proposal([0, 1, 2, 3]))
+    after, (answer,) = alter(image, 0, proposal({0: 100, 1: 101, 2: 102, 3: 103}))
     # It loses more replicas than it gains: all that remain have to be in sync, and are.
     assert moved(state_of(after)) == ((0, 3), (0, 3), 0, False)
     assert (answer.error_code, answer.leader_epoch, answer.partition_epoch) == (0, 6, 10)
@@ -195,7 +199,7 @@ def test_a_leader_that_completes_its_own_removal_is_told_of_the_next_one() -> No
     """LEAD-3, LEAD-10: NEW_LEADER_ELECTED, although the change is made."""
     moving = partition([4, 3, 0], [0, 3], 0, adding=[3, 4], removing=[0])
     image = with_topic(cluster([0, 3, 4]), moving)
-    after, (answer,) = alter(image, 0, proposal([0, 3, 4]))
+    after, (answer,) = alter(image, 0, proposal({0: 100, 3: 103, 4: 104}))
     assert moved(state_of(after)) == ((4, 3), (3, 4), 4, False)
     assert (answer.error_code, answer.isr) == (ErrorCode.NEW_LEADER_ELECTED, [])
 
@@ -204,7 +208,7 @@ def test_a_reassignment_waits_for_all_added_replicas() -> None:
     """LEAD-10."""
     moving = partition([3, 4, 0], [0], 0, adding=[3, 4], removing=[0])
     image = with_topic(cluster([0, 3, 4]), moving)
-    after, _ = alter(image, 0, proposal([0, 4]))
+    after, _ = alter(image, 0, proposal({0: 100, 4: 104}))
     assert moved(state_of(after)) == ((3, 4, 0), (0, 4), 0, True)
 
 

@@ -497,16 +497,16 @@ def test_without_room_for_a_session_full_fetches_go_on() -> None:
     follow(test)
 
 
-def test_old_versions_name_the_follower_in_the_body() -> None:
-    """protocol.md: the replica is a field up to version 14, without a broker epoch."""
+def test_old_versions_have_no_broker_epoch_and_count_for_nothing() -> None:
+    """KIP-903: the replica is a field up to version 14, and anybody could be it."""
 
     async def test(node: ReplicaNode, follower: Follower) -> None:
         node.produce(b"v")
-        assert (await follower.fetch({0: 0}, version=13))[0].records
-        await follower.fetch({0: 1}, version=13, wait_ms=0)
-        assert node.log.high_watermark == 1
-        old = Follower(node)
-        assert (await old.fetch({0: 1}, version=5, wait_ms=0))[0].high_watermark == 1
+        for version in (14, 13, 5):
+            old = Follower(node)
+            answer = await old.fetch({0: 1}, version=version, wait_ms=0)
+            assert answer[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert node.log.high_watermark == 0
 
     follow(test)
 
@@ -520,8 +520,8 @@ def test_an_older_incarnation_is_refused() -> None:
         answer = await follower.fetch({0: 1})
         assert answer[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert node.log.high_watermark == 0
-        follower.broker_epoch = 5
-        await follower.fetch(wait_ms=0)
+        again = Follower(node, broker_epoch=5)
+        await again.fetch({0: 1}, wait_ms=0)
         assert node.log.high_watermark == 1
 
     follow(test)
