@@ -1,7 +1,7 @@
 """What may befall a swap on its way to the arbiter's store and back, and a wrapper that does it."""
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from enum import Enum
 
 from barnabas_broker.arbiter.arbiter import (
@@ -42,6 +42,7 @@ class FaultyArbiter:
         self._poll_interval_ms = poll_interval_ms
         self._late: list[tuple[int, ArbiterRecord]] = []
         self.is_cut_off = False
+        self.on_late: Callable[[FaultyArbiter], None] = lambda client: None
 
     async def read(self) -> Stored:
         if self.is_cut_off:
@@ -58,6 +59,7 @@ class FaultyArbiter:
             await self._inner.compare_and_swap(expected_token, record)
         if fault is Fault.LATE:
             self._late.append((expected_token, record))
+            self.on_late(self)
         return SwapOutcome.CONFLICT if fault in TELLS_CONFLICT else SwapOutcome.UNKNOWN
 
     def watch(self) -> AsyncIterator[Stored]:

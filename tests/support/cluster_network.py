@@ -19,7 +19,6 @@ from tests.support.simulated_random import SimulatedRandom
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 CONNECT_ATTEMPTS = 7  # with the pauses of TCP: 1, 2, 4... seconds
 FOLLOWS_SECONDS = 1e-6
-RESET = ConnectionResetError(errno.ECONNRESET, "reset by the peer")
 
 
 class LinkTransport(SimulatedTransport):
@@ -121,7 +120,9 @@ class LinkTransport(SimulatedTransport):
             self._network.note("reset", sender, self.host)
             self._is_closing = True
             self._waiting.clear()
-            self._loop.call_soon(self._lose, RESET, context=self.context.copy())
+            # Made anew: a traceback would keep all whom one and the same was ever raised to.
+            error = ConnectionResetError(errno.ECONNRESET, "reset by the peer")
+            self._loop.call_soon(self._lose, error, context=self.context.copy())
 
     def vanish(self, *, is_silent: bool) -> None:
         """Its process has died: nobody is told on this side, nor with `is_silent` on the other."""

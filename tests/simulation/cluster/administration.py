@@ -16,6 +16,7 @@ from barnabas_protocol.messages import (
 )
 from tests.simulation.cluster.client import LOST, MOVED, ClusterClient, checked
 from tests.simulation.cluster.history import History, HistoryError, Partition, Topic
+from tests.simulation.cluster.plan import Feature, Plan
 from tests.simulation.cluster.workload import Worker
 
 PREFERRED = 0
@@ -88,12 +89,10 @@ def _expect(error_code: int, what: str) -> None:
 class Administrator(Worker):
     """Does all that at random."""
 
-    def __init__(
-        self, client: ClusterClient, history: History, topic: str, node_count: int
-    ) -> None:
+    def __init__(self, client: ClusterClient, history: History, topic: str, plan: Plan) -> None:
         super().__init__(client, history, pause_ms_max=600)
         self._topic = topic
-        self._node_count = node_count
+        self._plan = plan
         self._count = 0
         self._creating = ""
         self._deleting = ""
@@ -114,10 +113,10 @@ class Administrator(Worker):
 
     @property
     def _replicas(self) -> int:
-        return min(3, self._node_count)
+        return self._plan.replicas
 
     async def _choose(self) -> None:
-        choice = self.random.integer(5)
+        plan, choice = self._plan, self.random.integer(5)
         temporary = [
             name
             for name, topic in self.history.topics.items()
@@ -125,13 +124,16 @@ class Administrator(Worker):
         ]
         if choice == 0 and temporary:
             self._deleting = temporary[self.random.integer(len(temporary))]
-        elif choice == 1 and len(temporary) < 3:
+        elif choice == 1 and len(temporary) < 3 and plan.has(Feature.TEMPORARY_TOPICS):
             self._count += 1
             self._creating = f"temporary-{self._count}"
-        elif choice == 2:
+        elif choice == 2 and plan.has(Feature.ELECTIONS):
             await self._elect_preferred()
-        elif choice == 3 and self._node_count > 1:
-            await self._reassign()
+        elif choice >= 3 and plan.has(Feature.REASSIGNMENTS) and plan.node_count > 1:
+            # Removed and soon there again: no broker may mix up the two lives of a replica.
+            burst = 1 + (self.random.integer(4) if plan.has(Feature.BURSTS) else 0)
+            for _ in range(burst):
+                await self._reassign()
 
     async def _elect_preferred(self) -> None:
         request = elect_leaders.ElectLeadersRequest(
@@ -140,9 +142,13 @@ class Administrator(Worker):
         await self._tolerantly(ApiKey.ELECT_LEADERS, 2, request)
 
     async def _reassign(self) -> None:
-        """Move the first partition of the topic to as many nodes, in another order or others."""
-        nodes = list(range(self._node_count))
+        """Move a partition of the topic: to other nodes, more, fewer, in another order; or not."""
+        nodes = list(range(self._plan.node_count))
         self.random.shuffle(nodes)
+        count_min = min(self._plan.replicas, self._plan.in_sync_min)
+        count = count_min + self.random.integer(min(3, len(nodes)) - count_min + 1)
+        if self.random.integer(3) == 0:
+            count = self._plan.replicas
         messages = alter_partition_reassignments
         request = messages.AlterPartitionReassignmentsRequest(
             timeout_ms=3_000,
@@ -151,9 +157,9 @@ class Administrator(Worker):
                     name=self._topic,
                     partitions=[
                         messages.ReassignablePartition(
-                            partition_index=0,
+                            partition_index=self.random.integer(self._plan.partitions),
                             # None cancels what is under way.
-                            replicas=nodes[: self._replicas] if self.random.integer(4) else None,
+                            replicas=nodes[:count] if self.random.integer(5) else None,
                         )
                     ],
                 )

@@ -5,6 +5,7 @@ import gc
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context
 from typing import Any, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import Arbiter
@@ -64,6 +65,7 @@ class Cluster:
         self.network = ClusterNetwork(self._fork(), self.trace.note)
         self.store = MemoryStore()
         self.arbiters: list[NodeArbiter] = []
+        self.late_swap_ms_max = 0
         self._arbiter_draws = self._fork()
         replicas = str(min(3, node_count))
         settings = {
@@ -96,9 +98,20 @@ class Cluster:
         )
         faults: deque[Fault] = deque()
         client = FaultyArbiter(inner, faults, ARBITER_POLL_MS)
+        client.on_late = self._let_arrive_later
         self.arbiters = [known for known in self.arbiters if known.process.life is not Life.IS_DEAD]
         self.arbiters.append(NodeArbiter(process, client, faults))
         return client
+
+    def _let_arrive_later(self, client: FaultyArbiter) -> None:
+        """A swap that nobody answers reaches the store after its sender has gone on, or died."""
+        if self.late_swap_ms_max:
+            delay_seconds = self._arbiter_draws.integer(self.late_swap_ms_max) / 1000
+            self.loop.call_later(delay_seconds, self._arrive, client, context=Context())
+
+    def _arrive(self, client: FaultyArbiter) -> None:
+        self.trace.tell("a late swap arrives")
+        self.loop.spawn(self._clients, client.let_late_arrive())
 
     @property
     def addresses(self) -> list[tuple[str, int]]:

@@ -1,70 +1,63 @@
 """What befalls a cluster, drawn from a seed: processes, machines, links, clocks, the arbiter."""
 
 import asyncio
-from collections.abc import Callable
-from enum import Enum
+from collections import Counter
+from collections.abc import Iterable
 
 from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import UNLIMITED_BYTES, Node
+from tests.simulation.cluster.plan import Event, Hardship
 from tests.support.arbiter_faults import Fault
 from tests.support.process_loop import Life
 from tests.support.simulated_random import SimulatedRandom
 
 CLIENT_HOSTS_SHARE = 4
 JUMP_MS_MAX = 100_000
-
-
-class Hardship(Enum):
-    """How much a story's machines have to bear; what was acknowledged survives all of it."""
-
-    PROCESSES = "page-cache: processes are killed, one machine at a time loses power"
-    POWER = "group-fsync: machines lose power, any of them, at any time"
+SPARING = frozenset(
+    (
+        "kill",
+        "kill_at_an_operation",
+        "stop",
+        "stand_still",
+        "isolate",
+        "cut_a_link",
+        "cut_one_way",
+        "slow_down",
+        "fill_a_disk",
+        "break_a_directory",
+    )
+)
+"""What may take a broker away does not happen while another one is lost."""
 
 
 class Faults:
-    """Draws what happens next and does it."""
+    """Does what a plan's events say; whom it befalls is drawn from the event's own seed."""
 
-    def __init__(self, cluster: Cluster, random: SimulatedRandom, hardship: Hardship) -> None:
+    def __init__(self, cluster: Cluster, hardship: Hardship) -> None:
         self._cluster = cluster
-        self._random = random
+        self._random = SimulatedRandom(0)
         self._hardship = hardship
         # The node that lost power, or its disk, and its broker epoch then; see `_may_lose_another`.
         self._lost: tuple[Node, int] | None = None
-        every: list[tuple[int, Callable[[], None]]] = [
-            (4, self._sparingly(self._kill)),
-            (2, self._sparingly(self._kill_at_an_operation)),
-            (3, self._lose_power),
-            (3, self._sparingly(self._stop)),
-            (6, self._start),
-            (2, self._sparingly(self._stand_still)),
-            (3, self._go_on),
-            (3, self._sparingly(self._isolate)),
-            (2, self._sparingly(self._cut_a_link)),
-            (2, self._sparingly(self._cut_one_way)),
-            (5, self._heal),
-            (3, self._reset_links),
-            (1, self._sparingly(self._slow_down)),
-            (2, self._take_the_arbiter_away),
-            (2, self._bring_the_arbiter_back),
-            (1, self._fool_the_arbiter_s_clients),
-            (1, self._jump),
-            (1, self._sparingly(self._fill_a_disk)),
-            (1, self._sparingly(self._break_a_directory)),
-            (2, self._repair_disks),
-            (1, self._lose_a_disk),
-        ]
-        # Each story has its own mixture: what happens all the time in one hardly does in another.
-        self._choices = [
-            act for weight, act in every for _ in range(weight * (0, 1, 1, 3)[self._below(4)])
-        ] or [self._kill, self._start]
+        self.done: Counter[str] = Counter()
 
-    async def run(self, steps: int, pause_ms_max: int) -> None:
-        """Let so many things happen, with pauses between them."""
-        for _ in range(steps):
-            await asyncio.sleep(self._below(pause_ms_max) / 1000)
-            self._choices[self._below(len(self._choices))]()
+    async def run(self, events: Iterable[Event], length_ms: int) -> None:
+        """Let everything happen at its time."""
+        loop = self._cluster.loop
+        start_seconds = loop.time()
+        for event in events:
+            await asyncio.sleep(start_seconds + event.at_ms / 1000 - loop.time())
+            self._befall(event)
+        await asyncio.sleep(max(0, start_seconds + length_ms / 2000 - loop.time()))
+
+    def _befall(self, event: Event) -> None:
+        self._random = SimulatedRandom(event.seed)
+        if event.fault in SPARING and not self._may_lose_another():
+            return
+        self.done[event.fault] += 1
+        getattr(self, f"_{event.fault}")()
 
     def end_all(self) -> None:
         """Heal everything, and start what is down."""
@@ -112,15 +105,6 @@ class Faults:
             self._note_lost(node)
             node.lose_power()
 
-    def _sparingly(self, act: Callable[[], None]) -> Callable[[], None]:
-        """Do something that may take a broker away, unless another is already lost."""
-
-        def do() -> None:
-            if self._may_lose_another():
-                act()
-
-        return do
-
     def _may_lose_another(self) -> bool:
         """Whether the cluster knows of the node that lost something, if there is one.
 
@@ -162,7 +146,7 @@ class Faults:
         if self._cluster.network.is_troubled or not all(self._is_well(node) for node in nodes):
             return False
         return all(
-            len(partition.isr) == len(partition.replicas)
+            len(partition.isr) == len(partition.replicas) > 1 and not partition.is_reassigning
             for topic in image.topics.by_name.values()
             for partition in topic.partitions
         )
@@ -291,7 +275,7 @@ class Faults:
     def _bring_the_arbiter_back(self) -> None:
         self._cluster.store.is_away = False
 
-    def _fool_the_arbiter_s_clients(self) -> None:
+    def _fool_the_arbiters_clients(self) -> None:
         """The next swaps of each client meet some fault."""
         kinds = list(Fault)
         for arbiter in self._cluster.arbiters:

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.server import Server
@@ -49,6 +49,12 @@ class NodeClock:
         self._wall_ahead_ms += by_ms
 
 
+class DiskTraits(NamedTuple):
+    """How a story's disks work."""
+
+    run_ms_max: int = 4
+
+
 class NodeDisk(SimulatedDisk):
     """A disk that takes its time, and refuses those whose process is dead."""
 
@@ -57,7 +63,7 @@ class NodeDisk(SimulatedDisk):
     ) -> None:
         super().__init__(random, clock)  # type: ignore[arg-type]
         self._note = note
-        self.run_ms_max = 4
+        self.traits = DiskTraits()
         self._threads = asyncio.Semaphore(THREAD_COUNT)
         self._queued: set[asyncio.Task[Any]] = set()
         self.operation_count = 0
@@ -80,11 +86,11 @@ class NodeDisk(SimulatedDisk):
         self._queued.add(task)
         async with self._threads:
             self._queued.discard(task)
-            await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
+            await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
             try:
                 return call()
             finally:
-                await asyncio.sleep(self.random.integer(1000 * self.run_ms_max) / 1e6)
+                await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
 
     def _take_back(self, work: asyncio.Task[Any]) -> bool:
         if work not in self._queued:
@@ -140,6 +146,7 @@ class Node:
         self._arbiter = arbiter
         self._random = SimulatedRandom(seed)
         self.clock = NodeClock(loop, 1_700_000_000_000 + self._random.integer(1_000_000))
+        self.disk_traits = DiskTraits()
         self.disk = self._new_disk()
         self.properties = {
             "node.id": str(node_id),
@@ -159,7 +166,13 @@ class Node:
         self._ended.set()
 
     def _new_disk(self) -> NodeDisk:
-        return NodeDisk(SimulatedRandom(self._random.integer(1 << 62)), self.clock, self._note)
+        disk = NodeDisk(SimulatedRandom(self._random.integer(1 << 62)), self.clock, self._note)
+        disk.traits = self.disk_traits
+        return disk
+
+    def use_traits(self) -> None:
+        """Give the disk that is there its traits too, not only the next one."""
+        self.disk.traits = self.disk_traits
 
     def _note(self, operation: str, path: str) -> None:
         self.trace.note(self.node_id, operation, path)

@@ -1,6 +1,7 @@
 """One seed's story: a cluster that much befalls while clients work, and all is well in the end."""
 
 import asyncio
+from collections import Counter
 
 from barnabas_broker.server import Server
 from tests.simulation.cluster.administration import Administrator, create_topic
@@ -12,13 +13,13 @@ from tests.simulation.cluster.checks import (
 )
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
-from tests.simulation.cluster.faults import Faults, Hardship
+from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.group_members import GroupHistory, GroupMember
 from tests.simulation.cluster.history import History
 from tests.simulation.cluster.invariants import Observer
-from tests.simulation.cluster.node import Node
+from tests.simulation.cluster.node import DiskTraits, Node
+from tests.simulation.cluster.plan import Feature, Plan, draw
 from tests.simulation.cluster.workload import Committer, Producer, Reader, Worker, patiently
-from tests.support.simulated_random import SimulatedRandom
 
 TOPIC = "orders"
 BATCHES = 150  # that each producer sends, about
@@ -37,48 +38,41 @@ class StoryError(AssertionError):
 
 
 class Story:
-    """All that a seed decides."""
+    """One plan, told once."""
 
     def __init__(
-        self, seed: int, *, node_count: int | None = None, keeps_words: bool = False
+        self,
+        seed: int,
+        *,
+        node_count: int | None = None,
+        keeps_words: bool = False,
+        plan: Plan | None = None,
     ) -> None:
-        draws = self._draws = SimulatedRandom(seed)
-        self.node_count = node_count or (3, 3, 3, 5)[draws.integer(4)]
-        self.hardship = (Hardship.PROCESSES, Hardship.POWER)[draws.integer(2)]
-        policy = "group-fsync" if self.hardship is Hardship.POWER else "page-cache"
+        plan = self.plan = plan or draw(seed, node_count=node_count)
         self.cluster = Cluster(
-            seed,
-            self.node_count,
-            {
-                "log.dirs": ("/data", "/data", "/data/a,/data/b")[draws.integer(3)],
-                "barnabas.flush.policy": policy,
-                **({"cluster.id": "cluster-of-the-story"} if draws.integer(4) else {}),
-                "log.roll.ms": str(200 + draws.integer(20_000)),
-                "log.retention.ms": "-1",
-                "replica.high.watermark.checkpoint.interval.ms": "500",
-                "log.flush.offset.checkpoint.interval.ms": "500",
-                "metadata.log.max.record.bytes.between.snapshots": str(500 + draws.integer(20_000)),
-                "log.segment.delete.delay.ms": "500",
-            },
-            keeps_words=keeps_words,
+            plan.seed, plan.node_count, plan.properties(), keeps_words=keeps_words
         )
-        self.cluster.network.latency_ms = (0.3, 1, 5)[draws.integer(3)]
+        self.cluster.network.latency_ms = plan.latency_ms
         self.history = History()
         self.observer = Observer()
-        self.faults = Faults(self.cluster, self._fork(), self.hardship)
-        self.steps = 2 + draws.integer(25)
-        self.pause_ms_max = (200, 1_000, 3_000)[draws.integer(3)]
-        self.partitions = 1 + draws.integer(2)
+        self.faults = Faults(self.cluster, plan.hardship)
         for node in self.cluster.nodes:
             node.on_started.append(self._observe)
+            node.disk_traits = DiskTraits(
+                run_ms_max=5 + plan.strength if plan.has(Feature.SLOW_DISKS) else 4,
+            )
+            node.use_traits()
+        self.cluster.late_swap_ms_max = 3_000 if plan.has(Feature.LATE_SWAPS) else 0
 
-    def _fork(self) -> SimulatedRandom:
-        return SimulatedRandom(self._draws.integer(1 << 62))
+    @property
+    def exercised(self) -> Counter[str]:
+        """What was on, and how often each fault befell."""
+        return Counter({f"on: {feature}": 1 for feature in self.plan.features}) + self.faults.done
 
     def _client(self, name: str) -> ClusterClient:
         cluster = self.cluster
         return ClusterClient(
-            name, cluster.network, cluster.addresses, self._fork(), cluster.trace.note
+            name, cluster.network, cluster.addresses, self.plan.draws(name), cluster.trace.note
         )
 
     def _observe(self, node: Node) -> None:
@@ -114,15 +108,15 @@ class Story:
         for node in nodes:
             node.start()
         await self._until_healthy(START_SECONDS_MAX)
-        replicas = min(3, self.node_count)
+        plan = self.plan
         await patiently(
             admin,
-            lambda: create_topic(admin, self.history, TOPIC, self.partitions, replicas),
+            lambda: create_topic(admin, self.history, TOPIC, plan.partitions, plan.replicas),
             START_SECONDS_MAX,
         )
         workers = self._workers()
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
-        befalling = asyncio.create_task(self.faults.run(self.steps, self.pause_ms_max))
+        befalling = asyncio.create_task(self.faults.run(plan.events, plan.length_ms))
         await self._while_nobody_fails(befalling, tasks)
         self.faults.end_all()
         healthy = asyncio.create_task(self._until_healthy(RECOVERY_SECONDS_MAX))
@@ -138,16 +132,19 @@ class Story:
         check_replicas(nodes)
 
     def _workers(self) -> list[Worker]:
+        plan, history = self.plan, self.history
         wall_ms = self.cluster.nodes[0].clock.wall_ms
         # Long stories are as much work as short ones.
-        pause_ms_max = 10 + self.steps * self.pause_ms_max // BATCHES
+        pause_ms_max = 10 + plan.length_ms // BATCHES
         workers: list[Worker] = []
-        for index in range(self.partitions):
-            for number, is_idempotent in enumerate((True, not self._draws.integer(2))):
+        for index in range(plan.partitions):
+            for number, is_idempotent in enumerate((True, False)):
+                if not is_idempotent and not plan.has(Feature.NOT_IDEMPOTENT):
+                    continue
                 workers.append(
                     Producer(
                         self._client(f"producer-{index}-{number}"),
-                        self.history,
+                        history,
                         TOPIC,
                         index,
                         wall_ms,
@@ -156,18 +153,16 @@ class Story:
                     )
                 )
             reader = self._client(f"reader-{index}")
-            workers.append(
-                Reader(reader, self.history, TOPIC, index, pause_ms_max=2 * pause_ms_max)
+            workers.append(Reader(reader, history, TOPIC, index, pause_ms_max=2 * pause_ms_max))
+        if plan.has(Feature.COMMITTER):
+            workers.append(Committer(self._client("committer"), history, "group", TOPIC))
+        workers.append(Administrator(self._client("administrator"), history, TOPIC, plan))
+        if plan.has(Feature.MEMBERS):
+            team = GroupHistory(history, "team", TOPIC)
+            workers.extend(
+                GroupMember(self._client(f"member-{number}"), history, team)
+                for number in range(2 + plan.strength % 2)
             )
-        workers.append(Committer(self._client("committer"), self.history, "group", TOPIC))
-        workers.append(
-            Administrator(self._client("administrator"), self.history, TOPIC, self.node_count)
-        )
-        if self._draws.integer(2):
-            team = GroupHistory(self.history, "team", TOPIC)
-            for number in range(2 + self._draws.integer(2)):
-                member = self._client(f"member-{number}")
-                workers.append(GroupMember(member, self.history, team))
         return workers
 
     async def _while_nobody_fails(

@@ -1,0 +1,222 @@
+"""What a seed decides before a story begins: the machines, what is on, and what befalls them when.
+
+Swarm testing: each story has its own small set of features and faults, some of them far too often,
+so that combinations come up which a story with a little of everything would never reach. A plan is
+a value: `shrink.py` takes things out of it, and what is left happens as before, because every part
+of a story draws from a source of its own.
+"""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from typing import NamedTuple
+
+from tests.support.simulated_random import SimulatedRandom
+
+MODULUS = 1 << 62
+
+
+class Hardship(Enum):
+    """How much a story's machines have to bear; what was acknowledged survives all of it."""
+
+    PROCESSES = "page-cache: processes are killed, one machine at a time loses power"
+    POWER = "group-fsync: machines lose power, any of them, at any time"
+
+
+class Feature(StrEnum):
+    """Something that is on or off in a story."""
+
+    CLUSTER_ID = "cluster-id"
+    DIRECTORIES = "several-directories"
+    ONE_REPLICA = "one-replica"
+    TWO_REPLICAS = "two-replicas"
+    ONE_IN_SYNC = "one-in-sync-is-enough"
+    COMMITTER = "committer"
+    MEMBERS = "members"
+    NOT_IDEMPOTENT = "not-idempotent"
+    TEMPORARY_TOPICS = "temporary-topics"
+    ELECTIONS = "elections"
+    REASSIGNMENTS = "reassignments"
+    BURSTS = "bursts-of-reassignments"
+    LATE_SWAPS = "late-swaps"
+    SLOW_DISKS = "slow-disks"
+
+
+SHARES: dict[Feature, int] = {
+    # In how many of 100 stories each is on.
+    Feature.CLUSTER_ID: 75,
+    Feature.DIRECTORIES: 35,
+    Feature.ONE_REPLICA: 8,
+    Feature.TWO_REPLICAS: 12,
+    Feature.ONE_IN_SYNC: 20,
+    Feature.COMMITTER: 70,
+    Feature.MEMBERS: 40,
+    Feature.NOT_IDEMPOTENT: 50,
+    Feature.TEMPORARY_TOPICS: 50,
+    Feature.ELECTIONS: 50,
+    Feature.REASSIGNMENTS: 50,
+    Feature.BURSTS: 50,
+    Feature.LATE_SWAPS: 40,
+    Feature.SLOW_DISKS: 15,
+}
+
+AWAITED: dict[Feature, str] = {}
+"""Features that a known fault of the broker keeps off, and the fault."""
+
+FAULT_WEIGHTS: dict[str, int] = {
+    "kill": 4,
+    "kill_at_an_operation": 2,
+    "lose_power": 3,
+    "stop": 3,
+    "start": 6,
+    "stand_still": 2,
+    "go_on": 3,
+    "isolate": 3,
+    "cut_a_link": 2,
+    "cut_one_way": 2,
+    "heal": 5,
+    "reset_links": 3,
+    "slow_down": 1,
+    "take_the_arbiter_away": 2,
+    "bring_the_arbiter_back": 2,
+    "fool_the_arbiters_clients": 1,
+    "jump": 1,
+    "fill_a_disk": 1,
+    "break_a_directory": 1,
+    "repair_disks": 2,
+    "lose_a_disk": 1,
+}
+STRENGTHS = (0, 1, 1, 3)
+
+
+class Event(NamedTuple):
+    """One thing that befalls the cluster: when, what, and the seed of all else about it."""
+
+    at_ms: int
+    fault: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole story before it begins."""
+
+    seed: int
+    node_count: int
+    hardship: Hardship
+    features: frozenset[Feature]
+    events: tuple[Event, ...]
+    length_ms: int
+    partitions: int
+    latency_ms: float
+    strength: int  # of whatever can be more or less, 0 to 99
+
+    def has(self, feature: Feature) -> bool:
+        """Whether a feature is on."""
+        return feature in self.features
+
+    def draws(self, name: str) -> SimulatedRandom:
+        """The draws of one part of the story, which nothing that other parts do changes."""
+        return SimulatedRandom(zlib.crc32(name.encode(), self.seed & 0xFFFFFFFF) + self.seed)
+
+    def without(self, *features: Feature) -> "Plan":
+        """The plan with features off."""
+        return replace(self, features=self.features - set(features))
+
+    def with_events(self, events: Iterable[Event]) -> "Plan":
+        """The plan with other events, in order."""
+        return replace(self, events=tuple(events))
+
+    def with_features(self, *features: Feature) -> "Plan":
+        """The plan with more features on."""
+        return replace(self, features=self.features | set(features))
+
+    def lines(self) -> list[str]:
+        """The plan in words."""
+        features = " ".join(sorted(self.features))
+        return [
+            f"seed {self.seed}: {self.node_count} nodes, {self.hardship.name.lower()},"
+            f" {self.partitions} partitions, latency {self.latency_ms} ms,"
+            f" {self.length_ms} ms, strength {self.strength}",
+            f"features: {features or 'none'}",
+            *(f"{event.at_ms / 1000:8.3f} {event.fault} ({event.seed})" for event in self.events),
+        ]
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas a topic has."""
+        if self.has(Feature.ONE_REPLICA):
+            return 1
+        if self.has(Feature.TWO_REPLICAS):
+            return min(2, self.node_count)
+        return min(3, self.node_count)
+
+    @property
+    def in_sync_min(self) -> int:
+        """How many must have a record before it is acknowledged."""
+        return 1 if self.has(Feature.ONE_IN_SYNC) else min(2, self.replicas)
+
+    def properties(self) -> dict[str, str]:
+        """The settings of its brokers."""
+        draws = self.draws("properties")
+        is_power = self.hardship is Hardship.POWER
+        found = {
+            "barnabas.flush.policy": "group-fsync" if is_power else "page-cache",
+            "log.roll.ms": str(200 + draws.integer(20_000)),
+            "log.retention.ms": "-1",
+            "replica.high.watermark.checkpoint.interval.ms": "500",
+            "log.flush.offset.checkpoint.interval.ms": "500",
+            "metadata.log.max.record.bytes.between.snapshots": str(500 + draws.integer(20_000)),
+            "log.segment.delete.delay.ms": "500",
+            "default.replication.factor": str(self.replicas),
+            "offsets.topic.replication.factor": str(self.replicas),
+            "min.insync.replicas": str(self.in_sync_min),
+        }
+        if self.has(Feature.DIRECTORIES):
+            found["log.dirs"] = "/data/a,/data/b"
+        if self.has(Feature.CLUSTER_ID):
+            found["cluster.id"] = "cluster-of-the-story"
+        return found
+
+
+def draw(seed: int, *, node_count: int | None = None) -> Plan:
+    """The plan of a seed."""
+    draws = SimulatedRandom(seed)
+    drawn_count = (3, 3, 3, 5)[draws.integer(4)]
+    hardship = (Hardship.PROCESSES, Hardship.POWER)[draws.integer(2)]
+    steps = 2 + draws.integer(25)
+    pause_ms_max = (200, 1_000, 3_000)[draws.integer(3)]
+    partitions = 1 + draws.integer(2)
+    latency_ms = (0.3, 1, 5)[draws.integer(3)]
+    strength = draws.integer(100)
+    features = frozenset(
+        feature
+        for feature, share in SHARES.items()
+        if draws.integer(100) < share and feature not in AWAITED
+    )
+    events = tuple(_events(draws, steps, pause_ms_max))
+    return Plan(
+        seed=seed,
+        node_count=node_count or drawn_count,
+        hardship=hardship,
+        features=features,
+        events=events,
+        length_ms=steps * pause_ms_max,
+        partitions=partitions,
+        latency_ms=latency_ms,
+        strength=strength,
+    )
+
+
+def _events(draws: SimulatedRandom, steps: int, pause_ms_max: int) -> Iterable[Event]:
+    """What happens all the time in one story hardly does in another."""
+    choices = [
+        fault
+        for fault, weight in FAULT_WEIGHTS.items()
+        for _ in range(weight * STRENGTHS[draws.integer(len(STRENGTHS))])
+    ] or ["kill", "start"]
+    at_ms = 0
+    for _ in range(steps):
+        at_ms += draws.integer(pause_ms_max)
+        yield Event(at_ms, choices[draws.integer(len(choices))], draws.integer(MODULUS))
