@@ -10,6 +10,7 @@ or zeros; or nothing of it. What it does not: reordering between writes, or bits
 import asyncio
 import errno
 import posixpath
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -100,6 +101,7 @@ class SimulatedDisk:
         self._locks: set[str] = set()
         self._generation = 0  # what was opened before a crash is dead after it
         self._failures: list[tuple[str, str, int]] = []
+        self._open_directories: weakref.WeakSet[SimulatedDirectory] = weakref.WeakSet()
 
     # What tests do to it.
 
@@ -142,6 +144,14 @@ class SimulatedDisk:
             self._change_names({path: content})
         return SimulatedFile(self, path, content, read_only)
 
+    def open_directory(self, path: str) -> "SimulatedDirectory":
+        path = self._checked("open_directory", path)
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        directory = SimulatedDirectory(self, path)
+        self._open_directories.add(directory)
+        return directory
+
     def list_directory(self, path: str) -> list[str]:
         path = self._checked("list_directory", path)
         if path not in self._directories:
@@ -177,6 +187,8 @@ class SimulatedDisk:
         if new in self._names or any(p.startswith(new + "/") for p in self._names):
             raise OSError(errno.ENOTEMPTY, "is in use", new)
         self._directories = {_moved(p, old, new) for p in self._directories}
+        for directory in self._open_directories:
+            directory.path = _moved(directory.path, old, new)
         # The folder's own name is safe at once, so what is below it moves in both worlds.
         for names in (self._names, self._safe_names):
             for path in [p for p in names if p.startswith(below)]:
@@ -196,6 +208,9 @@ class SimulatedDisk:
         path = self._checked("remove_tree", path)
         for name in [p for p in self._names if p.startswith(path + "/")]:
             self._change_names({name: None})
+        for directory in self._open_directories:
+            if directory.path == path or directory.path.startswith(path + "/"):
+                directory.path = "/removed"
         self._directories -= {p for p in self._directories if p == path or p.startswith(path + "/")}
 
     def exists(self, path: str) -> bool:
@@ -362,6 +377,36 @@ class SimulatedFile:
         if writes:
             self._content.modified_ms = self._disk.clock.wall_ms()
         return self._content
+
+
+class SimulatedDirectory:
+    """An open folder, which is the same one whatever its path is by now."""
+
+    def __init__(self, disk: SimulatedDisk, path: str) -> None:
+        self._disk = disk
+        self._generation = disk._generation
+        self.path = path
+
+    def open(self, name: str, *, create: bool = False) -> "SimulatedFile":
+        return self._usable().open(f"{self.path}/{name}", create=create)
+
+    def exists(self, name: str) -> bool:
+        return self._usable().exists(f"{self.path}/{name}")
+
+    def write_atomically(self, name: str, data: Buffer) -> None:
+        self._usable().write_atomically(f"{self.path}/{name}", data)
+
+    def sync(self) -> None:
+        if self._usable().is_directory(self.path):
+            self._disk.sync_directory(self.path)
+
+    def close(self) -> None:
+        self._disk._open_directories.discard(self)
+
+    def _usable(self) -> SimulatedDisk:
+        if self._generation != self._disk._generation:
+            raise OSError(errno.EBADF, "the folder is closed", self.path)
+        return self._disk
 
 
 class SimulatedLock:

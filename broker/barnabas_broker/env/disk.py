@@ -23,12 +23,22 @@ from barnabas_broker.env.disk_protocol import (
     Buffer,
     Closeable,
     Disk,
+    DiskDirectory,
     DiskFile,
     Result,
 )
 from barnabas_broker.env.thread_work import outlast
 
-__all__ = ["Buffer", "Closeable", "Disk", "DiskFile", "RealDisk", "RealFile", "RealLock"]
+__all__ = [
+    "Buffer",
+    "Closeable",
+    "Disk",
+    "DiskDirectory",
+    "DiskFile",
+    "RealDisk",
+    "RealFile",
+    "RealLock",
+]
 
 UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for memory without it
 PARTS_MAX = 1024  # IOV_MAX on Linux and macOS: more buffers than this need a second call
@@ -170,6 +180,51 @@ class RealLock:
             os.close(descriptor)
 
 
+class RealDirectory:
+    """A folder by its descriptor: names are looked up in it, not along a path."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def open(self, name: str, *, create: bool = False) -> RealFile:
+        """Open a file of the folder for reading and writing."""
+        flags = os.O_CLOEXEC | os.O_RDWR | (os.O_CREAT if create else 0)
+        return RealFile(os.open(name, flags, 0o644, dir_fd=self._descriptor))
+
+    def exists(self, name: str) -> bool:
+        """Whether the folder has a file of this name."""
+        return os.access(name, os.F_OK, dir_fd=self._descriptor)
+
+    def write_atomically(self, name: str, data: Buffer) -> None:
+        """Replace a file: after a crash it holds the old content or the new, never a mix."""
+        temporary = name + ".tmp"
+        file = self.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.write_at(data, 0)
+            file.sync()
+        finally:
+            file.close()
+        os.replace(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        self.sync()
+
+    def sync(self) -> None:
+        """Return once the names in the folder will survive a power cut."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        """Close with the last user."""
+        self.close()
+
+
 class RealDisk:
     """The operating system's files, and a few threads for what blocks."""
 
@@ -185,6 +240,10 @@ class RealDisk:
         if create:
             flags |= os.O_CREAT
         return RealFile(os.open(path, flags, 0o644))
+
+    def open_directory(self, path: str) -> RealDirectory:
+        """Open a folder."""
+        return RealDirectory(path)
 
     def list_directory(self, path: str) -> list[str]:
         """The names in a folder, sorted."""

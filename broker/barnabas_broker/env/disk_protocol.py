@@ -69,8 +69,39 @@ class DiskFile(Protocol):
         ...
 
 
+class DiskDirectory(Protocol):
+    """An open folder: the one that had the path when it was opened, whatever that names by now.
+
+    For threads, while the loop may rename the folder and make another one of its old name.
+    """
+
+    def open(self, name: str, *, create: bool = False) -> DiskFile:
+        """Open a file of the folder. Raises: FileNotFoundError, also if the folder was removed."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether the folder has a file of this name."""
+        ...
+
+    def write_atomically(self, name: str, data: Buffer) -> None:
+        """Replace a file of the folder, as `Disk.write_atomically` does."""
+        ...
+
+    def sync(self) -> None:
+        """Return once the names in the folder will survive a power cut."""
+        ...
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        ...
+
+
 class Disk(Protocol):
     """A file system and the threads that wait for it."""
+
+    def open_directory(self, path: str) -> DiskDirectory:
+        """Open a folder. Raises: OSError."""
+        ...
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile:
         """Open a file; `create` makes it where it is missing.

@@ -24,7 +24,7 @@ from barnabas_broker.log.cleaner_choice import (
 )
 from barnabas_broker.log.compaction import Compaction, LogChangedError
 from barnabas_broker.log.errors import CorruptionError, LogDirectoryError
-from barnabas_broker.log.segment_recovery import load_first_timestamp
+from barnabas_broker.log.segment_recovery import load_first_timestamp, read_largest_timestamp
 from barnabas_protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -155,12 +155,14 @@ class LogCleaner:
             await self._guarded(log, log.flush())
         segments = log.segments.values()
         if config.min_compaction_lag_ms > 0 or lag_max_ms < _NO_LIMIT_MS:
-            await self._guarded(log, self._manager.disk.run(_read_timestamps, segments))
+            await self._guarded(
+                log, self._manager.disk.run(_read_timestamps, segments, config.index_interval_bytes)
+            )
             segments = log.segments.values()
         facts = _facts(segments, log.log_end_offset)
         # What is not flushed may still be written to by a flush under way, index files included.
         flushed = next(
-            (fact.base_offset for fact in facts if fact.end_offset > log.recovery_point),
+            (fact.base_offset for fact in facts if fact.end_offset > log.flushing.synced_below),
             log.log_end_offset,
         )
         limits = CompactionLimits(
@@ -279,9 +281,9 @@ def _facts(segments: list[Segment], log_end_offset: int) -> list[CleanableSegmen
     ]
 
 
-def _read_timestamps(segments: Iterable[Segment]) -> None:
+def _read_timestamps(segments: Iterable[Segment], interval_bytes: int) -> None:
     """Fill in the timestamps that are not in memory. For a thread."""
     for segment in segments:
-        segment.read_largest_timestamp()
+        read_largest_timestamp(segment, interval_bytes)
         if segment.first_timestamp is None:
             load_first_timestamp(segment)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from struct import Struct
 from typing import ClassVar
 
-from barnabas_broker.env.disk import Disk
+from barnabas_broker.env.disk import Disk, DiskDirectory, DiskFile
 
 # The end of an index that look-ups touch all the time, and that therefore stays in memory
 # wherever the file is paged: two pages of 4096 bytes (SEG-4).
@@ -69,9 +70,24 @@ class IndexFile:
         return bisect_right(range(high), target, low, high, key=key) - 1
 
 
-def write_index(disk: Disk, path: str, position: int, data: bytes, *, sync: bool = True) -> None:
-    """Make the file end with `data` at `position`. For a thread; the file is made if missing."""
-    file = disk.open(path, create=True)
+def last_entry(file: DiskFile, entry: Struct) -> tuple[int, int] | None:
+    """The last whole entry of an index file, without the rest; None if there is none."""
+    size = file.size()
+    end = size - size % entry.size
+    if not end:
+        return None
+    key, value = entry.unpack(file.read(entry.size, end - entry.size))
+    return key, value
+
+
+def write_index(
+    place: Disk | DiskDirectory, name: str, position: int, data: bytes, *, sync: bool = True
+) -> None:
+    """Make the file end with `data` at `position`. For a thread; the file is made if missing.
+
+    `place`: a disk, with a path, or the handle of a folder, with a name in it.
+    """
+    file = place.open(name, create=True)
     try:
         if data:
             file.write_at(data, position)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas_broker.log.checkpoints import CheckpointError, decode, encode, integer
 
 if TYPE_CHECKING:
-    from barnabas_broker.env.disk import Disk
+    from barnabas_broker.env.disk import Disk, DiskDirectory
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
@@ -172,14 +172,18 @@ class LeaderEpochs:
             self._note_change(0)
             self.flush()
 
-    def flush(self) -> None:
-        """Write the file if memory has moved on. May be called from the pool."""
+    def flush(self, folder: DiskDirectory | None = None) -> None:
+        """Write the file if memory has moved on. A thread names the log's folder by its handle."""
         if self._disk is None or not self.is_dirty:
             return
         with self._write_lock:
             was_dirty_from, self._dirty_from = self._dirty_from, None
             try:
-                self._disk.write_atomically(self.path, encode(tuple(self._entries)))
+                data = encode(tuple(self._entries))
+                if folder is None:
+                    self._disk.write_atomically(self.path, data)
+                else:
+                    folder.write_atomically(LEADER_EPOCH_FILE, data)
             except OSError:
                 self._note_change(0 if was_dirty_from is None else was_dirty_from)
                 raise

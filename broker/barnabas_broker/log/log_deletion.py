@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from barnabas_broker.log.layout import DELETED_FILE_SUFFIX, SEGMENT_SUFFIXES
 from barnabas_broker.log.retention import RetainedSegment, RetentionLimits, plan_retention
 from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.segment_recovery import read_largest_timestamp
 from barnabas_broker.log.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ class SegmentRemoval:
             loop = None
         for segment in segments:
             log.index_cache.forget(segment)
-            for suffix in reversed(SEGMENT_SUFFIXES):
-                path = segment.path(suffix)
-                if log.disk.exists(path):
-                    log.disk.rename(path, path + DELETED_FILE_SUFFIX)
-            # An open file follows its name; one that is opened later must find the new one.
-            segment.name_suffix += DELETED_FILE_SUFFIX
+            with segment.renaming():
+                for suffix in reversed(SEGMENT_SUFFIXES):
+                    path = segment.path(suffix)
+                    if log.disk.exists(path):
+                        log.disk.rename(path, path + DELETED_FILE_SUFFIX)
+                # An open file follows its name; one that is opened later must find the new one.
+                segment.name_suffix += DELETED_FILE_SUFFIX
             if loop is None:
                 self._remove_files(segment)
             else:
@@ -87,7 +89,9 @@ async def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
     log.check_online()
     segments = log.segments.values()
     try:
-        facts = await log.disk.run(_facts, segments, log.log_end_offset)
+        facts = await log.disk.run(
+            _facts, segments, log.log_end_offset, log.config.index_interval_bytes
+        )
         if log.is_offline or log.segments.values()[: len(segments)] != segments:
             return 0
         config = log.config
@@ -147,12 +151,14 @@ def _remove(log: PartitionLog, gone: list[Segment]) -> None:
     )
 
 
-def _facts(segments: list[Segment], log_end_offset: int) -> list[RetainedSegment]:
+def _facts(
+    segments: list[Segment], log_end_offset: int, interval_bytes: int
+) -> list[RetainedSegment]:
     """What retention needs to know; reads the ends of time indexes. For a thread."""
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     facts = []
     for segment, end_offset in zip(segments, ends, strict=True):
-        largest = segment.read_largest_timestamp()
+        largest = read_largest_timestamp(segment, interval_bytes)
         if largest == NO_TIMESTAMP:
             largest = segment.disk.modified_ms(segment.log_path)
         facts.append(RetainedSegment(segment.base_offset, end_offset, segment.size_bytes, largest))

@@ -5,22 +5,28 @@ number of waiting callers shares it. Not here: when to flush (`log_tasks`, repli
 
 Source: behaviour SEG-2, SEG-8, LOG-14. Invariants: no recovery point lies behind a record whose
 log's topic id is not on the device; the recovery point only rises here, and only to what was
-in the file before its fsync began; a segment that is left is flushed with its indexes; those of the
-active segment are written only now and then, because recovery makes anew what is missing behind
-the last entry (`segment_recovery.prepare_scan`).
+in the file before its fsync began. The recovery point says nothing of files: which segments may
+have something that is not on the device is in a book of its own (`_unsynced`), and a flush begins
+with all that is in it. Indexes of the active segment are written only now and then, because
+recovery makes anew what is missing behind the last entry (`segment_recovery.prepare_scan`).
+What the thread does it does to open files and to the open folder, never along a path: the log may
+be deleted, and another of its name be made, before the thread ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas_broker.env.disk import DiskFile
+from barnabas_broker.env.disk import DiskDirectory, DiskFile
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.index_file import IndexFile, write_index
+from barnabas_broker.log.layout import INDEX_SUFFIX, INDEX_SUFFIXES, TIME_INDEX_SUFFIX
+from barnabas_broker.log.producer_replay import write_snapshot
 from barnabas_broker.log.producer_snapshot import encode_snapshot
-from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, sync_topic_id
+from barnabas_broker.log.properties_files import sync_topic_id
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.transaction_index import TransactionIndex
 
@@ -33,8 +39,17 @@ _logger = logging.getLogger(__name__)
 FULL_FLUSH_BYTES = 16 * 1024 * 1024
 
 
+class _MissingEntries(NamedTuple):
+    """What the file of an index lacks, and where."""
+
+    target: IndexFile
+    name: str
+    position: int
+    data: bytes
+
+
 class _Step(NamedTuple):
-    """What is to be done for one segment. `indexes`: the index, the position, the missing bytes.
+    """What is to be done for one segment. `sync_names`: index files that have it all, unsynced.
 
     The files are open when the flush begins: retention may remove the segment meanwhile.
     """
@@ -42,7 +57,8 @@ class _Step(NamedTuple):
     segment: Segment
     file: DiskFile
     transaction_index: TransactionIndex | None
-    indexes: list[tuple[IndexFile, int, bytes]]
+    indexes: list[_MissingEntries]
+    sync_names: list[str]
 
 
 class LogFlush:
@@ -55,11 +71,17 @@ class LogFlush:
         "_loaded",
         "_log",
         "_task",
+        "_unsynced",
         "is_topic_id_unsynced",
     )
 
-    def __init__(self, log: PartitionLog, *, is_clean: bool) -> None:
+    def __init__(
+        self, log: PartitionLog, *, is_clean: bool, unsynced: Iterable[Segment] = ()
+    ) -> None:
         self._log = log
+        # Segments that were left, cut or recovered since their files were last synced, each with
+        # an object of its own: what is noted while a flush runs outlives that flush.
+        self._unsynced: dict[Segment, object] = {segment: object() for segment in unsynced}
         # What the log was when its files were known to be fit for a clean start; None: they never
         # were.
         self._loaded = self._extent() if is_clean else None
@@ -141,6 +163,18 @@ class LogFlush:
     def note_truncation(self) -> None:
         """Note that the active segment is another one, or shorter."""
         self._flushed_active = None
+        self.note_unsynced(self._log.segments.active)
+
+    def note_unsynced(self, segment: Segment) -> None:
+        """Note that files of a segment, `.log` or index, may differ from what is on the device."""
+        self._unsynced[segment] = object()
+
+    @property
+    def synced_below(self) -> int:
+        """Segments that end at or below this offset are on the device with all their files."""
+        first = min((segment.base_offset for segment in self._unsynced), default=None)
+        point = self._log.recovery_point
+        return point if first is None else min(first, point)
 
     def _start(self) -> asyncio.Task[None]:
         task = self._task
@@ -160,6 +194,16 @@ class LogFlush:
             _logger.error("%s: flush failed: %s", self._log.directory, error)
             if isinstance(error, LogDirectoryError) and self._log.on_disk_failure is not None:
                 self._log.on_disk_failure(error)
+        elif not task.cancelled() and self._is_behind():
+            self._start()
+
+    def _is_behind(self) -> bool:
+        """Whether a segment was left, or the log was cut, while the last flush ran."""
+        log = self._log
+        if not self._unsynced or log.is_offline or log.is_closed:
+            return False
+        active = log.segments.active
+        return any(segment is not active for segment in self._unsynced)
 
     async def _flush_once(self) -> None:
         """One flush of all that is written when it begins."""
@@ -174,30 +218,18 @@ class LogFlush:
             or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
         )
         snapshot = encode_snapshot(log.producer_state) if is_full else None
+        folder: DiskDirectory | None = None
         try:
-            steps = [
-                _Step(
-                    segment,
-                    segment.file,
-                    segment.transaction_index,
-                    _missing(segment) if is_full or segment is not active else [],
-                )
-                for segment in log.segments.from_offset(log.recovery_point)
-            ]
-            await log.disk.run(self._write, steps, end_offset, snapshot)
+            steps, noted = self._steps(is_full)
+            if snapshot is not None or noted:
+                folder = log.disk.open_directory(log.directory)
+            await log.disk.run(self._write, folder, steps, end_offset, snapshot)
+            if self._log.is_offline:
+                return  # its folder may have another name by now, and that name another log
             if generation != log.generation:
                 self._undo(steps, end_offset)
                 return
-            present = set(log.segments.values())
-            for step in steps:
-                if step.segment not in present:
-                    self._remove_indexes(step)
-                    continue
-                for index, position, data in step.indexes:
-                    index.mark_written(position + len(data))
-                if step.segment is not log.segments.active:
-                    step.segment.release_file()
-                    log.index_cache.note(step.segment)
+            self._settle(steps, noted)
             log.recovery_point = max(log.recovery_point, end_offset)
             self._flushed_active, self._flushed_bytes = active, active_bytes
             if is_full:
@@ -207,8 +239,62 @@ class LogFlush:
         except OSError as error:
             if not log.is_offline:
                 raise log.fail(log.directory, error) from error
+        finally:
+            if folder is not None:
+                folder.close()
 
-    def _write(self, steps: list[_Step], end_offset: int, snapshot: bytes | None) -> None:
+    def _settle(self, steps: list[_Step], noted: dict[Segment, object]) -> None:
+        """Note what a flush has put on the device. Raises: OSError."""
+        log = self._log
+        for segment, note in noted.items():
+            if self._unsynced.get(segment) is note:
+                del self._unsynced[segment]
+        present = set(log.segments.values())
+        for step in steps:
+            if step.segment not in present:
+                self._remove_indexes(step)
+                continue
+            for missing in step.indexes:
+                missing.target.mark_written(missing.position + len(missing.data))
+            if step.segment is not log.segments.active:
+                step.segment.release_file()
+                log.index_cache.note(step.segment)
+
+    def _steps(self, is_full: bool) -> tuple[list[_Step], dict[Segment, object]]:
+        """What a flush that begins now has to do, and what of the book is settled by it."""
+        log = self._log
+        segments = log.segments.from_offset(log.recovery_point)
+        noted: dict[Segment, object] = {}
+        if self._unsynced:
+            present = set(log.segments.values())
+            self._unsynced = {k: note for k, note in self._unsynced.items() if k in present}
+            noted = dict(self._unsynced)
+            segments = sorted({*segments, *noted}, key=lambda segment: segment.base_offset)
+        active = log.segments.active
+        steps = []
+        for segment in segments:
+            is_whole = is_full or segment is not active or segment in noted
+            missing = _missing(segment) if is_whole else []
+            written = {entries.name for entries in missing}
+            names = [segment.name(suffix) for suffix in INDEX_SUFFIXES] if segment in noted else []
+            steps.append(
+                _Step(
+                    segment,
+                    segment.file,
+                    segment.transaction_index,
+                    missing,
+                    [name for name in names if name not in written],
+                )
+            )
+        return steps, noted
+
+    def _write(
+        self,
+        folder: DiskDirectory | None,
+        steps: list[_Step],
+        end_offset: int,
+        snapshot: bytes | None,
+    ) -> None:
         """In a thread: the batches, then the time index, then the offset index, each synced.
 
         An offset index is therefore never ahead of its time index, which recovery relies on.
@@ -218,15 +304,20 @@ class LogFlush:
             step.file.sync()
             if step.transaction_index is not None:
                 step.transaction_index.flush()
-            for index, position, data in step.indexes:
-                write_index(log.disk, index.path, position, data)
+            for missing in step.indexes:
+                assert folder is not None
+                write_index(folder, missing.name, missing.position, missing.data)
+            for name in step.sync_names:
+                assert folder is not None
+                _sync_file(folder, name)
         if snapshot is not None:
-            log.leader_epochs.flush()
-            log.snapshots.write(end_offset, snapshot, sync=True)
+            assert folder is not None
+            log.leader_epochs.flush(folder)
+            write_snapshot(folder, end_offset, snapshot)
             if self.is_topic_id_unsynced:
-                sync_topic_id(log.disk, f"{log.directory}/{PARTITION_METADATA_FILE}")
+                sync_topic_id(log.disk, folder, log.directory.rpartition("/")[0])
                 self.is_topic_id_unsynced = False
-            log.disk.sync_directory(log.directory)
+            folder.sync()
 
     def _undo(self, steps: list[_Step], end_offset: int) -> None:
         """Take back what was written of a log that was cut meanwhile. Raises: OSError."""
@@ -240,23 +331,44 @@ class LogFlush:
             now = present.get(step.segment.base_offset)
             if now is None:
                 self._remove_indexes(step)
-            elif now.time_index is not None and now.offset_index is not None:
+                continue
+            self.note_unsynced(now)
+            if now.time_index is not None and now.offset_index is not None:
                 for kept in (now.time_index, now.offset_index):
                     write_index(log.disk, kept.path, kept.written_bytes, b"", sync=False)
 
     def _remove_indexes(self, step: _Step) -> None:
         """Remove what came into being after the segment's own files were renamed."""
-        for index, _, _ in step.indexes:
-            if self._log.disk.exists(index.path):
-                self._log.disk.remove(index.path)
+        for missing in step.indexes:
+            if self._log.disk.exists(missing.target.path):
+                self._log.disk.remove(missing.target.path)
 
 
-def _missing(segment: Segment) -> list[tuple[IndexFile, int, bytes]]:
+def _sync_file(folder: DiskDirectory, name: str) -> None:
+    """Put a file on the device, if there is one: most segments have no transaction index."""
+    try:
+        file = folder.open(name)
+    except FileNotFoundError:
+        return
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def _missing(segment: Segment) -> list[_MissingEntries]:
     """What the index files of a segment lack, time index first.
 
     An index that lacks nothing is left alone: compaction may replace a closed segment meanwhile.
     """
     if segment.time_index is None or segment.offset_index is None:
         return []
-    indexes: tuple[IndexFile, ...] = (segment.time_index, segment.offset_index)
-    return [(index, *index.pending()) for index in indexes if index.missing_bytes]
+    indexes: tuple[tuple[IndexFile, str], ...] = (
+        (segment.time_index, TIME_INDEX_SUFFIX),
+        (segment.offset_index, INDEX_SUFFIX),
+    )
+    return [
+        _MissingEntries(index, segment.name(suffix), *index.pending())
+        for index, suffix in indexes
+        if index.missing_bytes
+    ]

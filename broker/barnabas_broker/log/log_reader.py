@@ -22,7 +22,7 @@ from barnabas_broker.log.batch_scan import (
     scan_batches,
 )
 from barnabas_broker.log.segment import Segment
-from barnabas_broker.log.segment_recovery import load_checked_indexes
+from barnabas_broker.log.segment_recovery import load_checked_indexes, read_largest_timestamp
 from barnabas_broker.log.tail_cache import LogRead
 from barnabas_broker.log.time_index import NO_TIMESTAMP
 from barnabas_protocol.records.batch import BatchHeader
@@ -133,7 +133,9 @@ def find_timestamp(
     """
     for span in spans:
         segment = span.segment
-        if span.end_offset <= start_offset or segment.read_largest_timestamp() < timestamp:
+        if span.end_offset <= start_offset or (
+            read_largest_timestamp(segment, interval_bytes) < timestamp
+        ):
             continue
         offset_index, time_index = segment.offset_index, segment.time_index
         if offset_index is None or time_index is None:
@@ -161,7 +163,7 @@ def find_largest_timestamp(
     """
     best: SegmentSpan | None = None
     for span in spans:
-        largest = span.segment.read_largest_timestamp()
+        largest = read_largest_timestamp(span.segment, interval_bytes)
         if largest > (NO_TIMESTAMP if best is None else best.segment.largest_timestamp):
             best = span
     if best is None:

@@ -315,6 +315,7 @@ class LogWriter(LogState):
         self.segments.append(segment)
         self.reset_active()
         self._is_preallocated = self.config.preallocate
+        self.flushing.note_unsynced(old)
         self.flushing.start_in_background()
 
     def reset_active(self) -> None:

@@ -62,7 +62,7 @@ class PartitionLog(LogWriter):
         # Called when a flush that nobody waits for finds that the disk fails.
         self.on_disk_failure: Callable[[LogDirectoryError], None] | None = None
         self.reads = LogReads(self)
-        self.flushing = LogFlush(self, is_clean=loaded.is_clean)
+        self.flushing = LogFlush(self, is_clean=loaded.is_clean, unsynced=loaded.unsynced)
         self.removal = SegmentRemoval(self)
         self.start_writing(config)
 

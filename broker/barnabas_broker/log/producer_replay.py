@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from barnabas_broker.env.disk import Disk
+from barnabas_broker.env.disk import Disk, DiskDirectory
 from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.layout import SNAPSHOT_SUFFIX, parse_offset, segment_file_name
@@ -41,17 +41,15 @@ class SnapshotFiles:
         """The path of the snapshot of everything below `offset`."""
         return f"{self.directory}/{segment_file_name(offset, SNAPSHOT_SUFFIX)}"
 
-    def write(self, offset: int, data: bytes, *, sync: bool = False) -> None:
+    def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot's file, whose CRC shows if it is torn; `offsets` is left to the caller.
 
-        May run in a thread. Raises: OSError.
+        Raises: OSError.
         """
         file = self._disk.open(self.path(offset), create=True)
         try:
             file.truncate(0)
             file.append([data])
-            if sync:
-                file.sync()
         finally:
             file.close()
 
@@ -103,6 +101,17 @@ class SnapshotFiles:
             self._disk.remove(self.path(offset))
         except FileNotFoundError:
             _logger.debug("%s was gone already", self.path(offset))
+
+
+def write_snapshot(folder: DiskDirectory, offset: int, data: bytes) -> None:
+    """Put a snapshot's file on the device; its name is the caller's to sync. For a thread."""
+    file = folder.open(segment_file_name(offset, SNAPSHOT_SUFFIX), create=True)
+    try:
+        file.truncate(0)
+        file.append([data])
+        file.sync()
+    finally:
+        file.close()
 
 
 def marker_of(batch: memoryview, header: BatchHeader) -> TransactionMarker | None:

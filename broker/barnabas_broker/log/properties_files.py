@@ -19,7 +19,7 @@ from barnabas_broker.log.checkpoints import CheckpointError, integer
 from barnabas_protocol.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
-    from barnabas_broker.env.disk import Disk
+    from barnabas_broker.env.disk import Disk, DiskDirectory
 
 META_PROPERTIES_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
@@ -109,17 +109,17 @@ def write_topic_id(disk: Disk, path: str, topic_id: bytes, *, is_durable: bool =
         file.close()
 
 
-def sync_topic_id(disk: Disk, path: str) -> None:
+def sync_topic_id(disk: Disk, folder: DiskDirectory, log_directory: str) -> None:
     """Make a `partition.metadata` durable, and the partition directory's own name with it.
 
     The names in the partition directory are the caller's to sync.
     """
-    file = disk.open(path)
+    file = folder.open(PARTITION_METADATA_FILE)
     try:
         file.sync()
     finally:
         file.close()
-    disk.sync_directory(path.rsplit("/", 2)[0])
+    disk.sync_directory(log_directory)
 
 
 class CleanShutdownMarker:

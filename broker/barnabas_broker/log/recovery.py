@@ -9,7 +9,7 @@ point on, indexes that match, producer state and leader epochs up to the log end
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Disk
@@ -54,6 +54,9 @@ class LoadedLog:
     snapshots: SnapshotFiles
     # The files are as a clean stop left them, or there never was anything in them.
     is_clean: bool
+    # Segments whose files may not be on the device, below the recovery point too: a process that
+    # was killed leaves in the page cache what it had not synced.
+    unsynced: list[Segment] = field(default_factory=list)
 
 
 class LogLoading:
@@ -67,6 +70,7 @@ class LogLoading:
         self._has_gaps = "compact" in config.cleanup_policy
         self._now_ms = now_ms
         self._is_clean = True
+        self._unsynced: list[Segment] = []
         self._state = ProducerState()
         self._epochs = LeaderEpochs(disk, "")
 
@@ -129,6 +133,7 @@ class LogLoading:
             leader_epochs=self._epochs,
             snapshots=snapshots,
             is_clean=self._is_clean,
+            unsynced=[segment for segment in self._unsynced if segment in segments],
         )
 
     def _load_epochs(self) -> LeaderEpochs:
@@ -208,6 +213,10 @@ class LogLoading:
         while first + 1 < len(segments) and segments[first + 1].base_offset < recovery_point:
             first += 1
         start = prepare_scan(segments[first], recovery_point)
+        if segments[first].has_damaged_transactions():
+            # What is missing may be older than the start of the scan.
+            start = prepare_scan(segments[first], 0)
+            recovery_point = min(recovery_point, start[1])
         # Below the recovery point everything is on the device, snapshots too; above, nothing is
         # believed before it was checked.
         known = max(recovery_point, start[1])
@@ -233,8 +242,9 @@ class LogLoading:
                     break
                 start = prepare_scan(segment, 0)
                 snapshots.take(self._state, segment.base_offset)
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else None
             result = recover_segment(
-                segment, start, self._interval_bytes, self._state, self._epochs
+                segment, start, self._interval_bytes, self._state, self._epochs, following
             )
             end_offset = result.next_offset
             if result.cut_reason is not None:
@@ -250,7 +260,8 @@ class LogLoading:
         self._state.end_offset = end_offset
         for segment in segments[first:-1]:
             segment.append_final_entry()
-        self._write_indexes(segments[first:])
+        self._unsynced = segments[first:]
+        self._write_indexes(self._unsynced)
         return end_offset
 
     def _cut(self, segments: list[Segment], count: int, reason: str) -> None:
@@ -270,7 +281,10 @@ class LogLoading:
         segments.clear()
 
     def _write_indexes(self, segments: list[Segment]) -> None:
-        """Write what the scan made; only the active segment's indexes stay in memory."""
+        """Write what the scan made; only the active segment's indexes stay in memory.
+
+        Nothing is synced: the segments are in `unsynced`, for the next flush.
+        """
         for segment in segments:
             # The time index first, see `log_flush`.
             for index in (segment.time_index, segment.offset_index):

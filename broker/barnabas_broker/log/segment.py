@@ -10,6 +10,9 @@ may go again (`drop_indexes`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from barnabas_broker.env.disk import Disk, DiskFile
 from barnabas_broker.log.index_file import write_index
 from barnabas_broker.log.layout import (
@@ -20,11 +23,14 @@ from barnabas_broker.log.layout import (
     segment_file_name,
 )
 from barnabas_broker.log.offset_index import OffsetIndex
-from barnabas_broker.log.time_index import ENTRY as TIME_ENTRY
 from barnabas_broker.log.time_index import NO_TIMESTAMP, TimeIndex
 from barnabas_broker.log.transaction_index import TransactionIndex
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+class SegmentRenamedError(FileNotFoundError):
+    """The files of a segment got other names while a thread opened them: it may try again."""
 
 
 class Segment:
@@ -32,6 +38,7 @@ class Segment:
 
     __slots__ = (
         "_file",
+        "_renamings",
         "base_offset",
         "bytes_since_entry",
         "created_ms",
@@ -71,6 +78,8 @@ class Segment:
         self.bytes_since_entry = 0
         self.roll_jitter_ms = 0
         self._file: DiskFile | None = None
+        # How often renaming its files has begun or ended: odd while it is under way.
+        self._renamings = 0
         self.offset_index: OffsetIndex | None = None
         self.time_index: TimeIndex | None = None
         # Opened when the first aborted transaction is written or looked for.
@@ -78,8 +87,11 @@ class Segment:
 
     def path(self, suffix: str) -> str:
         """The path of one of the segment's files, as it is named now."""
-        name = segment_file_name(self.base_offset, suffix)
-        return f"{self.directory}/{name}{self.name_suffix}"
+        return f"{self.directory}/{self.name(suffix)}"
+
+    def name(self, suffix: str) -> str:
+        """The name of one of the segment's files, as it is now."""
+        return segment_file_name(self.base_offset, suffix) + self.name_suffix
 
     @property
     def log_path(self) -> str:
@@ -89,9 +101,38 @@ class Segment:
     @property
     def file(self) -> DiskFile:
         """The open `.log` file. Raises: OSError."""
-        if self._file is None:
-            self._file = self.disk.open(self.log_path)
-        return self._file
+        file = self._file  # looked at once: a thread asks, and the loop may let go of it
+        if file is None:
+            file = self._file = self.open_files(LOG_SUFFIX)[0]
+        return file
+
+    def open_files(self, *suffixes: str, create: bool = False) -> list[DiskFile]:
+        """Open some of the segment's files, and no others that have their names by now.
+
+        A thread finds files by their names while the loop may rename them, and give the names to
+        others. Raises: SegmentRenamedError if it did; OSError.
+        """
+        renamings = self._renamings
+        try:
+            files = [self.disk.open(self.path(suffix), create=create) for suffix in suffixes]
+        except FileNotFoundError as error:
+            if self._renamings == renamings and not renamings % 2:
+                raise
+            raise SegmentRenamedError(self.log_path) from error
+        if self._renamings != renamings or renamings % 2:
+            for file in files:
+                file.close()
+            raise SegmentRenamedError(self.log_path)
+        return files
+
+    @contextmanager
+    def renaming(self) -> Iterator[None]:
+        """Rename the files, or the folder they are in, within this context: the loop's affair."""
+        self._renamings += 1
+        try:
+            yield
+        finally:
+            self._renamings += 1
 
     def create(self, preallocate_bytes: int = 0) -> None:
         """Make the files of a new, empty segment, whose indexes are in memory from then on.
@@ -151,10 +192,16 @@ class Segment:
 
         Raises: OSError, FileNotFoundError if one is missing.
         """
-        offset_path, time_path = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
+        offset_file, time_file = self.open_files(INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        try:
+            offset_entries = offset_file.read(offset_file.size(), 0)
+            time_entries = time_file.read(time_file.size(), 0)
+        finally:
+            offset_file.close()
+            time_file.close()
         return (
-            OffsetIndex(offset_path, self.base_offset, self.disk.read_bytes(offset_path)),
-            TimeIndex(time_path, self.base_offset, self.disk.read_bytes(time_path)),
+            OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset, offset_entries),
+            TimeIndex(self.path(TIME_INDEX_SUFFIX), self.base_offset, time_entries),
         )
 
     def position_hint(self, offset: int) -> int:
@@ -183,33 +230,19 @@ class Segment:
         """Let go of the indexes of a segment that is not active; their files have everything."""
         self.offset_index = self.time_index = None
 
-    def read_largest_timestamp(self) -> int:
-        """The largest timestamp of the batches, -1 if there is none.
-
-        Read from the end of the time index where it is not known. Raises: OSError.
-        """
-        if self.largest_timestamp_offset < 0:
-            timestamp, offset = NO_TIMESTAMP, self.base_offset
-            file = self.disk.open(self.path(TIME_INDEX_SUFFIX), read_only=True)
-            try:
-                end = file.size() - file.size() % TIME_ENTRY.size
-                if end:
-                    entry = file.read(TIME_ENTRY.size, end - TIME_ENTRY.size)
-                    timestamp, relative = TIME_ENTRY.unpack(entry)
-                    offset += relative
-            finally:
-                file.close()
-            # In this order, and only when both are read: other threads look at them meanwhile.
-            self.largest_timestamp = timestamp
-            self.largest_timestamp_offset = offset
-        return self.largest_timestamp
-
     def open_transaction_index(self) -> TransactionIndex:
         """The index of aborted transactions, empty if there is no file. Raises: OSError."""
         if self.transaction_index is None:
             path = self.path(TRANSACTION_INDEX_SUFFIX)
             self.transaction_index = TransactionIndex(self.disk, path, self.base_offset)
         return self.transaction_index
+
+    def has_damaged_transactions(self) -> bool:
+        """Cut the index of aborted transactions at the first bad entry; whether there was one.
+
+        Raises: OSError.
+        """
+        return self.open_transaction_index().trim()
 
     def trim_file(self) -> None:
         """Cut what lies behind the last batch: preallocated zeros. Raises: OSError."""

@@ -7,20 +7,26 @@ that appending the same batches would have made, byte for byte.
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.errors import CorruptionError
-from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.index_file import last_entry
 from barnabas_broker.log.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas_broker.log.leader_epochs import LeaderEpochs
+from barnabas_broker.log.offset_index import ENTRY as OFFSET_ENTRY
 from barnabas_broker.log.offset_index import OffsetIndex
 from barnabas_broker.log.producer_replay import apply_batch
 from barnabas_broker.log.producer_state import ProducerState
-from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment, SegmentRenamedError
+from barnabas_broker.log.time_index import ENTRY as TIME_ENTRY
 from barnabas_broker.log.time_index import NO_TIMESTAMP, TimeIndex
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
+
+_logger = logging.getLogger(__name__)
+_ZERO_READ_BYTES = 1024 * 1024
 
 
 class ScanResult(NamedTuple):
@@ -37,6 +43,8 @@ def load_checked_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetI
     """
     try:
         offset_index, time_index = segment.load_indexes()
+    except SegmentRenamedError:
+        raise
     except FileNotFoundError:
         return rebuild_indexes(segment, interval_bytes)
     is_damaged = offset_index.trim(segment.size_bytes) or time_index.trim()
@@ -59,11 +67,61 @@ def rebuild_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex,
     scratch.append_final_entry()
     assert scratch.offset_index is not None
     assert scratch.time_index is not None
-    write_index(segment.disk, scratch.offset_index.path, *scratch.offset_index.pending())
-    write_index(segment.disk, scratch.time_index.path, *scratch.time_index.pending())
+    files = segment.open_files(INDEX_SUFFIX, TIME_INDEX_SUFFIX, create=True)
+    for file, index in zip(files, (scratch.offset_index, scratch.time_index), strict=True):
+        file.truncate(0)
+        file.write_at(index.entries, 0)
+        file.sync()
+        file.close()
     scratch.offset_index.written_bytes = len(scratch.offset_index.entries)
     scratch.time_index.written_bytes = len(scratch.time_index.entries)
     return scratch.offset_index, scratch.time_index
+
+
+def read_largest_timestamp(segment: Segment, interval_bytes: int) -> int:
+    """The largest timestamp of the batches, -1 if there is none.
+
+    Read from the end of the time index where it is not known. That is looked at with mistrust,
+    since retention relies on it: what lies behind the last entries is read too, and both indexes
+    are made anew if they end too early, as earlier releases could leave them. For a thread.
+    Raises: OSError, CorruptionError.
+    """
+    if segment.largest_timestamp_offset < 0:
+        timestamp, offset = _read_time_index_end(segment, interval_bytes)
+        # In this order, and only when both are read: other threads look at them meanwhile.
+        segment.largest_timestamp = timestamp
+        segment.largest_timestamp_offset = offset
+    return segment.largest_timestamp
+
+
+def _read_time_index_end(segment: Segment, interval_bytes: int) -> tuple[int, int]:
+    try:
+        offset_file, time_file = segment.open_files(INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    except SegmentRenamedError:
+        raise
+    except FileNotFoundError:
+        return rebuild_indexes(segment, interval_bytes)[1].last()
+    try:
+        entry = last_entry(offset_file, OFFSET_ENTRY)
+        position = 0 if entry is None else entry[1]
+        entry = last_entry(time_file, TIME_ENTRY)
+    finally:
+        offset_file.close()
+        time_file.close()
+    timestamp, relative = (NO_TIMESTAMP, 0) if entry is None else entry
+    is_whole = 0 <= position <= segment.size_bytes
+    try:
+        if is_whole:
+            for _, header, _ in scan_batches(
+                segment.log_path, segment.file, position, segment.size_bytes
+            ):
+                is_whole = is_whole and _timestamp(header) <= timestamp
+    except CorruptionError:
+        is_whole = False  # the entry leads nowhere
+    if is_whole:
+        return timestamp, segment.base_offset + relative
+    _logger.warning("%s: its indexes end too early and are made anew", segment.log_path)
+    return rebuild_indexes(segment, interval_bytes)[1].last()
 
 
 def start_empty(segment: Segment) -> None:
@@ -148,11 +206,13 @@ def recover_segment(
     interval_bytes: int,
     state: ProducerState,
     epochs: LeaderEpochs,
+    following_base: int | None = None,
 ) -> ScanResult:
     """Check every batch from `start` on, and cut the file at the first bad byte (REC-1).
 
     `start` is what `prepare_scan` gave; `state` has applied all batches below it, or below an
-    offset behind it, from which it goes on.
+    offset behind it, from which it goes on. Zeros behind the last batch are no damage where the
+    next segment (`following_base`) begins just there: the file was preallocated.
     Raises: OSError.
     """
     applied_offset = state.end_offset
@@ -160,6 +220,7 @@ def recover_segment(
     file_bytes = segment.file.size()
     cut_reason: str | None = None
     aborted_index = segment.open_transaction_index()
+    aborted_index.trim()
     aborted_index.truncate_to(max(next_offset, applied_offset))
     try:
         for at, header, batch in scan_batches(segment.log_path, segment.file, position, file_bytes):
@@ -174,10 +235,24 @@ def recover_segment(
     except (CorruptionError, ParseError) as error:
         cut_reason = str(error)
     if segment.size_bytes < file_bytes:
-        cut_reason = cut_reason or f"{segment.log_path} ends within a batch"
+        if next_offset == following_base and _is_zero(segment, file_bytes):
+            cut_reason = None
+        else:
+            cut_reason = cut_reason or f"{segment.log_path} ends within a batch"
         segment.file.truncate(segment.size_bytes)
     load_first_timestamp(segment)
     return ScanResult(next_offset, cut_reason)
+
+
+def _is_zero(segment: Segment, end: int) -> bool:
+    """Whether there are only zeros behind the last batch."""
+    position = segment.size_bytes
+    while position < end:
+        data = segment.file.read(min(_ZERO_READ_BYTES, end - position), position)
+        if not data or any(data):
+            return False
+        position += len(data)
+    return True
 
 
 def _timestamp(header: BatchHeader) -> int:

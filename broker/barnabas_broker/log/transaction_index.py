@@ -12,8 +12,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas_broker.log.checkpoints import CheckpointError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -59,18 +57,22 @@ class TransactionIndex:
         for index in range(len(self)):
             yield self._entry(index)
 
-    def check(self) -> None:
-        """Verify every entry. Raises: CheckpointError; then the segment is to be recovered."""
-        previous = -1
-        for index in range(len(self)):
-            version, _, first, last, _ = _ENTRY.unpack_from(self._data, index * ENTRY_BYTES)
-            if version != _VERSION:
-                raise CheckpointError(self.path, f"entry {index} has version {version}")
-            if first < 0 or last < first or last < self.start_offset or last <= previous:
-                raise CheckpointError(
-                    self.path, f"entry {index} ({first} to {last}) is out of order"
-                )
+    def trim(self) -> bool:
+        """Cut at the first entry that cannot be, and tell whether there was one. Raises: OSError.
+
+        A write that a power cut has torn ends in zeros, so an entry without a last stable offset
+        counts as one too: it belongs to a log that began with an open transaction, or nowhere.
+        What is behind the cut is to be found again in the batches, all of them.
+        """
+        previous, count = -1, len(self)
+        for index in range(count):
+            version, _, first, last, stable = _ENTRY.unpack_from(self._data, index * ENTRY_BYTES)
+            is_in_order = 0 <= first <= last and previous < last and last >= self.start_offset
+            if version != _VERSION or not is_in_order or not 0 < stable <= last + 1:
+                self._cut(index)
+                return True
             previous = last
+        return False
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Add an entry; its last offset must be above all others. Raises: OSError, ValueError."""
@@ -110,8 +112,10 @@ class TransactionIndex:
         count = len(self)
         while count and self._entry(count - 1).last_offset >= offset:
             count -= 1
-        if count == len(self):
-            return
+        if count != len(self):
+            self._cut(count)
+
+    def _cut(self, count: int) -> None:
         del self._data[count * ENTRY_BYTES :]
         if self._file is None:
             self._file = self._disk.open(self.path)
