@@ -66,3 +66,67 @@ def inspect(
     from barnabas_cli.log_inspect import inspect_paths
 
     context.exit(inspect_paths(paths, output, with_batches=with_batches, with_records=with_records))
+
+
+@command.group("strays", cls=NearestGroup)
+def strays() -> None:
+    """Partition directories that a broker has put aside, and keeps."""
+
+
+_DATA = click.option(
+    "--data",
+    "data",
+    required=True,
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A log directory of the broker; name each of them.",
+)
+_NAMES = click.argument("names", nargs=-1)
+
+
+@strays.command("list")
+@_DATA
+@with_output
+def list_strays(data: tuple[Path, ...], output: Output) -> None:
+    """Tell which partitions were put aside, and why. The broker may be running."""
+    from barnabas_cli.log_strays import list_all
+
+    list_all([directory.resolve() for directory in data], output)
+
+
+@strays.command("restore")
+@_NAMES
+@_DATA
+@with_output
+def restore_strays(names: tuple[str, ...], data: tuple[Path, ...], output: Output) -> None:
+    """Put strays back where they were, into a stopped broker; without names all of them.
+
+    The metadata must say that the partition is this broker's, or not know the topic at all: then a
+    broker that is alone makes it. A partition that the broker has again is refused.
+    """
+    from barnabas_cli.log_strays import restore_some
+
+    restore_some([directory.resolve() for directory in data], names, output)
+
+
+@strays.command("delete")
+@click.argument("names", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="Delete all strays.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
+@_DATA
+@with_output
+def delete_strays(
+    names: tuple[str, ...],
+    *,
+    is_all: bool,
+    is_confirmed: bool,
+    data: tuple[Path, ...],
+    output: Output,
+) -> None:
+    """Delete strays of a stopped broker for good."""
+    from barnabas_cli.log_strays import delete_some
+
+    if bool(names) == is_all:
+        raise click.UsageError("name the strays to be deleted, or give --all")
+    paths = [directory.resolve() for directory in data]
+    delete_some(paths, names, output, is_confirmed=is_confirmed)

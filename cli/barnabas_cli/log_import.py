@@ -18,8 +18,8 @@ from barnabas_broker.log.import_directory import (
     ImportRefusedError,
     import_partition,
     inspect_partition,
+    latest_leader_epoch,
 )
-from barnabas_broker.log.leader_epochs import LeaderEpochs
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.properties_files import META_PROPERTIES_FILE
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
@@ -90,7 +90,7 @@ def _group(disk: RealDisk, found: Sequence[FoundPartition]) -> list[FoundTopic]:
                 name=name,
                 topic_id=SystemRandom().uuid() if topic_id == ZERO_UUID else topic_id,
                 latest_leader_epochs=[
-                    LeaderEpochs.load(disk, partitions[number].path).latest
+                    latest_leader_epoch(disk, partitions[number].path)
                     for number in range(len(partitions))
                 ],
             )

@@ -1,12 +1,12 @@
 """Partition directories that are no longer served, from their renaming to their removal.
 
-A deleted (or stray) partition's directory is renamed at once, so that its name is free and a
+A deleted partition's directory is renamed at once, so that its name is free and a
 restart knows what it is, and its files are removed after a delay, so that reads under way can
 finish.
 
-Not here: single segments of a living log (`partition_log`). Source: behaviour TOP-14, TOP-15,
-SEG-9. Invariant: a directory in the queue has a marked name; one that survives a crash is found by
-that name.
+Not here: single segments of a living log (`partition_log`); strays, which are kept (`strays`).
+Source: behaviour TOP-14, SEG-9. Invariant: a directory in the queue has a marked name; one that
+survives a crash is found by that name.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ class PendingRemoval(NamedTuple):
 
 
 def rename_for_removal(
-    disk: Disk, random: Random, path: str, topic_partition: TopicPartition, *, is_stray: bool
+    disk: Disk, random: Random, path: str, topic_partition: TopicPartition, *, is_copy: bool = False
 ) -> str:
-    """Rename a partition directory to its `-delete` or `-stray` name and return the new path.
+    """Rename a partition directory to its `-delete` name and return the new path.
+
+    A copy that nobody needs gets a name of its own: `-delete` is for a log that a complete copy may
+    replace.
 
     It is not made durable: a crash that undoes it leaves a directory whose topic id the metadata no
     longer has, which the next start treats as stray. Raises: OSError.
     """
     parent = path.rpartition("/")[0]
-    name_of = layout.stray_directory_name if is_stray else layout.deleted_directory_name
+    name_of = layout.discarded_directory_name if is_copy else layout.deleted_directory_name
     new_path = f"{parent}/{name_of(topic_partition, random.uuid().hex())}"
     disk.rename(path, new_path)
     return new_path

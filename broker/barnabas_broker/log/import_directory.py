@@ -21,7 +21,7 @@ from barnabas_broker.log import checkpoints, layout, properties_files
 from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
 from barnabas_broker.log.errors import CorruptionError
-from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE
+from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.recovery import LoadedLog, LogLoading
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.batch import check_crc
@@ -125,8 +125,9 @@ def import_partition(
         if disk.exists(target):
             raise ImportRefusedError(f"{target} exists already")
         unique = random.uuid().hex()
-        # Under a stray name: whatever interrupts this, the next start removes the copy.
-        working = f"{log_directory}/{layout.stray_directory_name(found.topic_partition, unique)}"
+        # Under a discarded name: whatever interrupts this, the next start removes the copy.
+        name = layout.discarded_directory_name(found.topic_partition, unique)
+        working = f"{log_directory}/{name}"
         try:
             _copy(disk, found.path, working)
             properties_files.write_topic_id(
@@ -150,6 +151,26 @@ def import_partition(
         if moves:
             disk.remove_tree(found.path)
     return target
+
+
+def latest_leader_epoch(disk: Disk, path: str) -> int:
+    """The highest leader epoch that a partition directory knows, -1 for none. Raises: OSError.
+
+    Its checkpoint may be missing, or end before its batches do.
+    """
+    latest = LeaderEpochs.load(disk, path).latest
+    for name in sorted(disk.list_directory(path)):
+        if not name.endswith(layout.LOG_SUFFIX):
+            continue
+        file = disk.open(f"{path}/{name}", read_only=True)
+        try:
+            for _, header, _ in scan_batches(name, file, 0, file.size()):
+                latest = max(latest, header.leader_epoch)
+        except CorruptionError:
+            continue  # what an unclean stop left at the end; the check has refused anything else
+        finally:
+            file.close()
+    return latest
 
 
 @dataclass(slots=True)

@@ -24,10 +24,11 @@ SWAP_FILE_SUFFIX = ".swap"
 DELETE_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
 FUTURE_DIRECTORY_SUFFIX = "-future"
+DISCARDED_DIRECTORY_SUFFIX = "-discarded"
 
 NAME_BYTES_MAX = 255
 _UNIQUE_DIGITS = 32
-_MARKED = re.compile(r"^(.+)\.[0-9a-f]{32}-(delete|stray|future)$", re.DOTALL)
+_MARKED = re.compile(r"^(.+)\.[0-9a-f]{32}-(delete|discarded|stray|future)$", re.DOTALL)
 _PARTITION_DIRECTORY = re.compile(r"^([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})$")
 
 
@@ -73,6 +74,11 @@ def future_directory_name(topic_partition: TopicPartition, unique: str) -> str:
     return _marked_name(topic_partition, unique, FUTURE_DIRECTORY_SUFFIX)
 
 
+def discarded_directory_name(topic_partition: TopicPartition, unique: str) -> str:
+    """What a copy is called that nobody needs, or a stray that an operator deletes."""
+    return _marked_name(topic_partition, unique, DISCARDED_DIRECTORY_SUFFIX)
+
+
 def parse_marked_directory(name: str) -> TopicPartition | None:
     """The partition of a marked directory, as far as the name was not cut; None for others."""
     match = _MARKED.match(name)
@@ -83,6 +89,12 @@ def is_future_directory(name: str) -> bool:
     """Whether a copy of a partition was growing there before the last stop."""
     match = _MARKED.match(name)
     return match is not None and match[2] == "future"
+
+
+def is_discarded_directory(name: str) -> bool:
+    """Whether a directory holds nothing that is still needed."""
+    match = _MARKED.match(name)
+    return match is not None and match[2] == "discarded"
 
 
 def is_deleted_directory(name: str) -> bool:

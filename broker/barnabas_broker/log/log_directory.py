@@ -119,8 +119,12 @@ class LogDirectory:
         return [
             f"{self.path}/{name}"
             for name in self._disk.list_directory(self.path)
-            if layout.is_deleted_directory(name) or layout.is_stray_directory(name)
+            if layout.is_deleted_directory(name) or layout.is_discarded_directory(name)
         ]
+
+    def stray_names(self) -> list[str]:
+        """Return the names of directories that are kept as stray. Raises: OSError."""
+        return sorted(filter(layout.is_stray_directory, self._disk.list_directory(self.path)))
 
     def partition_path(self, topic_partition: TopicPartition) -> str:
         """Return where a partition's files are or would be."""

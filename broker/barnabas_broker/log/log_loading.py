@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.log.checkpoints import CheckpointError
-from barnabas_broker.log.directory_removal import rename_for_removal
 from barnabas_broker.log.duplicate_logs import LogEnd, log_end
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
@@ -151,6 +150,7 @@ class LogLoader:
             for path in directory.leftover_directories():
                 manager.removals.add(path, now_ms + delay_ms)
             found = [key for key, _ in directory.partition_directories()]
+            manager.strays[directory.path] = len(directory.stray_names())
         except OSError as error:
             manager.take_offline(directory.path, error)
             return []
@@ -216,7 +216,7 @@ class LogLoader:
             topic_id = self._known_topic_id(topic_partition.topic)
         config = topic_config(topic_partition.topic, topic_id)
         if config is None:
-            self._put_aside(path, topic_partition, "is not assigned to this broker")
+            manager.put_aside(directory, path, topic_partition, "is not assigned to this broker")
             return
         is_healed = is_healed and topic_id != ZERO_UUID
         if is_healed:
@@ -242,15 +242,14 @@ class LogLoader:
                 continue
             remembered = manager.remembered_directory(topic_partition)
             others = [one for one in directories if one.directory_id != remembered]
-            is_guess = len(others) == len(directories)
-            if is_guess:
+            if len(others) == len(directories):
                 others = await self._older(topic_partition, directories)
             for directory in others:
                 plans[directory.path].remove(topic_partition)
                 path = directory.partition_path(topic_partition)
                 try:
                     reason = "is in another directory by now"
-                    self._put_aside(path, topic_partition, reason, is_kept=is_guess)
+                    manager.put_aside(directory, path, topic_partition, reason)
                 except OSError as error:
                     manager.take_offline(directory.path, error)
 
@@ -280,23 +279,6 @@ class LogLoader:
             ", ".join(f"{one.path} {end.leader_epoch}/{end[2]}" for one, end in ends.items()),
         )
         return [one for one in ends if one is not newest]
-
-    def _put_aside(
-        self, path: str, topic_partition: TopicPartition, reason: str, *, is_kept: bool = False
-    ) -> None:
-        """Rename a directory of a partition, to be removed later (TOP-15), but not before the next
-        start if it is to be kept. Raises: OSError.
-        """
-        manager = self._manager
-        stray = rename_for_removal(
-            manager.disk, manager.random, path, topic_partition, is_stray=True
-        )
-        kept = ", and kept until the next start" if is_kept else ""
-        _logger.warning("%s %s: renamed to %s%s", path, reason, stray, kept)
-        manager.recovery.logs_stray_count += 1
-        if not is_kept:
-            due_ms = manager.clock.monotonic_ms() + manager.config.log_segment_delete_delay_ms
-            manager.removals.add(stray, due_ms)
 
     def _read_checkpoints(self, directory: LogDirectory) -> _Checkpointed:
         """Return what the checkpoint files say; a broken one counts as empty. Raises: OSError."""

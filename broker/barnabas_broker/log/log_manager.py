@@ -26,6 +26,7 @@ from barnabas_broker.log.log_reader import IndexCache
 from barnabas_broker.log.log_tasks import LogTasks
 from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, write_topic_id
+from barnabas_broker.log.strays import put_aside
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 
@@ -75,6 +76,7 @@ class LogManager:
         self.remembered_directory: Callable[[TopicPartition], bytes] = lambda _: ZERO_UUID
         self.recovery = RecoveryProgress()
         self.removals = RemovalQueue(disk)
+        self.strays: dict[str, int] = {}  # how many are kept, by log directory
         # One bound for the indexes of all logs together.
         self.index_cache = IndexCache()
         self.checkpointing = OffsetCheckpointing(self)
@@ -110,19 +112,23 @@ class LogManager:
                 _logger.error("log directory %s is offline: %s", directory.path, directory.error)
 
     async def load_partition(
-        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        directory: LogDirectory | None = None,
     ) -> PartitionLog:
         """Load or create one log ahead of the others: the metadata log, which says what the rest
-        is.
+        is. It is taken from the given directory only, or else from the one that has it.
 
         Raises: what `open_directories` and `create` raise, LogDirectoryError.
         """
         self.open_directories()
-        for directory in self.online_directories():
-            path = directory.partition_path(topic_partition)
-            if self.disk.is_directory(path):
-                return await self._loader.load_one(directory, topic_partition, topic_id, config)
-        return self.create(topic_partition, topic_id, config)
+        for candidate in self.online_directories() if directory is None else [directory]:
+            if self.disk.is_directory(candidate.partition_path(topic_partition)):
+                return await self._loader.load_one(candidate, topic_partition, topic_id, config)
+        path = None if directory is None else directory.path
+        return self.create(topic_partition, topic_id, config, path)
 
     async def load(
         self,
@@ -139,6 +145,11 @@ class LogManager:
         """
         self.open_directories()
         await self._loader.load_all(topic_config, known_topic_id)
+        if any(self.strays.values()):
+            _logger.warning(
+                "stray partition directories are kept: %s; see `barnabas log strays list`",
+                ", ".join(f"{count} in {path}" for path, count in self.strays.items() if count),
+            )
         if not self.online_directories():
             raise NoLogDirectoryError("every log directory failed while its logs were loaded")
 
@@ -220,30 +231,67 @@ class LogManager:
         self.logs[log.topic_partition] = log
         self._tasks.look_soon()
 
-    async def delete(self, topic_partition: TopicPartition, *, is_stray: bool = False) -> None:
+    async def delete(self, topic_partition: TopicPartition) -> None:
         """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
 
-        A stray one was found at a start and is nobody's (TOP-15). The name is free for a new log
-        after `note_deletions`. Does nothing if there is no such log.
+        The name is free for a new log after `note_deletions`. Does nothing if there is no such log.
         """
-        log = self.logs.pop(topic_partition, None)
+        log = self.logs.get(topic_partition)
         if log is None:
             return
+        directory = self._take_out(log)
+        try:
+            new_path = rename_for_removal(self.disk, self.random, log.directory, topic_partition)
+        except OSError as error:
+            self.take_offline(directory.path, error)
+            return
+        delay_ms = log.config.file_delete_delay_ms
+        self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
+
+    def put_log_aside(self, log: PartitionLog, reason: str) -> None:
+        """Take a log out of service that is not this broker's, and keep it as a stray (TOP-15)."""
+        directory = self._take_out(log)
+        start = log.log_start_offset
+        try:
+            self.put_aside(directory, log.directory, log.topic_partition, reason, start)
+        except OSError as error:
+            self.take_offline(directory.path, error)
+        log.release_files()
+
+    def put_aside(
+        self,
+        directory: LogDirectory,
+        path: str,
+        topic_partition: TopicPartition,
+        reason: str,
+        log_start_offset: int | None = None,
+    ) -> None:
+        """Rename a partition directory that is not this broker's; it is kept. Raises: OSError."""
+        if log_start_offset is None:
+            starts = directory.read_offsets(directory.log_start_offsets)
+            log_start_offset = starts.get(topic_partition, 0)
+        stray = put_aside(
+            self.disk,
+            self.random,
+            path,
+            topic_partition,
+            reason=reason,
+            now_ms=self.clock.wall_ms(),
+            log_start_offset=log_start_offset,
+        )
+        _logger.warning("%s %s: kept as %s", path, reason, stray)
+        self.recovery.logs_stray_count += 1
+        self.strays[directory.path] = self.strays.get(directory.path, 0) + 1
+
+    def _take_out(self, log: PartitionLog) -> LogDirectory:
+        topic_partition = log.topic_partition
+        del self.logs[topic_partition]
         directory = self.directory_of(log)
         directory.logs.pop(topic_partition, None)
         self._tasks.forget(topic_partition)
         log.retire()
-        try:
-            new_path = rename_for_removal(
-                self.disk, self.random, log.directory, topic_partition, is_stray=is_stray
-            )
-        except OSError as error:
-            self.take_offline(directory.path, error)
-            return
-        self.recovery.logs_stray_count += is_stray
-        delay_ms = log.config.file_delete_delay_ms
-        self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
         self._with_deletions.add(directory)
+        return directory
 
     async def note_deletions(self) -> None:
         """Take the deleted logs out of the checkpoints, once for many.

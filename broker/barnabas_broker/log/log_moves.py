@@ -72,7 +72,7 @@ def discard_copy(manager: LogManager, copy: PartitionLog) -> None:
     try:
         # Not as deleted: that name is for a log that a complete copy may replace.
         path = rename_for_removal(
-            manager.disk, manager.random, path, copy.topic_partition, is_stray=True
+            manager.disk, manager.random, path, copy.topic_partition, is_copy=True
         )
     except OSError as error:
         manager.take_offline(manager.directory_of(copy).path, error)

@@ -229,15 +229,14 @@ class ReplicaSet:
         It may be newer than the one by which they were loaded (TOP-15).
         """
         stray = [
-            topic_partition
+            log
             for topic_partition, log in self._logs.logs.items()
             if topic_partition not in self.partitions
             and topic_partition != METADATA_PARTITION
             and not self._is_assigned(topic_partition, log.topic_id, image)
         ]
-        for topic_partition in stray:
-            logger.warning("%s-%d is not assigned to this broker any more", *topic_partition)
-            await self._logs.delete(topic_partition, is_stray=True)
+        for log in stray:
+            self._logs.put_log_aside(log, "is not assigned to this broker any more")
         if stray:
             await self._logs.note_deletions()
 

@@ -18,10 +18,13 @@ def make_arbiter(
     disk: Disk,
     clock: Clock,
     environment: Mapping[str, str] | None = None,
+    *,
+    directory: str | None = None,
 ) -> Arbiter:
     """The arbiter of `arbiter.backend`; it connects with its first request.
 
-    The environment is the process's own, unless another one is given.
+    A file is in `directory`, where the metadata log is, unless its path is set. The environment is
+    the process's own, unless another one is given.
     Raises: ConfigError where the pod's own settings are asked for outside of a pod.
     """
     match config.arbiter_backend:
@@ -32,9 +35,10 @@ def make_arbiter(
         case _:
             from barnabas_broker.arbiter.local_file import LocalFileArbiter
 
-            return LocalFileArbiter(
-                disk, clock, config.arbiter_file_path, config.arbiter_poll_interval_ms
-            )
+            path = config.arbiter_file_path
+            if directory is not None and not config.properties.get("arbiter.file.path"):
+                path = f"{directory}/arbiter.json"
+            return LocalFileArbiter(disk, clock, path, config.arbiter_poll_interval_ms)
 
 
 def _etcd(config: BrokerConfig) -> Arbiter:

@@ -46,7 +46,11 @@ def status_of(
         "size_bytes": sum(partition.log.size_bytes for partition in partitions),
         "connections": listeners.connection_count,
         "log_directories": [
-            {"path": directory.path, "online": not directory.is_offline}
+            {
+                "path": directory.path,
+                "online": not directory.is_offline,
+                "strays": logs.strays.get(directory.path, 0),
+            }
             for directory in logs.directories
         ],
         "groups": groups.count_by_state(),

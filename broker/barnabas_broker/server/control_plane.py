@@ -20,8 +20,6 @@ from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import (
     METADATA_PARTITION,
-    METADATA_TOPIC_ID,
-    metadata_log_config,
 )
 from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
@@ -32,6 +30,7 @@ from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, Quoru
 from barnabas_broker.metadata.refusals import NoRefusals, Refusals
 from barnabas_broker.server.arbiter_choice import make_arbiter
 from barnabas_broker.server.cluster_identity import adopt_cluster_id, lower_recovery_point
+from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
 
 
 class ControlPlane:
@@ -76,13 +75,11 @@ class ControlPlane:
         """
         config = self._config
         self._logs.open_directories()
-        log = await self._logs.load_partition(
-            METADATA_PARTITION,
-            METADATA_TOPIC_ID,
-            metadata_log_config(config.metadata_log_segment_bytes),
-        )
+        log = await load_metadata_log(self._logs, config)
         if self._arbiter is None:
-            self._arbiter = make_arbiter(config, self._disk, self._clock)
+            self._arbiter = make_arbiter(
+                config, self._disk, self._clock, directory=self._directory().path
+            )
         self.quorum = MetadataQuorum(
             log,
             disk=self._disk,
@@ -120,10 +117,7 @@ class ControlPlane:
         self.controller.activate(controller_epoch, self.quorum.leaders_heard_ms)
 
     def _directory(self) -> LogDirectory:
-        for directory in self._logs.online_directories():
-            if directory.path == self._config.metadata_log_dir:
-                return directory
-        raise OSError(f"metadata.log.dir {self._config.metadata_log_dir} is offline")
+        return metadata_directory(self._logs, self._config)
 
     async def _save_recovery_points(self) -> None:
         await lower_recovery_point(self._logs, self._directory(), METADATA_PARTITION)

@@ -22,6 +22,7 @@ from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
@@ -181,5 +182,5 @@ class DataPlane:
 
     def _directory_went_offline(self, directory: LogDirectory) -> None:
         online = self._logs.online_directories()
-        if not online or directory.path == self._config.metadata_log_dir:
+        if not online or METADATA_PARTITION in directory.logs:
             self._on_fatal(OSError(f"log directory {directory.path} is offline: {directory.error}"))

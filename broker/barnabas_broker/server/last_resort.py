@@ -30,14 +30,12 @@ from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import (
-    METADATA_PARTITION,
-    METADATA_TOPIC_ID,
     MetadataLogError,
-    metadata_log_config,
 )
 from barnabas_broker.metadata.promise_file import PromiseFile
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.server.arbiter_choice import make_arbiter
+from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
 from barnabas_broker.server.stopped_broker import stopped_broker
 
 
@@ -138,19 +136,11 @@ async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
     """
     disk, clock, random = RealDisk(), SystemClock(), SystemRandom()
     logs = LogManager(config, disk, clock, random, TailCache(0))
-    arbiter = make_arbiter(config, disk, clock)
+    arbiter: Arbiter | None = None
     try:
-        logs.open_directories()
-        directory = next(
-            (one for one in logs.online_directories() if one.path == config.metadata_log_dir), None
-        )
-        if directory is None:
-            raise OSError(f"metadata.log.dir {config.metadata_log_dir} is offline")
-        log = await logs.load_partition(
-            METADATA_PARTITION,
-            METADATA_TOPIC_ID,
-            metadata_log_config(config.metadata_log_segment_bytes),
-        )
+        log = await load_metadata_log(logs, config)
+        directory = metadata_directory(logs, config)
+        arbiter = make_arbiter(config, disk, clock, directory=directory.path)
         standing = Standing(
             cluster_id=logs.cluster_id,
             me=Member(logs.node_id, directory.directory_id),
@@ -161,6 +151,7 @@ async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
         )
         yield LastResort(standing, arbiter, clock)
     finally:
-        await arbiter.close()
+        if arbiter is not None:
+            await arbiter.close()
         await logs.close()
         disk.close()

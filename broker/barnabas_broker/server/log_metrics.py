@@ -80,6 +80,12 @@ def _work(logs: LogManager) -> Iterator[Sample]:
             recovery.logs_stray_count,
         ),
         (
+            "log_strays",
+            "gauge",
+            "Stray partition directories that are kept until somebody restores or deletes them.",
+            sum(logs.strays.values()),
+        ),
+        (
             "log_removals_waiting",
             "gauge",
             "Directories of deleted partitions that wait for their removal.",

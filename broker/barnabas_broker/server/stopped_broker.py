@@ -14,8 +14,11 @@ from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.log_replay import read_image
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.server.control_plane import ControlPlane
+from barnabas_broker.server.metadata_home import load_metadata_log
 
 NOWHERE = Endpoint("PLAINTEXT", "localhost", 0, "PLAINTEXT")
 # A broker of a cluster does not lead by itself: its members have to be there.
@@ -24,6 +27,22 @@ LEAD_SECONDS_MAX = 30
 
 def _ignore(error: BaseException) -> None:
     """The command gets the failure as the refusal of what it submits."""
+
+
+@asynccontextmanager
+async def recovered_metadata(config: BrokerConfig) -> AsyncIterator[tuple[MetadataImage, int]]:
+    """What the broker's copy of the metadata log says, committed or not, and its node id.
+
+    Raises: as `stopped_broker`, but for the arbiter, which is not asked.
+    """
+    disk, clock, random = RealDisk(), SystemClock(), SystemRandom()
+    logs = LogManager(config, disk, clock, random, TailCache(0))
+    try:
+        log = await load_metadata_log(logs, config)
+        yield await read_image(disk, log), logs.node_id
+    finally:
+        await logs.close()
+        disk.close()
 
 
 @asynccontextmanager

@@ -154,7 +154,7 @@ def test_a_running_broker_on_either_side_is_refused(disk, source, target):
         crash(manager)
 
 
-def test_an_interrupted_import_leaves_only_a_stray_copy(disk, source, target):
+def test_an_interrupted_import_leaves_only_a_copy_to_be_removed(disk, source, target):
     """TOP-15: the next start removes it; the source is untouched."""
 
     class FullDisk(RealDisk):
@@ -170,7 +170,7 @@ def test_an_interrupted_import_leaves_only_a_stray_copy(disk, source, target):
     with pytest.raises(OSError, match="no"):
         bring(full, source, target)
     full.close()
-    (stray,) = target.glob("t-3.*-stray")
+    (stray,) = target.glob("t-3.*-discarded")
 
     async def clean(manager):
         assert manager.logs == {}

@@ -184,19 +184,21 @@ def test_a_crash_while_loading_leaves_no_marker(tmp_path):
 
 
 def test_a_partition_that_is_not_ours_is_put_aside(tmp_path):
-    """TOP-15: renamed `-stray`, never served, removed later."""
+    """TOP-15: renamed `-stray`, never served, and kept over any number of starts."""
     run_with(manager_over(tmp_path), fill)
 
     async def main():
-        manager = manager_over(tmp_path, log_segment_delete_delay_ms="0")
-        await manager.load(lambda topic, topic_id: None)
-        assert manager.logs == {}
-        assert manager.recovery.logs_stray_count == 1
-        (stray,) = tmp_path.glob("t-0.*-stray")
-        await manager.removals.remove_due(2**62)
-        assert not stray.exists()
-        await manager.close()
-        crash(manager)
+        for put_aside in (1, 0):
+            manager = manager_over(tmp_path, log_segment_delete_delay_ms="0")
+            await manager.load(lambda topic, topic_id: None)
+            assert manager.logs == {}
+            assert manager.recovery.logs_stray_count == put_aside
+            assert manager.strays == {str(tmp_path): 1}
+            (stray,) = tmp_path.glob("t-0.*-stray")
+            await manager.removals.remove_due(2**62)
+            assert (stray / "00000000000000000000.log").stat().st_size > 0
+            await manager.close()
+            crash(manager)
 
     asyncio.run(main())
 

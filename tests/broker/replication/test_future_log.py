@@ -173,7 +173,7 @@ def test_a_move_that_was_taken_back_is_not_resumed() -> None:
         await soon(lambda: any(future.size_bytes > 0 for future in moves.moving.values()))
         moves.move(TP, A)
         await soon(lambda: not moves._is_working)
-        assert [name.endswith("-stray") for name in names(node, B)] == [True]
+        assert [name.endswith("-discarded") for name in names(node, B)] == [True]
         image = node.image
         await node.stop()
         again = ReplicaNode(0, Links(), disk=node.disk, directories=f"{A},{B}", topic_config=SMALL)
