@@ -18,8 +18,9 @@ Invariants: all derive from `BarnabasError`; `code` is the broker's error code w
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Self
 
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
 from barnabas_protocol.ids import TopicPartition
@@ -32,12 +33,23 @@ class BarnabasError(Exception):
         super().__init__(message)
         self.message = message
         self.code = code
+        #: Of a record that was not acknowledged: whether it may be in the log all the same.
+        self.is_in_doubt = False
 
     def __str__(self) -> str:
         """Return one line, with the name of the broker's code where there is one."""
-        if self.code is None or self.code.name in self.message:
-            return self.message
-        return f"{self.message} ({self.code.name})"
+        text = self.message
+        if self.code is not None and self.code.name not in self.message:
+            text = f"{text} ({self.code.name})"
+        return f"{text}; the record may be in the log all the same" if self.is_in_doubt else text
+
+    def in_doubt(self) -> Self:
+        """The same error of records that may be in the log all the same."""
+        if self.is_in_doubt:
+            return self
+        other = copy.copy(self)
+        other.is_in_doubt = True
+        return other
 
 
 class RetriableError(BarnabasError):

@@ -2,9 +2,10 @@
 
 Pure: no clock, no network; `network/metadata_refresher.py` asks and waits.
 
-Invariants: `cluster.version` rises with every change; a partition's leader epoch never goes back
-while the topic keeps its id, unless the client has begun anew from its bootstrap servers; topics
-that are no longer wanted leave the picture with the next full answer.
+Invariants, unless the client has begun anew from its bootstrap servers: `cluster.version` rises
+with every change; while a topic keeps its id, no leader epoch goes back; an id that another one has
+replaced never comes back, for ids are used once; topics that are no longer wanted leave the picture
+with the next full answer.
 Source: KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders told by Produce and Fetch).
 """
 
@@ -22,13 +23,16 @@ from barnabas_client.cluster.metadata import (
 )
 from barnabas_client.errors import known_code
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
-from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.ids import ZERO_UUID, Uuid
 from barnabas_protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+
+# Of topics that were made anew lately; a broker does not lag by more of them.
+_REPLACED_IDS_MAX = 1000
 
 
 class MetadataCache:
@@ -42,6 +46,9 @@ class MetadataCache:
         """Whether the last picture lacks leaders or topics that a new one may have."""
         self._missing: set[str] = set()
         self._begins_anew = False
+        # The newest id of each topic, and ids of topics that were made anew, the oldest first.
+        self._ids: dict[str, Uuid] = {}
+        self._replaced_ids: dict[Uuid, None] = {}
 
     def want(self, names: Iterable[str]) -> bool:
         """Add topics; return whether one of them is new."""
@@ -94,10 +101,18 @@ class MetadataCache:
         """The picture after an answer."""
         before = self.cluster
         old_topics = {} if self._begins_anew else before.topics
+        if self._begins_anew:
+            self._ids.clear()
+            self._replaced_ids.clear()
         topics: dict[str, TopicMetadata] = {}
         incomplete = False
         for answered in answer.topics:
             if answered.name is None:
+                continue
+            if self._is_stale(answered):
+                incomplete = True
+                if answered.name in old_topics:
+                    topics[answered.name] = old_topics[answered.name]
                 continue
             topic = _topic(answered, old_topics.get(answered.name))
             topics[topic.name] = topic
@@ -110,6 +125,7 @@ class MetadataCache:
                     incomplete = incomplete or _is_incomplete(known)
         self.is_incomplete = incomplete
         self._begins_anew = False
+        self._ids = {name: one for name, one in self._ids.items() if self._is_of_use(name)}
         self.cluster = ClusterMetadata(
             version=before.version + 1,
             cluster_id=answer.cluster_id,
@@ -129,6 +145,27 @@ class MetadataCache:
             topic_names=_names_by_id(topics),
         )
         return self.cluster
+
+    def _is_of_use(self, name: str) -> bool:
+        return self.wants_all or name in self.wanted
+
+    def _is_stale(self, answered: MetadataResponseTopic) -> bool:
+        """Whether the broker tells of a topic that was deleted and made anew since; notes its id.
+
+        A broker that lags does so. What is known stays, and is asked for again.
+        """
+        name, topic_id = answered.name, answered.topic_id
+        if name is None or topic_id == ZERO_UUID:
+            return False
+        if topic_id in self._replaced_ids:
+            return True
+        former = self._ids.get(name)
+        self._ids[name] = topic_id
+        if former is not None and former != topic_id:
+            self._replaced_ids[former] = None
+            if len(self._replaced_ids) > _REPLACED_IDS_MAX:
+                del self._replaced_ids[next(iter(self._replaced_ids))]
+        return False
 
     def apply_leader_hint(
         self,

@@ -46,6 +46,8 @@ class Readiness:
     # When something else becomes ready by time alone; None if nothing will.
     next_ms: int | None
     is_leader_missing: bool
+    # Queues whose partition is no more: what they hold cannot be sent.
+    gone: list[PartitionQueue]
 
 
 class Accumulator:
@@ -106,9 +108,13 @@ class Accumulator:
         by_node: dict[int, list[PartitionQueue]] = {}
         next_ms: int | None = None
         is_leader_missing = False
+        gone: list[PartitionQueue] = []
         is_urgent = self.is_exhausted or self.flush_count > 0
         for queue in self.active:
             batch = queue.batches[0]
+            if queue.is_gone:
+                gone.append(queue)
+                continue
             if not self._may_send(queue, batch):
                 continue
             due_ms = now_ms if is_urgent else self._due_ms(queue, batch, now_ms)
@@ -119,7 +125,7 @@ class Accumulator:
                 is_leader_missing = True
             else:
                 by_node.setdefault(queue.leader_id, []).append(queue)
-        return Readiness(by_node, next_ms, is_leader_missing)
+        return Readiness(by_node, next_ms, is_leader_missing, gone)
 
     def _due_ms(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> int:
         is_full = batch is not queue.open_batch or batch.room_bytes < _ROOM_MIN_BYTES
@@ -176,8 +182,8 @@ class Accumulator:
     def answered(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """The batch is off the wire; one of the calls below says what becomes of it."""
         queue.in_flight.remove(batch)
-        if queue.sequences is not None:
-            queue.sequences.answered(batch)
+        if batch.sequences is not None:
+            batch.sequences.answered(batch)
 
     def release(self, batch: ProducerBatch) -> None:
         """The batch is done and off the wire: its memory is free again."""
@@ -187,8 +193,12 @@ class Accumulator:
 
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch, retry_at_ms: int) -> None:
         """The batch goes again, at its place in the order, from then on."""
-        if queue.sequences is not None:
-            queue.sequences.will_repeat(batch)
+        if batch.sequences is not None:
+            if batch.sequences is queue.sequences:
+                batch.sequences.will_repeat(batch)
+            else:
+                # The topic was made anew: its log knows nothing of these numbers.
+                batch.sequences.forget(batch)
         batch.retry_at_ms = retry_at_ms
         queue.put_back(batch)
         self.active[queue] = None
@@ -217,8 +227,8 @@ class Accumulator:
             parts.append(part)
             moves.append((index * middle, part, 0))
         queue.topic.compression_ratio = 1.0
-        if queue.sequences is not None:
-            queue.sequences.split(batch, parts)
+        if batch.sequences is not None:
+            batch.sequences.split(batch, parts)
         del self.unfinished[batch]
         for part in parts:
             self.unfinished[part] = queue

@@ -12,6 +12,8 @@ batch; the checksum is computed once per stamping.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas_client.producer.delivery import DeliveryGroup
 from barnabas_client.producer.record_encoding import (
     RECORD_OVERHEAD_BYTES,
@@ -28,6 +30,9 @@ from barnabas_protocol.records.batch import (
     stamp_crc,
 )
 from barnabas_protocol.records.compression import compress
+
+if TYPE_CHECKING:
+    from barnabas_client.producer.idempotence import PartitionSequences
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
@@ -48,6 +53,7 @@ class ProducerBatch(DeliveryGroup):
         "created_ms",
         "headers",
         "is_closed",
+        "is_in_doubt",
         "is_keyed",
         "is_on_wire",
         "is_plain",
@@ -60,6 +66,7 @@ class ProducerBatch(DeliveryGroup):
         "retry_at_ms",
         "room_bytes",
         "sequence",
+        "sequences",
         "values",
         "wire",
     )
@@ -82,6 +89,11 @@ class ProducerBatch(DeliveryGroup):
         self.created_ms = created_ms
         self.is_closed = False
         self.is_on_wire = False
+        # Whether an attempt may have put the records into the log; nothing but an acknowledgement
+        # ends the doubt.
+        self.is_in_doubt = False
+        # Whose numbers the batch has: those of the log for which it was numbered.
+        self.sequences: PartitionSequences | None = None
         # Only values so far, or only keys and values, and none of them null: what `send` appends
         # to in line. An empty batch is plain.
         self.is_plain = True

@@ -262,6 +262,10 @@ class Delivery(tuple[DeliveryGroup, int]):
             raise asyncio.InvalidStateError("the record is not delivered yet")
         return group, position
 
+    def _make_cancelled_error(self) -> asyncio.CancelledError:
+        """Return what `gather` raises for a child that was cancelled, as asyncio's futures do."""
+        return asyncio.CancelledError()
+
     def add_done_callback(
         self, callback: Callable[[Delivery], object], *, context: Context | None = None
     ) -> None:

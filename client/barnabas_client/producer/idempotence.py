@@ -10,15 +10,19 @@ Pure: told what happened to batches, it says what may be sent and in which order
     id in its partition             any number for its first, and so would not notice a gap
     a batch that must go again      goes alone, before anything behind it in its partition
     OUT_OF_ORDER_SEQUENCE           behind an outstanding batch: go again later. Otherwise the
-                                    broker lacks what came before: cut (below)
+                                    broker lacks what came before: cut (below); a batch in doubt
+                                    fails
     UNKNOWN_PRODUCER_ID             the same: the broker has forgotten the partition's state
     DUPLICATE_SEQUENCE              it is there already: success
     failed, certainly not written   what follows cannot be written either (a gap): cut
-    failed, nobody knows            numbered batches go on, for the log may continue behind it; new
+    failed, in doubt                numbered batches go on, for the log may continue behind it; new
                                     ones wait. An acknowledgement of a later batch proves that it
                                     was written; if none comes: restart
 
-    cut      batches behind lose their numbers, at once or as they come back; none gets a new one
+    in doubt an attempt got no answer, or one that does not say whether the records were written;
+             no later refusal ends the doubt, so the numbers are never given to other records
+    cut      batches behind lose their numbers, at once or as they come back; none gets a new one.
+             One in doubt keeps its numbers, unless the cut itself proves that it is not in the log
     restart  once nothing is outstanding or on the wire: a new epoch, numbers from 0
 
 Source: KIP-98; KIP-360 (raising the epoch in the client when that is safe). Unlike Java's client
@@ -82,6 +86,7 @@ class PartitionSequences:
         "_known_producer_id",
         "_overtaking",
         "_unresolved",
+        "_unwritten_from",
         "identity",
         "next_sequence",
         "on_wire_count",
@@ -99,6 +104,8 @@ class PartitionSequences:
         self._known_producer_id = -1
         # The order of the batch from which on nothing can be written with the present numbers.
         self._cut_from: tuple[int, ...] | None = None
+        # The same, and nothing was written with them either: one before was certainly refused.
+        self._unwritten_from: tuple[int, ...] | None = None
         # The order of the last batch that was given up without knowing whether it is in the log.
         self._unresolved: tuple[int, ...] | None = None
 
@@ -126,7 +133,7 @@ class PartitionSequences:
             return False
         if self.identity != current:
             self.identity, self.next_sequence = current, 0
-        self._unresolved = self._cut_from = None
+        self._unresolved = self._cut_from = self._unwritten_from = None
         return True
 
     def sent(self, batch: ProducerBatch) -> None:
@@ -136,6 +143,7 @@ class PartitionSequences:
         if batch.sequence >= 0:
             return
         assert self.identity is not None
+        batch.sequences = self
         batch.producer_id, batch.producer_epoch = self.identity
         batch.sequence = self.next_sequence
         self.next_sequence = (self.next_sequence + batch.record_count) & SEQUENCE_MASK
@@ -168,10 +176,18 @@ class PartitionSequences:
 
     def will_repeat(self, batch: ProducerBatch) -> None:
         """The batch waits to go again, with its number unless that has become useless."""
-        if self._cut_from is not None and batch.order >= self._cut_from:
-            if batch in self.outstanding:
-                self._remove(batch)
-            batch.sequence = -1
+        if self._cut_from is None or batch.order < self._cut_from:
+            return
+        is_unwritten = self._unwritten_from is not None and batch.order >= self._unwritten_from
+        if not batch.is_in_doubt or is_unwritten:
+            self.forget(batch)
+
+    def forget(self, batch: ProducerBatch) -> None:
+        """The batch has no number any more; the next time it goes out it gets another one."""
+        if batch in self.outstanding:
+            self._remove(batch)
+        batch.sequence = -1
+        batch.sequences = None
 
     def failed(self, batch: ProducerBatch, *, is_certain: bool) -> None:
         """The batch is given up; `is_certain` says that it is not in the log."""
@@ -184,6 +200,7 @@ class PartitionSequences:
             # The last number that was given out, and never used.
             self.next_sequence = batch.sequence
         else:
+            self._unwritten_from = min(self._unwritten_from or batch.order, batch.order)
             self.cut_before(batch)
 
     def _remove(self, batch: ProducerBatch) -> None:
@@ -203,6 +220,7 @@ class PartitionSequences:
         for part in parts:
             part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
             part.sequence = sequence
+            part.sequences = self
             sequence = (sequence + part.record_count) & SEQUENCE_MASK
         position = self.outstanding.index(batch)
         self.outstanding[position : position + 1] = parts

@@ -1,13 +1,17 @@
 """What becomes of a batch after its request: acknowledged, again, in parts, or failed. Pure.
 
     acknowledged, duplicate      done
-    too large, several records   two halves in its place
-    order or identity lost       again, with new numbers where that is safe (`idempotence.py`);
+    too large, several records   two halves in its place, unless it is in doubt
+    order or identity lost       again, with new numbers, unless it is in doubt (`idempotence.py`);
                                  in a transaction: failed, and the transaction must be aborted
     retriable, time is left      again after a backoff; at once if the broker named the new leader
     anything else                failed; in a transaction it must be aborted
 
 Source: the client columns of Kafka's error table; KIP-951 (leader hints); PRD-8.
+
+A batch is in doubt once an attempt may have written it: no answer came, or a code that a leader
+also gives after it has appended. No refusal of a later attempt says anything about the earlier one,
+so a batch in doubt is never split or numbered anew, and if it fails its error says `is_in_doubt`.
 
 Invariants: every batch that left the wire is put back, split or done, whichever way it went; the
 answer to a batch whose time was over changes only its partition's numbers.
@@ -31,6 +35,14 @@ from barnabas_client.producer.idempotence import ProducerIdentity
 from barnabas_client.producer.queues import PartitionQueue
 from barnabas_protocol.errors import ErrorCode
 
+# Retriable codes that a leader gives before it appends anything. All others may come after it: a
+# leader that is deposed while it waits for its followers says NOT_LEADER_OR_FOLLOWER, too.
+_NOT_APPENDED: Final = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
 _LOST_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
@@ -58,8 +70,8 @@ class Outcomes:
     ) -> None:
         """The records are in the log from `base_offset` on, -1 where that is not known."""
         self._accumulator.answered(queue, batch)
-        if queue.sequences is not None:
-            queue.sequences.succeeded(batch)
+        if batch.sequences is not None:
+            batch.sequences.succeeded(batch)
         if not batch.is_done:
             batch.finish(base_offset, append_time_ms)
         self._accumulator.release(batch)
@@ -81,15 +93,19 @@ class Outcomes:
         self._accumulator.answered(queue, batch)
         if batch.is_done:
             self._accumulator.release(batch)
-        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+        elif (
+            code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_in_doubt
+        ):
             self._accumulator.split(queue, batch)
-        elif code in _LOST_ORDER and queue.sequences is not None:
+        elif code in _LOST_ORDER and batch.sequences is not None:
             self._order_lost(queue, batch, code, now_ms)
-        elif code == ErrorCode.INVALID_PRODUCER_EPOCH and self._renew_identity(queue, batch):
+        elif code == ErrorCode.INVALID_PRODUCER_EPOCH and self._renew_identity(batch):
             self._accumulator.put_back(queue, batch, now_ms)
         else:
             text = f"{batch.topic}-{batch.partition}: {message or 'the broker refused the records'}"
             error = error_for(code, text)
+            if isinstance(error, RetriableError) and code not in _NOT_APPENDED:
+                batch.is_in_doubt = True
             self._repeat_or_fail(queue, batch, error, now_ms, 0 if knows_leader else None)
 
     def lose(
@@ -100,7 +116,8 @@ class Outcomes:
         if batch.is_done:
             self._accumulator.release(batch)
         else:
-            self._repeat_or_fail(queue, batch, error, now_ms, None, is_certain=False)
+            batch.is_in_doubt = True
+            self._repeat_or_fail(queue, batch, error, now_ms, None)
 
     def expire(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """The time of the batch is over, whether it waits or is on the wire."""
@@ -116,33 +133,38 @@ class Outcomes:
         # Who aborts knows that the records are given up.
         batch.was_seen = isinstance(error, AbortableError)
         is_on_wire = batch in queue.in_flight
-        if not is_on_wire:
+        if is_on_wire:
+            batch.is_in_doubt = True
+        else:
             self._accumulator.remove(queue, batch)
-        self._fail(queue, batch, error, is_certain=batch.attempts == 0, is_on_wire=is_on_wire)
+        self._fail(batch, error, is_on_wire=is_on_wire)
 
     def _order_lost(
         self, queue: PartitionQueue, batch: ProducerBatch, code: int, now_ms: int
     ) -> None:
-        sequences = queue.sequences
+        sequences = batch.sequences
         assert sequences is not None
         if not sequences.is_first(batch):
             # Something before it is still to be sent again; then this one fits.
             self._accumulator.put_back(queue, batch, now_ms)
         elif self._on_transaction_error is not None:
             text = f"{batch.topic}-{batch.partition}: the broker misses records of the transaction"
-            self._fail(queue, batch, error_for(code, text), is_certain=True)
+            self._fail(batch, error_for(code, text))
+        elif batch.is_in_doubt:
+            text = f"{batch.topic}-{batch.partition}: the broker misses what came before"
+            self._fail(batch, error_for(code, text))
         else:
             sequences.cut_before(batch)
             self._accumulator.put_back(queue, batch, now_ms)
 
-    def _renew_identity(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Outside of transactions another producer id does as well."""
+    def _renew_identity(self, batch: ProducerBatch) -> bool:
+        """Take another producer id, outside of transactions; whether the batch may go with it."""
         identities = self._accumulator.identities
-        if queue.sequences is None or identities is None or self._on_transaction_error is not None:
+        if batch.sequences is None or identities is None or self._on_transaction_error is not None:
             return False
         identities.reset(ProducerIdentity(batch.producer_id, batch.producer_epoch))
-        queue.sequences.cut_before(batch)
-        return True
+        batch.sequences.cut_before(batch)
+        return not batch.is_in_doubt
 
     def _repeat_or_fail(
         self,
@@ -151,8 +173,6 @@ class Outcomes:
         error: BarnabasError,
         now_ms: int,
         backoff_ms: int | None,
-        *,
-        is_certain: bool = True,
     ) -> None:
         is_in_time = now_ms < batch.created_ms + self._delivery_timeout_ms
         if isinstance(error, RetriableError) and batch.attempts <= self._retries and is_in_time:
@@ -160,23 +180,15 @@ class Outcomes:
                 backoff_ms = self._backoff_ms(batch.attempts)
             self._accumulator.put_back(queue, batch, now_ms + backoff_ms)
         else:
-            # What the broker refuses for good is not in the log; a retriable code may leave doubt.
-            is_certain = is_certain and not isinstance(error, RetriableError)
-            self._fail(queue, batch, error, is_certain=is_certain)
+            self._fail(batch, error)
 
     def _fail(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        error: BarnabasError,
-        *,
-        is_certain: bool,
-        is_on_wire: bool = False,
+        self, batch: ProducerBatch, error: BarnabasError, *, is_on_wire: bool = False
     ) -> None:
-        if queue.sequences is not None and batch.sequence >= 0:
-            queue.sequences.failed(batch, is_certain=is_certain)
+        if batch.sequences is not None:
+            batch.sequences.failed(batch, is_certain=not batch.is_in_doubt)
         if self._on_transaction_error is not None:
             self._on_transaction_error(error)
-        batch.fail(error)
+        batch.fail(error.in_doubt() if batch.is_in_doubt else error)
         if not is_on_wire:
             self._accumulator.release(batch)

@@ -3,7 +3,9 @@
 Not here: when a batch leaves its queue (`accumulator.py`), numbers (`idempotence.py`).
 
 Invariants: a queue is in the order of its batches; at most its last batch is open, and `open_batch`
-names that one; a queue with batches is never dropped.
+names that one; numbers belong to a topic id and partition for the producer's life, so no stale
+answer about the cluster makes them begin anew; a queue goes only when its topic was made anew with
+fewer partitions, and then what it holds fails.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from barnabas_client.cluster.metadata import TopicMetadata
 from barnabas_client.producer.batch import ProducerBatch
 from barnabas_client.producer.idempotence import PartitionSequences
 from barnabas_client.producer.partitioner import choose_sticky, partition_of_key
-from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.ids import ZERO_UUID, Uuid
 
 # Keys whose partition is remembered, per topic: hashing one in Python takes microseconds.
 _KEPT_KEYS: Final = 1 << 14
@@ -29,6 +31,7 @@ class PartitionQueue:
     __slots__ = (
         "batches",
         "in_flight",
+        "is_gone",
         "leader_epoch",
         "leader_id",
         "open_batch",
@@ -37,16 +40,28 @@ class PartitionQueue:
         "topic",
     )
 
-    def __init__(self, topic: TopicQueues, partition: int, *, is_idempotent: bool) -> None:
+    def __init__(
+        self, topic: TopicQueues, partition: int, sequences: PartitionSequences | None
+    ) -> None:
         self.topic = topic
         self.partition = partition
+        # Whether the topic has no such partition any more.
+        self.is_gone = False
         self.leader_id = -1
         self.leader_epoch = -1
         self.open_batch: ProducerBatch | None = None
         self.batches: deque[ProducerBatch] = deque()
         # On the wire, in the order of sending.
         self.in_flight: list[ProducerBatch] = []
-        self.sequences = PartitionSequences() if is_idempotent else None
+        # Those of the topic as it is now; None without idempotence.
+        self.sequences = sequences
+
+    def number_anew(self, sequences: PartitionSequences | None) -> None:
+        """The topic was made anew: its log knows of none of the numbers that were given out."""
+        for batch in self.batches:
+            if batch.sequences is not None:
+                batch.sequences.forget(batch)
+        self.sequences = sequences
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch to its place in the order."""
@@ -71,8 +86,10 @@ class TopicQueues:
     ) -> None:
         """`metadata` has partitions, at least one."""
         self.name = metadata.name
-        self.topic_id = ZERO_UUID
-        self.queues = [PartitionQueue(self, 0, is_idempotent=is_idempotent)]
+        self.topic_id = metadata.topic_id
+        self._is_idempotent = is_idempotent
+        self._sequences: dict[tuple[Uuid, int], PartitionSequences] = {}
+        self.queues = [PartitionQueue(self, 0, self._sequences_of(0))]
         self.available: list[PartitionQueue] = []
         self.available_partitions: list[int] = []
         self.sticky = self.queues[0]
@@ -82,7 +99,6 @@ class TopicQueues:
         self._sticky_bytes = 0
         self._sticky_batch: ProducerBatch | None = None
         self._random = randomness
-        self._is_idempotent = is_idempotent
         self.update(metadata)
         self.choose_sticky()
 
@@ -90,23 +106,38 @@ class TopicQueues:
         """Take over partitions and leaders; the default choice of partitions follows them."""
         if not metadata.partitions:
             return
-        self.topic_id = metadata.topic_id
         count = max(metadata.partitions) + 1
-        if count != len(self.queues):
+        former_id, self.topic_id = self.topic_id, metadata.topic_id
+        is_anew = former_id != self.topic_id and ZERO_UUID not in (former_id, self.topic_id)
+        if is_anew:
+            for queue in self.queues:
+                queue.number_anew(self._sequences_of(queue.partition))
+            while len(self.queues) > count:
+                gone = self.queues.pop()
+                gone.is_gone = True
+                gone.leader_id = -1
+        elif former_id == ZERO_UUID != self.topic_id:
+            # Brokers without ids were replaced by some with them: the same logs.
+            for queue in self.queues:
+                if queue.sequences is not None:
+                    self._sequences[self.topic_id, queue.partition] = queue.sequences
+        if is_anew or count != len(self.queues):
             self.by_key.clear()
         for partition in range(len(self.queues), count):
-            self.queues.append(PartitionQueue(self, partition, is_idempotent=self._is_idempotent))
-        # A topic that was made anew may have fewer; what waits for one that is gone times out.
-        while len(self.queues) > count and not _queue_length(self.queues[-1]):
-            self.queues.pop()
+            self.queues.append(PartitionQueue(self, partition, self._sequences_of(partition)))
         for queue in self.queues:
             known = metadata.partitions.get(queue.partition)
             queue.leader_id = -1 if known is None else known.leader_id
             queue.leader_epoch = -1 if known is None else known.leader_epoch
         self.available = [queue for queue in self.queues if queue.leader_id >= 0]
         self.available_partitions = [queue.partition for queue in self.available]
-        if self.available and self.sticky.leader_id < 0:
+        if self.sticky.is_gone or (self.available and self.sticky.leader_id < 0):
             self.choose_sticky()
+
+    def _sequences_of(self, partition: int) -> PartitionSequences | None:
+        if not self._is_idempotent:
+            return None
+        return self._sequences.setdefault((self.topic_id, partition), PartitionSequences())
 
     def choose_sticky(self) -> PartitionQueue:
         """Fill another partition's batch from now on."""

@@ -19,7 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from barnabas_client.cluster.metadata import Node
-from barnabas_client.errors import BarnabasError, ClientBrokenError, ClosedError, RetriableError
+from barnabas_client.errors import (
+    BarnabasError,
+    ClientBrokenError,
+    ClosedError,
+    NotFoundError,
+    RetriableError,
+)
 from barnabas_client.producer.accumulator import Accumulator
 from barnabas_client.producer.admission import Admission
 from barnabas_client.producer.batch import ProducerBatch
@@ -129,7 +135,9 @@ class Sender:
                 self._turn(loop)
         except asyncio.CancelledError:
             if self.failure is None:
+                # The loop ends, not the producer: who waits for records must not wait for ever.
                 self._complain()
+                self.give_up(ClosedError("the program ended before the record was acknowledged"))
             raise
         except Exception as error:
             _log.exception("the producer cannot go on")
@@ -178,12 +186,14 @@ class Sender:
         self._admit(now_ms)
         for queue, batch in accumulator.expired(now_ms):
             self._outcomes.expire(queue, batch)
-        if identity is not None and accumulator.active:
+        if identity is not None and (accumulator.active or self._admission.lines):
             if identity.failure is not None:
                 self._abandon_waiting(identity.failure)
-            elif not identity.is_ready:
+            elif accumulator.active and not identity.is_ready:
                 self._help("identity", self._acquire)
         readiness = accumulator.ready(now_ms)
+        for queue in readiness.gone:
+            self._abandon_gone(queue)
         if readiness.is_leader_missing:
             self._client.request_refresh()
         for node_id, queues in readiness.queues_by_node.items():
@@ -193,6 +203,15 @@ class Sender:
         if identity is not None and identity.needs_acquire:
             self._help("identity", self._acquire)
         self._set_timer(loop, now_ms, readiness.next_ms)
+
+    def _abandon_gone(self, queue: PartitionQueue) -> None:
+        count = len(queue.topic.queues)
+        error = NotFoundError(
+            f"topic {queue.topic.name} was made anew with {count} partitions and has no partition "
+            f"{queue.partition} any more"
+        )
+        for batch in list(queue.batches):
+            self._outcomes.abandon(queue, batch, error)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop, now_ms: int, next_ms: int | None) -> None:
         """Come back when the first of all deadlines is reached."""

@@ -8,9 +8,11 @@ marker comes behind all of them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
 
 from barnabas_client.cluster.offsets import (
     ConsumerGroupMetadata,
@@ -21,6 +23,12 @@ from barnabas_client.errors import BarnabasError
 from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
 from barnabas_client.producer.transactions import TransactionState, TransactionStatus
 from barnabas_protocol.ids import TopicPartition
+
+_ABORTED_AT_THE_END: Final = (
+    TransactionStatus.OPEN,
+    TransactionStatus.FAILED,
+    TransactionStatus.ABORTING,
+)
 
 
 class TransactionCalls:
@@ -36,6 +44,8 @@ class TransactionCalls:
         self._coordinator = coordinator
         # Also wakes the sender, which gives up what may not go out any more.
         self._flush = flush
+        # Ends a transaction whose caller was cancelled and does not wait for it.
+        self._ending: asyncio.Task[None] | None = None
 
     async def initialize(self) -> None:
         """See `Producer.init_transactions`."""
@@ -56,6 +66,7 @@ class TransactionCalls:
 
     async def commit(self) -> None:
         """See `Producer.commit_transaction`."""
+        await self.has_ended()
         self.state.move(TransactionStatus.COMMITTING)
         await self._flush()
         # A record may have failed meanwhile; then this raises.
@@ -64,32 +75,57 @@ class TransactionCalls:
 
     async def abort(self) -> None:
         """See `Producer.abort_transaction`."""
+        if await self.has_ended():
+            return
+        await self._abort()
+
+    async def _abort(self) -> None:
         self.state.move(TransactionStatus.ABORTING)
         await self._flush()
         await self._coordinator.end(is_committed=False)
 
     async def close(self) -> None:
-        """Abort what is open, so that readers need not wait for the transaction's timeout."""
-        await self._abort_if_open()
+        """End what is open, so that readers need not wait for the transaction's timeout."""
+        if not await self.has_ended():
+            await self._end_if_open()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """See `Producer.transaction`."""
         if self.state.status is TransactionStatus.UNINITIALIZED:
             await self.initialize()
+        await self.has_ended()
         self.begin()
         try:
             yield
             await self.commit()
+        except asyncio.CancelledError:
+            # Who was cancelled must not be kept; whoever comes next waits for the end.
+            self._ending = asyncio.create_task(self._end_if_open())
+            raise
         except BaseException:
-            await self._abort_if_open()
+            await self._end_if_open()
             raise
 
-    async def _abort_if_open(self) -> None:
-        """Abort what can be aborted; the reason to do so says more than an error of the abort."""
-        if self.state.status in (TransactionStatus.OPEN, TransactionStatus.FAILED):
-            with contextlib.suppress(BarnabasError):
-                await self.abort()
+    async def has_ended(self) -> bool:
+        """Wait for the end of a transaction whose caller was cancelled; whether it came to one."""
+        if self._ending is None:
+            return False
+        await asyncio.wait([self._ending])
+        self._ending = None
+        return self.state.status is TransactionStatus.READY
+
+    async def _end_if_open(self) -> None:
+        """Abort what is open; a commit or an abort that was asked for already is asked for again.
+
+        The reason to do so says more than an error of the end.
+        """
+        state = self.state
+        with contextlib.suppress(BarnabasError):
+            if state.status is TransactionStatus.COMMITTING and state.is_end_sent:
+                await self._coordinator.end(is_committed=True)
+            elif state.is_undecided or state.status in _ABORTED_AT_THE_END:
+                await self._abort()
 
 
 class TransactionMethods:
@@ -111,7 +147,9 @@ class TransactionMethods:
 
         Raises: IllegalStateError; FencedError if another producer has taken over.
         """
-        self._transactional().begin()
+        calls = self._transactional()
+        await calls.has_ended()
+        calls.begin()
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata

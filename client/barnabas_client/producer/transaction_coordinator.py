@@ -185,8 +185,9 @@ class TransactionCoordinator:
                 committed=is_committed,
             )
             version_max = 5 if state.is_version_2 else 4
+            state.is_end_sent = True
             try:
-                response = await self._ask(request, ApiKey.END_TXN, version_max, _own_code)
+                response = await self._ask(request, ApiKey.END_TXN, version_max, self._end_code)
             except RetriableError:
                 raise
             except BarnabasError as error:
@@ -200,6 +201,21 @@ class TransactionCoordinator:
             await self._raise_epoch(identity)
         await self._choose_version()
         state.end()
+
+    def _end_code(self, response: Any) -> int:
+        """The code of an EndTxn response, NONE where there was nothing to abort.
+
+        With version 1 a coordinator that has refused everything knows of no transaction.
+        """
+        state, code = self._state, int(response.error_code)
+        if (
+            code == ErrorCode.INVALID_TXN_STATE
+            and state.status is TransactionStatus.ABORTING
+            and not state.is_known_at_broker
+        ):
+            state.needs_new_epoch = True
+            return ErrorCode.NONE
+        return code
 
     def _end_refused(self, error: BarnabasError) -> None:
         if error.code == ErrorCode.TRANSACTION_ABORTABLE:
@@ -233,6 +249,7 @@ class TransactionCoordinator:
                     group_id=group.group_id,
                 )
                 await self._ask(request, ApiKey.ADD_OFFSETS_TO_TXN, 4, _own_code)
+                state.is_known_at_broker = True
             await self._commit_offsets(offsets, group, identity)
         except RetriableError:
             raise

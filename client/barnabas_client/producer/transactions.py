@@ -4,7 +4,7 @@ Pure. The legal moves:
 
     UNINITIALIZED -> INITIALIZING -> READY -> OPEN -> COMMITTING -> READY
                                               OPEN, COMMITTING -> FAILED -> ABORTING -> READY
-                                              OPEN -> ABORTING
+                                              OPEN, COMMITTING (before EndTxn) -> ABORTING
     INITIALIZING -> UNINITIALIZED (no answer in time)        any -> BROKEN (close the producer)
 
 FAILED is what the application repairs by aborting; BROKEN is for good: fenced by a newer producer
@@ -80,6 +80,10 @@ class TransactionState:
         self.is_version_2 = False
         # Whether the coordinator may know of this transaction, so that it has to be ended.
         self.is_begun_at_broker = False
+        # Whether the coordinator said that something is part of the transaction.
+        self.is_known_at_broker = False
+        # Whether EndTxn may have gone out: then only the same end can be asked for again.
+        self.is_end_sent = False
         # Whether numbers of this epoch may be lost, so that the next transaction needs another.
         self.needs_new_epoch = False
         self._added: set[TopicPartition] = set()
@@ -91,11 +95,18 @@ class TransactionState:
         Raises: what broke the producer, or what the transaction failed with, if that is why it
         is not legal; else IllegalStateError.
         """
-        if status in _MOVES[self.status]:
+        if status in _MOVES[self.status] or (
+            status is TransactionStatus.ABORTING and self.is_undecided
+        ):
             self.status = status
             return
         self.raise_failure()
         raise IllegalStateError(f"not possible now: {self.status.value}")
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a commit was begun and left before the coordinator was asked for it."""
+        return self.status is TransactionStatus.COMMITTING and not self.is_end_sent
 
     def raise_failure(self) -> None:
         """Raise what broke the producer or failed the transaction, if anything did."""
@@ -131,6 +142,8 @@ class TransactionState:
     def _clear(self) -> None:
         self.error = None
         self.is_begun_at_broker = False
+        self.is_known_at_broker = False
+        self.is_end_sent = False
         self.needs_new_epoch = False
         self._added.clear()
         self._wanted.clear()
@@ -200,6 +213,7 @@ class TransactionState:
 
     def partitions_added(self, partitions: list[TopicPartition]) -> None:
         """The coordinator knows of these."""
+        self.is_known_at_broker = True
         for partition in partitions:
             self._added.add(partition)
             self._wanted.pop(partition, None)

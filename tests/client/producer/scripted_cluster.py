@@ -36,10 +36,6 @@ class PartitionLog:
         self.epoch = -1
         self.recent: deque[tuple[int, int, int]] = deque(maxlen=5)
 
-    def has(self, wire: bytes) -> bool:
-        """Whether the batch is written already."""
-        return int(decode_records(wire)[0].value or b"") in self.numbers
-
     def append(self, wire: bytes) -> tuple[int, int]:
         """The error code and the base offset for a batch (TXL-2)."""
         header = read_header(wire)
@@ -83,6 +79,8 @@ class ScriptedCluster:
     now_ms: int = 1000
     leaders: dict[int, int] = field(default_factory=dict)
     refused_once: dict[int, ErrorCode] = field(default_factory=dict)
+    # What the broker says of the next batch although it has appended it.
+    doubtful_once: dict[int, ErrorCode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.logs = [PartitionLog() for _ in range(self.partitions)]
@@ -106,12 +104,13 @@ class ScriptedCluster:
         self._version = 0
         self.refresh()
 
-    def refresh(self) -> None:
-        """The producer learns who leads."""
+    def refresh(self, *, known_partitions: int | None = None) -> None:
+        """The producer learns who leads, from a broker that may know of fewer partitions."""
         self._version += 1
         partitions = {
             p: PartitionMetadata(partition=p, leader_id=leader)
             for p, leader in self.leaders.items()
+            if known_partitions is None or p < known_partitions
         }
         topic = TopicMetadata(name=TOPIC, partitions=partitions)
         self.admission.update(ClusterMetadata(version=self._version, topics={TOPIC: topic}))
@@ -151,10 +150,13 @@ class ScriptedCluster:
         if self.leaders[partition] != node:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         log = self.logs[partition]
-        if partition in self.refused_once and not log.has(wire):
-            # A broker that took a batch once does not refuse it when it comes again.
+        if partition in self.refused_once:
+            # Of a batch that is there already, too: limits and rights change, records get too old.
             return self.refused_once.pop(partition), -1
-        return log.append(wire)
+        code, offset = log.append(wire)
+        if code == ErrorCode.NONE and partition in self.doubtful_once:
+            return self.doubtful_once.pop(partition), -1
+        return code, offset
 
     def answer(self, node: int) -> None:
         """The producer gets the oldest answer, if there is one."""
@@ -179,6 +181,7 @@ class ScriptedCluster:
         """Everything works from now on until nothing is left to do, without any time limit."""
         self.accumulator._delivery_timeout_ms = self.outcomes._delivery_timeout_ms = 10**9
         self.refused_once.clear()
+        self.doubtful_once.clear()
         self.accumulator.flush_count += 1
         for _ in range(1000):
             if not self.accumulator.unfinished and not self.admission.lines:

@@ -1,12 +1,13 @@
 """Whatever brokers and network do, an idempotent producer loses, doubles and reorders nothing."""
 
+import os
 from dataclasses import dataclass
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas_client.config.producer_settings import ProducerSettings
-from barnabas_client.errors import RetriableError
+from barnabas_client.errors import BarnabasError, RetriableError
 from barnabas_protocol.errors import ErrorCode
 from tests.client.producer.scripted_cluster import ScriptedCluster
 
@@ -21,6 +22,13 @@ errors = st.sampled_from(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 )
+doubts = st.sampled_from(
+    (
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
+)
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("send"), partitions, st.integers(0, 40)),
@@ -33,15 +41,20 @@ steps = st.lists(
         st.tuples(st.just("move"), partitions, nodes),
         st.tuples(st.just("refresh")),
         st.tuples(st.just("refuse"), partitions, errors),
+        st.tuples(st.just("doubt"), partitions, doubts),
+        st.tuples(st.just("stale")),
         st.tuples(st.just("wait"), st.integers(1, 200)),
         # Sequences that chance alone seldom makes.
         st.tuples(st.just("lose reply"), partitions, st.integers(0, 40)),
+        st.tuples(st.just("lose reply, refuse"), partitions, st.integers(0, 40), errors),
         st.tuples(st.just("pipeline"), partitions, st.integers(2, 4)),
         st.tuples(st.just("expire")),
     ),
     max_size=40,
 )
 Steps = list[tuple[object, ...]]
+# More of them: BARNABAS_MODEL_EXAMPLES=20000.
+MODEL_EXAMPLES = int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "300"))
 
 
 @dataclass
@@ -85,6 +98,15 @@ def take_step(cluster: ScriptedCluster, step: tuple[object, ...]) -> None:
             cluster.turn()
             cluster.take(cluster.leaders[partition])
             cluster.disconnect(cluster.leaders[partition])
+        case ("lose reply, refuse", int(partition), int(padding), code):
+            assert isinstance(code, ErrorCode)
+            take_step(cluster, ("lose reply", partition, padding))
+            cluster.refused_once[partition] = code
+        case ("doubt", int(partition), code):
+            assert isinstance(code, ErrorCode)
+            cluster.doubtful_once[partition] = code
+        case ("stale",):
+            cluster.refresh(known_partitions=1)
         case ("pipeline", int(partition), int(count)):
             for _ in range(count):
                 send(cluster, partition, 40)
@@ -128,7 +150,7 @@ def check_nothing_is_left(cluster: ScriptedCluster) -> None:
     assert all(delivery.done() for _, _, delivery in cluster.deliveries)
 
 
-@settings(max_examples=300)
+@settings(max_examples=MODEL_EXAMPLES)
 @given(steps)
 @example(
     [
@@ -144,14 +166,21 @@ def check_nothing_is_left(cluster: ScriptedCluster) -> None:
     ]
 )
 def test_what_is_acknowledged_is_there_once_and_in_order(steps: Steps) -> None:
-    """PRD-8, PRD-9: up to five requests in flight, lost replies, moved leaders, refusals."""
+    """PRD-8, PRD-9: five requests in flight, lost replies, moved leaders, refusals of what is in
+    the log already; and what has failed without a doubt is not there."""
     cluster = run(steps, settings_of())
     check_nothing_is_left(cluster)
     for partition, log in enumerate(cluster.logs):
         assert log.numbers == sorted(set(log.numbers)), "doubled or out of order"
         for sent_to, number, delivery in cluster.deliveries:
-            if sent_to == partition and delivery.exception() is None:
+            if sent_to != partition:
+                continue
+            error = delivery.exception()
+            if error is None:
                 assert log.numbers[delivery.result().offset] == number
+            else:
+                assert isinstance(error, BarnabasError)
+                assert error.is_in_doubt or number not in log.numbers, "certainly not written"
 
 
 @settings(max_examples=150)
@@ -160,16 +189,17 @@ def test_with_time_all_arrives_but_what_is_refused_for_good(steps: Steps) -> Non
     """Retriable errors and the refusal of other batches cost time, never records."""
     cluster = run(steps, settings_of(delivery_timeout_ms=10**6))
     check_nothing_is_left(cluster)
-    refused = {
-        (partition, number)
-        for partition, number, delivery in cluster.deliveries
-        if delivery.exception() is not None
-    }
-    for _, _, delivery in cluster.deliveries:
-        assert not isinstance(delivery.exception(), RetriableError)
+    refused, doubted = set(), set()
+    for partition, number, delivery in cluster.deliveries:
+        error = delivery.exception()
+        assert not isinstance(error, RetriableError)
+        if error is not None:
+            assert isinstance(error, BarnabasError)
+            (doubted if error.is_in_doubt else refused).add((partition, number))
     sent = {(partition, number) for partition, number, _ in cluster.deliveries}
     found = sorted((p, number) for p, log in enumerate(cluster.logs) for number in log.numbers)
-    assert found == sorted(sent - refused)
+    assert sorted({*found} | doubted) == sorted(sent - refused)
+    assert len(found) == len({*found})
 
 
 @settings(max_examples=100)

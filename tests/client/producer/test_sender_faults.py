@@ -12,6 +12,7 @@ import pytest
 
 from barnabas_client.errors import (
     AuthorizationError,
+    BarnabasError,
     BufferFullError,
     ClosedError,
     NotFoundError,
@@ -178,10 +179,8 @@ def test_retriable_refusals_are_repeated_until_the_delivery_timeout() -> None:
             Producer(node.broker.bootstrap, **QUICK, **settings) as producer,
         ):
             await producer.send(TOPIC, b"0")
-            node.next_answers = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
-            told = (
-                "delivery_timeout_ms=150|NOT_ENOUGH_REPLICAS"  # the last refusal may come too late
-            )
+            node.next_answers = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 1000
+            told = "delivery_timeout_ms=150|NOT_ENOUGH_REPLICAS_AFTER_APPEND"  # or it is late
             with pytest.raises((TimedOutError, RetriableError), match=told):
                 await producer.send(TOPIC, b"1")
             assert node.broker.count(ApiKey.PRODUCE) > 3
@@ -190,6 +189,100 @@ def test_retriable_refusals_are_repeated_until_the_delivery_timeout() -> None:
             assert node.sequences[-1] == (1, 0), "a new epoch begins at 0"
 
     asyncio.run(run())
+
+
+def test_a_refusal_after_a_lost_answer_leaves_doubt_and_begins_a_new_epoch() -> None:
+    """The first attempt may have written the record: its number is never another one's."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [CLOSE, ErrorCode.INVALID_RECORD]
+            with pytest.raises(BarnabasError, match="may be in the log all the same") as raised:
+                await producer.send(TOPIC, b"1")
+            assert raised.value.is_in_doubt
+            await producer.send(TOPIC, b"2")
+            assert node.sequences[-1] == (1, 0)
+            node.next_answers = [ErrorCode.INVALID_RECORD]
+            with pytest.raises(BarnabasError) as raised:
+                await producer.send(TOPIC, b"3")
+            assert not raised.value.is_in_doubt, "its only attempt was refused"
+            await producer.send(TOPIC, b"4")
+            assert node.sequences[-1] == (1, 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_in_doubt", [True, False])
+def test_a_batch_in_doubt_is_not_split(is_in_doubt: bool) -> None:
+    """Its halves would be written beside the whole."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **{**QUICK, "linger_ms": 20}) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.values.clear()
+            node.next_answers = [CLOSE] * is_in_doubt + [ErrorCode.MESSAGE_TOO_LARGE]
+            deliveries = [producer.send(TOPIC, b"%d" % number) for number in range(4)]
+            found = await asyncio.gather(*deliveries, return_exceptions=True)
+            if is_in_doubt:
+                assert all(isinstance(one, BarnabasError) and one.is_in_doubt for one in found)
+                assert node.values == []
+            else:
+                assert node.values == [b"0", b"1", b"2", b"3"]
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_gather_of_deliveries_ends() -> None:
+    """`gather` asks a cancelled child for its error as it asks asyncio's own futures."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK, request_timeout_ms=500) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [SILENCE]
+            deliveries = [producer.send(TOPIC, b"%d" % number) for number in range(3)]
+            waiting = asyncio.ensure_future(asyncio.gather(*deliveries))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(run())
+
+
+def test_a_program_that_ends_with_a_producer_in_a_task_ends() -> None:
+    """`asyncio.run` cancels the sender, too: records that nobody sends any more must fail."""
+    ended: list[BaseException | None] = []
+
+    async def run() -> None:
+        async def keep(bootstrap: str) -> None:
+            async with Producer(bootstrap, **{**QUICK, "linger_ms": 100_000}) as producer:
+                delivery = producer.send(TOPIC, b"0")
+                delivery.add_done_callback(lambda done: ended.append(done.exception()))
+                is_sent.set()
+                await asyncio.Event().wait()
+
+        is_sent = asyncio.Event()
+        async with cluster() as (node,):
+            before = asyncio.all_tasks()
+            task = asyncio.create_task(keep(node.broker.bootstrap))
+            await asyncio.wait_for(is_sent.wait(), 5)
+            for other in asyncio.all_tasks() - before:
+                other.cancel()
+            await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 5)
+
+    asyncio.run(run())
+    assert len(ended) == 1
+    assert isinstance(ended[0], ClosedError)
 
 
 def test_a_duplicate_is_a_success() -> None:

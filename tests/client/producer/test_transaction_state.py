@@ -127,6 +127,7 @@ def test_a_commit_that_timed_out_can_only_be_repeated() -> None:
     """It may have been carried out, so it cannot be aborted."""
     state = opened()
     state.move(S.COMMITTING)
+    state.is_end_sent = True
     state.move(S.COMMITTING)
     with pytest.raises(IllegalStateError):
         state.move(S.ABORTING)
