@@ -20,6 +20,7 @@ from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
+REPLICATION_PORT = 9091
 UNLIMITED_BYTES = 1 << 40
 THREAD_COUNT = 4
 """As many as `RealDisk` has."""
@@ -150,7 +151,9 @@ class Node:
         self.disk = self._new_disk()
         self.properties = {
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+            "listeners": (
+                f"PLAINTEXT://{self.host}:{PORT},REPLICATION://{self.host}:{REPLICATION_PORT}"
+            ),
             "log.dirs": "/data",
             **properties,
         }
