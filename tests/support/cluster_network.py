@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
+from tests.support.process_loop import ProcessLoop
 from tests.support.simulated_network import SimulatedListener, SimulatedNetwork, SimulatedTransport
 from tests.support.simulated_random import SimulatedRandom
 
@@ -25,6 +26,7 @@ class LinkTransport(SimulatedTransport):
     """One side of a connection between hosts."""
 
     _network: "ClusterNetwork"
+    _loop: ProcessLoop
 
     def __init__(self, network: "ClusterNetwork", own: Any, peer: Any, context: Context) -> None:
         super().__init__(network, own, peer)
@@ -44,11 +46,12 @@ class LinkTransport(SimulatedTransport):
         self, other: "LinkTransport", act: Callable[..., None], *arguments: Any
     ) -> None:
         """Let something happen at the other side, after all that was sent before."""
+        loop = self._loop
         self._last_arrival_seconds = max(
             self._last_arrival_seconds + FOLLOWS_SECONDS,
-            self._loop.time() + self._network.latency_seconds(self.host, self.peer_host),
+            loop.true_seconds + self._network.latency_seconds(self.host, self.peer_host),
         )
-        self._loop.call_at(self._last_arrival_seconds, act, *arguments, context=Context())
+        loop.call_at_true(self._last_arrival_seconds, act, *arguments, context=Context())
 
     def arrive(self, data: bytes) -> None:
         """Take what the other side wrote, or say that nobody is there to take it."""

@@ -5,10 +5,13 @@ Several `MemoryArbiter`s over one `MemoryStore` are the clients of one store; wr
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
 from barnabas_broker.arbiter.polling import changes
+
+COPIES_MAX = 100
 
 
 class MemoryStore:
@@ -19,10 +22,14 @@ class MemoryStore:
         self.is_away = False
         self.is_damaged = False
         self._last_token = 0
+        # The last records that were stored, as backups of the store have them.
+        self.copies: deque[ArbiterRecord] = deque(maxlen=COPIES_MAX)
 
     def put(self, record: ArbiterRecord | None) -> None:
         """Store a record with a token that was never used; None clears it."""
         self._last_token += 1
+        if record is not None:
+            self.copies.append(record)
         self.stored = Stored(record, 0 if record is None else self._last_token)
         self.is_damaged = False
 

@@ -37,9 +37,10 @@ class Life(Enum):
 class Process:
     """What belongs together and dies together; `context` is what its work runs in."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock_rate: float = 1.0) -> None:
         self.name = name
         self.life = Life.RUNS
+        self.clock_rate = clock_rate  # how fast the clock of its machine goes
         self.held: list[asyncio.Handle] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self._tasks_kept = TASKS_KEPT_MIN
@@ -57,8 +58,45 @@ class Process:
 PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
 
 
+class _Handle(asyncio.Handle):
+    """A handle without what only a debugged loop needs."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., Any], args: Any, loop: Any, context: Context
+    ) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """A handle that has its time."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., Any], args: Any, loop: Any, context: Context
+    ) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+
 class ProcessLoop(VirtualLoop):
-    """Runs what is ready; when nothing is, time goes on to the next timer."""
+    """Runs what is ready; when nothing is, time goes on to the next timer.
+
+    A process whose clock goes fast or slow sees another time, also in the timers that it sets.
+    """
 
     _ready: Any
     _scheduled: Any
@@ -69,10 +107,55 @@ class ProcessLoop(VirtualLoop):
         self.set_task_factory(_make_task)
         self._now_seconds = 0.0
         self._turns = 0  # since time went on
+        self._timer_count = 0
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was made, by the clock of the process that asks."""
+        process = PROCESS.get()
+        if process is None:
+            return self._now_seconds
+        return self._now_seconds * process.clock_rate
+
+    @property
+    def true_seconds(self) -> float:
+        """Virtual seconds since the loop was made, by no machine's clock."""
         return self._now_seconds
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As every loop's, at half the price."""
+        if self.is_closed():
+            raise RuntimeError("the loop is closed")
+        handle = _Handle(callback, args, self, context or copy_context())
+        self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As every loop's, by the clock of the process that asks."""
+        process = PROCESS.get()
+        if process is not None:
+            when /= process.clock_rate
+        return self.call_at_true(when, callback, *args, context=context)
+
+    def call_at_true(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As `call_at`, by no machine's clock."""
+        if self.is_closed():
+            raise RuntimeError("the loop is closed")
+        timer = _Timer(when, callback, args, self, context or copy_context())
+        self._timer_count += 1
+        heapq.heappush(self._scheduled, (when, self._timer_count, timer))
+        return timer
+
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As every loop's."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine as a part of a process."""
@@ -109,39 +192,40 @@ class ProcessLoop(VirtualLoop):
         ready, scheduled = self._ready, self._scheduled
         if self._timer_cancelled_count > CANCELLED_TIMERS_MAX:
             self._drop_cancelled_timers()
-        while scheduled and scheduled[0]._cancelled:
+        while scheduled and scheduled[0][2]._cancelled:
             self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)._scheduled = False
+            heapq.heappop(scheduled)[2]._scheduled = False
         if not ready:
             if not scheduled:
                 raise DeadlockError("the virtual loop would wait for ever")
             self._turns = 0
-            self._now_seconds = max(self._now_seconds, scheduled[0]._when)
+            self._now_seconds = max(self._now_seconds, scheduled[0][0])
         elif self._turns > TURNS_MAX:
             raise LivelockError(f"no end of {[_work_of(handle) for handle in ready]}")
         self._turns += 1
         end = self._now_seconds + 1e-9
-        while scheduled and scheduled[0]._when < end:
-            handle = heapq.heappop(scheduled)
+        while scheduled and scheduled[0][0] < end:
+            handle = heapq.heappop(scheduled)[2]
             handle._scheduled = False
             ready.append(handle)
+        runs, stands = Life.RUNS, Life.STANDS
         for _ in range(len(ready)):
             handle = ready.popleft()
             if handle._cancelled:
                 continue
             process = handle._context.get(PROCESS)
-            if process is None or process.life is Life.RUNS:
+            if process is None or process.life is runs:
                 handle._run()
-            elif process.life is Life.STANDS:
+            elif process.life is stands:
                 process.held.append(handle)
 
     def _drop_cancelled_timers(self) -> None:
         kept = []
-        for handle in self._scheduled:
-            if handle._cancelled:
-                handle._scheduled = False
+        for entry in self._scheduled:
+            if entry[2]._cancelled:
+                entry[2]._scheduled = False
             else:
-                kept.append(handle)
+                kept.append(entry)
         # In place, in an order that does not depend on how the heap lay before.
         heapq.heapify(kept)
         self._scheduled[:] = kept

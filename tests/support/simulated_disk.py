@@ -1,10 +1,13 @@
 """A file system in memory that forgets what was not synced, tears writes, fills up and fails.
 
 What it models: content is safe after `sync` of the file; names of files (made, renamed, removed)
-are safe after `sync_directory` of their folder; folders are safe at once and a rename is whole or
-not there, which is kinder than POSIX and as file systems with a journal are. A crash keeps any
-prefix of what was not safe, in the order it was done, the last write cut anywhere, its rest missing
-or zeros; or nothing of it. What it does not: reordering between writes, or bits that rot.
+are safe after `sync_directory` of their folder; a rename is whole or not there, as with a journal.
+A crash keeps any prefix of what was not safe, in the order it was done, the last write cut
+anywhere, its rest missing or zeros; or nothing of it.
+
+A harsher disk, by its traits: folders that were made, moved or removed are safe only after
+`sync_directory` of the folder above (`forgets_directories`), of the writes that were not safe some
+in the middle are missing (`reorders_writes`), and some of their bits are wrong (`flips_bits`).
 """
 
 import asyncio
@@ -45,15 +48,22 @@ class _Content:
         self.safe = bytes(self.data)
         self.unsafe.clear()
 
-    def crash(self, random: SimulatedRandom | None) -> None:
+    def crash(self, random: SimulatedRandom | None, *, reorders: bool, flips: bool) -> None:
         survivor = bytearray(self.safe)
         if random is not None and self.unsafe:
             count = random.integer(len(self.unsafe) + 1)
             for position, data in self.unsafe[:count]:
                 if data is None:
                     _truncate(survivor, position)
-                else:
-                    _write(survivor, data, position)
+                    continue
+                if reorders and random.integer(3) == 0:
+                    # The size is there, what was written is not: old bytes, or zeros.
+                    old = bytes(survivor[position : position + len(data)])
+                    data = old + bytes(len(data) - len(old))
+                elif flips and data and random.integer(8) == 0:
+                    data = bytearray(data)
+                    data[random.integer(len(data))] ^= 1 << random.integer(8)
+                _write(survivor, data, position)
             torn = self.unsafe[count : count + 1]
             if torn and torn[0][1] is not None:
                 position, data = torn[0]
@@ -65,7 +75,7 @@ class _Content:
         self.sync()
 
 
-def _write(target: bytearray, data: bytes, position: int) -> None:
+def _write(target: bytearray, data: Buffer, position: int) -> None:
     if position > len(target):
         target += bytes(position - len(target))
     target[position : position + len(data)] = data
@@ -90,6 +100,9 @@ class SimulatedDisk:
         self.random = random or SimulatedRandom()
         self.clock = clock or SimulatedClock()
         self.capacity_bytes = capacity_bytes
+        self.forgets_directories = False
+        self.reorders_writes = False
+        self.flips_bits = False
         self.is_cold = False  # if set, nothing is in memory: every `read_nowait` gives None
         self.sync_count = 0
         self.run_count = 0
@@ -98,6 +111,9 @@ class SimulatedDisk:
         # What one operation did to names, which happens whole or not; None: the name is gone.
         self._unsafe_names: list[dict[str, _Content | None]] = []
         self._directories = {"/", "."}
+        # Folders that were made, moved or removed since the folder above was synced: old and new
+        # path, in order; "" where there was none before, or is none any more.
+        self._unsafe_directories: list[tuple[str, str]] = []
         self._locks: set[str] = set()
         self._generation = 0  # what was opened before a crash is dead after it
         self._failures: list[tuple[str, str, int]] = []
@@ -117,13 +133,52 @@ class SimulatedDisk:
         for changes in self._unsafe_names[:count]:
             _set_names(names, changes)
         for content in {id(c): c for c in [*self._names.values(), *names.values()]}.values():
-            content.crash(random)
+            content.crash(random, reorders=self.reorders_writes, flips=self.flips_bits)
+        self._forget_directories(names, random)
         self._names = names
         self._safe_names = dict(names)
         self._unsafe_names.clear()
         self._locks.clear()
         self._failures.clear()
         self._generation += 1
+
+    def replace_directory(self, directory: str) -> None:
+        """Another, empty disk is mounted at a folder."""
+        for names in (self._names, self._safe_names):
+            for path in [p for p in names if _is_below(p, directory)]:
+                del names[path]
+        self._unsafe_names = [
+            {p: content for p, content in changes.items() if not _is_below(p, directory)}
+            for changes in self._unsafe_names
+        ]
+        self._unsafe_directories = [
+            change
+            for change in self._unsafe_directories
+            if not any(_is_below(path, directory) for path in change)
+        ]
+        self._directories -= {p for p in self._directories if _is_below(p, directory)}
+
+    def _forget_directories(
+        self, names: dict[str, _Content], random: SimulatedRandom | None
+    ) -> None:
+        """Undo what was not safe of folders, but for the first of it."""
+        unsafe, self._unsafe_directories = self._unsafe_directories, []
+        kept = 0 if random is None else random.integer(len(unsafe) + 1)
+        for old, new in reversed(unsafe[kept:]):
+            below = [p for p in names if p.startswith(new + "/")] if new else []
+            if not old:
+                for path in below:
+                    del names[path]
+                self._directories -= {p for p in self._directories if _is_within(p, new)}
+            elif not new:
+                self._directories.add(old)
+            else:
+                self._directories = {_moved(p, new, old) for p in self._directories}
+                for path in below:
+                    names[_moved(path, new, old)] = names.pop(path)
+        if self.forgets_directories:
+            for path in [p for p in names if posixpath.dirname(p) not in self._directories]:
+                del names[path]
 
     @property
     def used_bytes(self) -> int:
@@ -167,11 +222,15 @@ class SimulatedDisk:
 
     def make_directories(self, path: str) -> None:
         path = self._checked("make_directories", path)
+        made: list[str] = []
         while path not in self._directories:
             if path in self._names:
                 raise FileExistsError(errno.EEXIST, "is a file", path)
             self._directories.add(path)
+            made.append(path)
             path = posixpath.dirname(path)
+        if self.forgets_directories:
+            self._unsafe_directories += [("", path) for path in reversed(made)]
 
     def rename(self, old: str, new: str) -> None:
         old, new = self._checked("rename", old), _normal(new)
@@ -189,7 +248,16 @@ class SimulatedDisk:
         self._directories = {_moved(p, old, new) for p in self._directories}
         for directory in self._open_directories:
             directory.path = _moved(directory.path, old, new)
-        # The folder's own name is safe at once, so what is below it moves in both worlds.
+        if self.forgets_directories:
+            # What was done below it is found under its new path, also to be undone.
+            self._unsafe_directories = [
+                (_moved(o, old, new) if _is_below(o, old) else o, _moved(n, old, new))
+                if _is_below(n, old)
+                else (o, n)
+                for o, n in self._unsafe_directories
+            ]
+            self._unsafe_directories.append((old, new))
+        # What is below the folder moves in both worlds; a crash may move it back.
         for names in (self._names, self._safe_names):
             for path in [p for p in names if p.startswith(below)]:
                 names[_moved(path, old, new)] = names.pop(path)
@@ -211,6 +279,8 @@ class SimulatedDisk:
         for directory in self._open_directories:
             if directory.path == path or directory.path.startswith(path + "/"):
                 directory.path = "/removed"
+        if self.forgets_directories and path in self._directories:
+            self._unsafe_directories.append((path, ""))
         self._directories -= {p for p in self._directories if p == path or p.startswith(path + "/")}
 
     def exists(self, path: str) -> bool:
@@ -240,6 +310,9 @@ class SimulatedDisk:
             else:
                 left.append(changes)
         self._unsafe_names = left
+        self._unsafe_directories = [
+            change for change in self._unsafe_directories if path not in map(_above, change)
+        ]
 
     def read_bytes(self, path: str) -> bytes:
         return bytes(self._content("read_bytes", path).data)
@@ -286,6 +359,9 @@ class SimulatedDisk:
     def _take_back(self, work: asyncio.Task[Any]) -> bool:
         """Cancel what no thread has begun; returns whether that was so."""
         return False
+
+    def appended(self, path: str, data: bytes) -> None:
+        """Something was written at the end of a file."""
 
     def free_bytes(self, path: str) -> int:
         self._checked("free_bytes", path)
@@ -338,6 +414,7 @@ class SimulatedFile:
             content.write(data[:room], len(content.data))
             raise OSError(errno.ENOSPC, "the simulated disk is full", self._path)
         content.write(data, len(content.data))
+        self._disk.appended(self._path, data)
         return len(data)
 
     def read(self, size: int, position: int) -> bytes:
@@ -424,6 +501,18 @@ class SimulatedLock:
 
 def _normal(path: str) -> str:
     return posixpath.normpath(path)
+
+
+def _above(path: str) -> str:
+    return posixpath.dirname(path) if path else ""
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder + "/")
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
 
 
 def _moved(path: str, old: str, new: str) -> str:

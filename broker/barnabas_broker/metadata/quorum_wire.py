@@ -69,13 +69,12 @@ class Receiver:
 def check_receiver(
     request: MetadataPromiseRequest | MetadataFetchRequest | MetadataSnapshotRequest, me: Receiver
 ) -> None:
-    """Let pass what is meant for this node of this cluster.
+    """Let pass what is meant for this node.
 
-    Every node has a cluster id before it asks or is asked: one that joins takes it from the
-    arbiter's record, which also says whom to ask. So a request without one is nobody's.
+    A node without a cluster id, which founds or joins one, is spoken to by any.
     Raises: KafkaError INCONSISTENT_CLUSTER_ID, INVALID_REQUEST.
     """
-    if not request.cluster_id or request.cluster_id != me.cluster_id:
+    if request.cluster_id and me.cluster_id and request.cluster_id != me.cluster_id:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.receiver_id != me.node_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is node {me.node_id}")

@@ -8,7 +8,7 @@ from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import UNLIMITED_BYTES, Node
-from tests.simulation.cluster.plan import Event, Hardship
+from tests.simulation.cluster.plan import FEATURE_OF, Event, Hardship, Plan
 from tests.support.arbiter_faults import Fault
 from tests.support.process_loop import Life
 from tests.support.simulated_random import SimulatedRandom
@@ -35,10 +35,11 @@ SPARING = frozenset(
 class Faults:
     """Does what a plan's events say; whom it befalls is drawn from the event's own seed."""
 
-    def __init__(self, cluster: Cluster, hardship: Hardship) -> None:
+    def __init__(self, cluster: Cluster, plan: Plan) -> None:
         self._cluster = cluster
         self._random = SimulatedRandom(0)
-        self._hardship = hardship
+        self._plan = plan
+        self._hardship = plan.hardship
         # The node that lost power, or its disk, and its broker epoch then; see `_may_lose_another`.
         self._lost: tuple[Node, int] | None = None
         self.done: Counter[str] = Counter()
@@ -54,6 +55,9 @@ class Faults:
 
     def _befall(self, event: Event) -> None:
         self._random = SimulatedRandom(event.seed)
+        feature = FEATURE_OF.get(event.fault)
+        if feature is not None and not self._plan.has(feature):
+            return
         if event.fault in SPARING and not self._may_lose_another():
             return
         self.done[event.fault] += 1
@@ -64,6 +68,8 @@ class Faults:
         cluster = self._cluster
         cluster.trace.tell("all faults end")
         cluster.store.is_away = False
+        if cluster.store.stored.record is None and cluster.store.copies:
+            cluster.store.put(cluster.store.copies[-1])
         for arbiter in cluster.arbiters:
             arbiter.client.is_cut_off = False
         cluster.network.slow_share = 0
@@ -157,6 +163,20 @@ class Faults:
         if node is not None and self._is_everything_redundant() and self._has_all_seats():
             self._note_lost(node)
             node.lose_disk()
+
+    def _lose_a_directory(self) -> None:
+        """One of a node's several disks is replaced; the others stay what they are."""
+        node = self._some([node for node in self._cluster.nodes if len(node.directories) > 1])
+        if node is not None and self._is_everything_redundant() and self._has_all_seats():
+            self._note_lost(node)
+            node.lose_directory(node.directories[self._below(len(node.directories))])
+
+    def _fail_an_fsync(self) -> None:
+        """One fsync of some file fails: what was written since the last one may be gone."""
+        if node := self._some_up():
+            self._cluster.trace.tell(node.host, "has an fsync that fails")
+            node.disk.has_failed = True
+            node.disk.fail("sync", node.directories[self._below(len(node.directories))])
 
     def _has_all_seats(self) -> bool:
         """Whether every member of the metadata log has its disk still, and one can be missed."""
@@ -274,6 +294,21 @@ class Faults:
 
     def _bring_the_arbiter_back(self) -> None:
         self._cluster.store.is_away = False
+
+    def _lose_the_record(self) -> None:
+        """What the arbiter's store had is gone; somebody has a copy of it."""
+        store = self._cluster.store
+        if store.stored.record is not None:
+            self._cluster.trace.tell("the arbiter's record is lost")
+            store.put(None)
+
+    def _restore_an_old_record(self) -> None:
+        """A copy of the record from some time ago is put back, as from a backup of the store."""
+        store = self._cluster.store
+        if store.copies:
+            record = store.copies[self._below(len(store.copies))]
+            self._cluster.trace.tell("an old record is put back, of epoch", record.controller_epoch)
+            store.put(record)
 
     def _fool_the_arbiters_clients(self) -> None:
         """The next swaps of each client meet some fault."""

@@ -4,13 +4,22 @@ Source: REP-19, CTL-12 and the rules of the control plane. An invariant gets the
 time, and the images as they are published; what it raises says who contradicts whom.
 """
 
+import posixpath
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.ids import TopicPartition
 from tests.simulation.cluster.node import Node
+
+UNCLEAN = "unclean"
+"""The topic that may lose records: leaders are elected for it that have not got them all."""
+_BATCH_START = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, CRC
+BATCH_OVERHEAD = 12
+CRC_END = _BATCH_START.size
 
 
 class InvariantError(AssertionError):
@@ -36,6 +45,11 @@ def replicas_of(nodes: Iterable[Node]) -> Iterator[Replica]:
         for (topic, index), partition in server.replicas.partitions.items():
             key = (partition.topic_id, index)
             yield Replica(node.node_id, node.life_count, key, f"{topic}-{index}", partition)
+
+
+def is_exempt(name: str) -> bool:
+    """Whether a partition is one of the topic that may lose records."""
+    return name.startswith(UNCLEAN)
 
 
 class Invariant(Protocol):
@@ -109,7 +123,7 @@ class LeadersHaveAllThatIsCommitted:
         """Raises: InvariantError."""
         for replica in replicas_of(nodes):
             partition = replica.partition
-            if not partition.is_leader or partition.log.is_offline:
+            if not partition.is_leader or partition.log.is_offline or is_exempt(replica.name):
                 continue
             epoch, log = partition.leader_epoch, partition.log
             committed = self._committed.setdefault(replica.key, {})
@@ -120,6 +134,141 @@ class LeadersHaveAllThatIsCommitted:
                     f" with {log.log_end_offset} records, {before} were committed"
                 )
             committed[epoch] = max(committed.get(epoch, 0), log.high_watermark)
+
+
+class WhoIsInSyncHasWhatIsCommitted:
+    """Every member of the ISR of the newest image holds all below any leader's high watermark.
+
+    A broker whose incarnation is not the registered one yet does not count: its power may have
+    been cut, and the controller learns of that when it registers.
+    """
+
+    def __init__(self) -> None:
+        self._committed: dict[Any, int] = {}
+        # Also of nodes that are down by now.
+        self._image = MetadataImage.empty()
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        nodes = [node for node in nodes if node.server is not None and node.server._is_built]
+        image = self._image
+        for node in nodes:
+            if node.server is not None and node.server.image.offset > image.offset:
+                image = self._image = node.server.image
+        replicas = [replica for replica in replicas_of(nodes) if not is_exempt(replica.name)]
+        for replica in replicas:
+            partition = replica.partition
+            if partition.is_leader and not partition.log.is_offline:
+                found = max(self._committed.get(replica.key, 0), partition.log.high_watermark)
+                self._committed[replica.key] = found
+        registered = {node.node_id for node in nodes if _is_registered(node, image)}
+        for replica in replicas:
+            log = replica.partition.log
+            topic = image.topics.by_id.get(replica.key[0])
+            if topic is None or log.is_offline or replica.node_id not in registered:
+                continue
+            if replica.node_id not in topic.partitions[replica.key[1]].isr:
+                continue
+            committed = self._committed.get(replica.key, 0)
+            if log.log_end_offset < committed:
+                raise InvariantError(
+                    f"node {replica.node_id} is in the ISR of {replica.name} with"
+                    f" {log.log_end_offset} records, {committed} were committed"
+                )
+
+
+def _is_registered(node: Node, image: MetadataImage) -> bool:
+    """Whether the image knows this very incarnation of a broker."""
+    membership = getattr(node.server, "membership", None)
+    broker = image.brokers.get(node.node_id)
+    return (
+        membership is not None
+        and broker is not None
+        and membership.lifecycle.broker_epoch == broker.epoch
+    )
+
+
+class OneControllerPerEpoch:
+    """No two nodes lead the metadata log in one epoch."""
+
+    def __init__(self) -> None:
+        self._controllers: dict[int, tuple[int, int]] = {}
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        for node in nodes:
+            control = getattr(node.server, "control", None)
+            quorum = getattr(control, "quorum", None)
+            if quorum is None or not quorum.is_active:
+                continue
+            found = (node.node_id, node.life_count)
+            known = self._controllers.setdefault(quorum.controller_epoch, found)
+            if known != found:
+                raise InvariantError(
+                    f"nodes {known[0]} and {found[0]} are the controller of epoch"
+                    f" {quorum.controller_epoch}"
+                )
+
+
+class LogStartNeverBack:
+    """The start of a log rises only while its process lives, up to the high watermark."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Any, ...], int] = {}
+
+    def look(self, nodes: Iterable[Node]) -> None:
+        """Raises: InvariantError."""
+        for replica in replicas_of(nodes):
+            log = replica.partition.log
+            if log.is_offline or is_exempt(replica.name):
+                continue
+            key = (replica.key, replica.node_id, replica.life, log.directory)
+            start, before = log.log_start_offset, self._seen.get(key, 0)
+            if start < before:
+                raise InvariantError(
+                    f"the log of {replica.name} started at {before} on node {replica.node_id},"
+                    f" now at {start}"
+                )
+            if replica.partition.is_leader and start > log.high_watermark:
+                raise InvariantError(
+                    f"{replica.name} starts at {start}, above its high watermark"
+                    f" {log.high_watermark}, on node {replica.node_id}"
+                )
+            self._seen[key] = start
+
+
+class LogsMatch:
+    """Batches of one leader epoch at one offset are the same in all replicas, for ever.
+
+    From that follows what replication is for: that what a follower has fetched is a prefix of its
+    leader's log. Every append of every log is looked at, as it goes to the disk.
+    """
+
+    def __init__(self) -> None:
+        self._batches: dict[tuple[bytes, str, int, int], int] = {}
+
+    def appended(self, node: Node, path: str, data: bytes) -> None:
+        """Raises: InvariantError."""
+        folder = posixpath.basename(posixpath.dirname(path))
+        topic, _, index = folder.rpartition("-")
+        server = node.server
+        if server is None or not server._is_built or not index.isdecimal():
+            return
+        partition = server.replicas.partitions.get(TopicPartition(topic, int(index)))
+        if partition is None or partition.log.directory != posixpath.dirname(path):
+            return
+        if is_exempt(folder):
+            return
+        position = 0
+        while position + CRC_END <= len(data):
+            base, length, epoch, _, crc = _BATCH_START.unpack_from(data, position)
+            key = (partition.topic_id, index, epoch, base)
+            if self._batches.setdefault(key, crc) != crc:
+                raise InvariantError(
+                    f"{folder} has another batch at {base} of leader epoch {epoch} on node"
+                    f" {node.node_id} than it had before"
+                )
+            position += BATCH_OVERHEAD + length
 
 
 class ImagesAgree:
@@ -174,7 +323,11 @@ class Observer:
             OneLeaderPerEpoch(),
             HighWatermarkNeverBack(),
             LeadersHaveAllThatIsCommitted(),
+            WhoIsInSyncHasWhatIsCommitted(),
+            OneControllerPerEpoch(),
+            LogStartNeverBack(),
         ]
+        self.logs = LogsMatch()
         self.violation: InvariantError | None = None
 
     def look(self, nodes: Iterable[Node]) -> None:
@@ -183,6 +336,13 @@ class Observer:
             raise self.violation
         for invariant in self.invariants:
             invariant.look(nodes)
+
+    def appended(self, node: Node, path: str, data: bytes) -> None:
+        """What a node's disk is to call."""
+        try:
+            self.logs.appended(node, path, data)
+        except InvariantError as error:
+            self.violation = self.violation or error
 
     def subscriber(self, node: Node) -> Callable[[MetadataDelta | None, MetadataImage], None]:
         """What a node's publisher is to call."""

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from typing import Any, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import Arbiter
@@ -20,26 +21,27 @@ from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
-REPLICATION_PORT = 9091
 UNLIMITED_BYTES = 1 << 40
+SYNCS = frozenset(("sync", "sync_directory"))
 THREAD_COUNT = 4
 """As many as `RealDisk` has."""
 
 
 class NodeClock:
-    """Monotonic time is the loop's, the same everywhere; each wall clock can be set."""
+    """Monotonic time is the loop's, at a rate of the machine's own; each wall clock can be set."""
 
     def __init__(self, loop: ProcessLoop, wall_ms: int) -> None:
         self._loop = loop
         self._wall_ahead_ms = wall_ms
+        self.rate = 1.0
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds of the loop's time."""
-        return round(self._loop.time() * 1e9)
+        """Nanoseconds since the loop was made."""
+        return round(self._loop.true_seconds * self.rate * 1e9)
 
     def monotonic_ms(self) -> int:
-        """Milliseconds of the loop's time."""
-        return round(self._loop.time() * 1e9) // 1_000_000
+        """Milliseconds since the loop was made."""
+        return round(self._loop.true_seconds * self.rate * 1e9) // 1_000_000
 
     def wall_ms(self) -> int:
         """What this machine takes for the time."""
@@ -54,6 +56,10 @@ class DiskTraits(NamedTuple):
     """How a story's disks work."""
 
     run_ms_max: int = 4
+    sync_ms: int = 0  # what an fsync on the loop costs the whole process
+    forgets_directories: bool = False
+    reorders_writes: bool = False
+    flips_bits: bool = False
 
 
 class NodeDisk(SimulatedDisk):
@@ -72,6 +78,16 @@ class NodeDisk(SimulatedDisk):
         self.on_limit: Callable[[], None] = lambda: None
         self.failing_prefix = ""
         self.has_failed = False
+        self.is_in_thread = False
+        self.on_append: Callable[[str, bytes], None] = lambda path, data: None
+        self.on_loop_sync: Callable[[str], None] = lambda path: None
+
+    def use(self, traits: DiskTraits) -> None:
+        """Work in this way from now on."""
+        self.traits = traits
+        self.forgets_directories = traits.forgets_directories
+        self.reorders_writes = traits.reorders_writes
+        self.flips_bits = traits.flips_bits
 
     def begin_life(self) -> None:
         """A new process: the last one's threads and locks are gone, its open files are dead."""
@@ -88,9 +104,11 @@ class NodeDisk(SimulatedDisk):
         async with self._threads:
             self._queued.discard(task)
             await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
+            self.is_in_thread = True
             try:
                 return call()
             finally:
+                self.is_in_thread = False
                 await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
 
     def _take_back(self, work: asyncio.Task[Any]) -> bool:
@@ -105,6 +123,8 @@ class NodeDisk(SimulatedDisk):
             raise OSError(errno.EIO, "the process is dead", path)
         self.operation_count += 1
         self._note(operation, path)
+        if operation in SYNCS and not self.is_in_thread and process is not None:
+            self.on_loop_sync(path)
         if self.operation_count == self.operations_left:
             self.on_limit()
             raise OSError(errno.EIO, "the process is dead", path)
@@ -112,6 +132,11 @@ class NodeDisk(SimulatedDisk):
             self.has_failed = True
             raise OSError(errno.EIO, "the device does not answer", path)
         return super()._checked(operation, path)
+
+    def appended(self, path: str, data: bytes) -> None:
+        """Tell of what is written to the logs of partitions."""
+        if path.endswith(".log"):
+            self.on_append(path, data)
 
     @property
     def is_bad(self) -> bool:
@@ -148,15 +173,15 @@ class Node:
         self._random = SimulatedRandom(seed)
         self.clock = NodeClock(loop, 1_700_000_000_000 + self._random.integer(1_000_000))
         self.disk_traits = DiskTraits()
-        self.disk = self._new_disk()
         self.properties = {
             "node.id": str(node_id),
-            "listeners": (
-                f"PLAINTEXT://{self.host}:{PORT},REPLICATION://{self.host}:{REPLICATION_PORT}"
-            ),
+            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
             "log.dirs": "/data",
             **properties,
         }
+        self.loop_sync_count = 0
+        self.on_append: Callable[[Node, str, bytes], None] = lambda node, path, data: None
+        self.disk = self._new_disk()
         self.process: Process | None = None
         self.server: Server | None = None
         self.is_ready = False
@@ -170,12 +195,31 @@ class Node:
 
     def _new_disk(self) -> NodeDisk:
         disk = NodeDisk(SimulatedRandom(self._random.integer(1 << 62)), self.clock, self._note)
-        disk.traits = self.disk_traits
+        for directory in self.directories:
+            disk.make_directories(directory)  # as whoever has mounted it
+        disk.use(self.disk_traits)
+        disk.on_append = lambda path, data: self.on_append(self, path, data)
+        disk.on_loop_sync = self._synced_on_loop
         return disk
 
-    def use_traits(self) -> None:
-        """Give the disk that is there its traits too, not only the next one."""
-        self.disk.traits = self.disk_traits
+    @property
+    def directories(self) -> list[str]:
+        """The log directories."""
+        return self.properties["log.dirs"].split(",")
+
+    def _synced_on_loop(self, path: str) -> None:
+        """Everything waits for the disk."""
+        self.loop_sync_count += 1
+        process, cost_ms = self.process, self.disk_traits.sync_ms
+        if cost_ms and process is not None and process.life is Life.RUNS:
+            self._loop.stop_process(process)
+            seconds = self._loop.true_seconds + cost_ms / 1000
+            self._loop.call_at_true(seconds, self._loop.resume_process, process, context=Context())
+
+    def use_traits(self, traits: DiskTraits) -> None:
+        """Give this disk, and the next one, traits."""
+        self.disk_traits = traits
+        self.disk.use(traits)
 
     def _note(self, operation: str, path: str) -> None:
         self.trace.note(self.node_id, operation, path)
@@ -204,8 +248,8 @@ class Node:
         self._has_lost_power = False
         self.disk.operations_left = -1
         self.disk.on_limit = self.kill
-        self.disk.has_failed = self.disk.is_bad
-        self.process = Process(f"{self.host}.{self.life_count}")
+        self.disk.has_failed = self.disk.is_bad or bool(self.disk._failures)
+        self.process = Process(f"{self.host}.{self.life_count}", self.clock.rate)
         self._host_network = HostNetwork(self.network, self.host)
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
@@ -291,6 +335,12 @@ class Node:
         self.kill()
         self.trace.tell(self.host, "gets another disk")
         self.disk = self._new_disk()
+
+    def lose_directory(self, directory: str) -> None:
+        """The process dies; the next one finds one of its log directories on an empty disk."""
+        self.kill()
+        self.trace.tell(self.host, "gets another disk for", directory)
+        self.disk.replace_directory(directory)
 
     def stand_still(self) -> None:
         """SIGSTOP."""

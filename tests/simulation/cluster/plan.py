@@ -41,6 +41,15 @@ class Feature(StrEnum):
     BURSTS = "bursts-of-reassignments"
     LATE_SWAPS = "late-swaps"
     SLOW_DISKS = "slow-disks"
+    COSTLY_SYNCS = "fsyncs-on-the-loop-cost-time"
+    FORGETFUL_FOLDERS = "folders-are-not-safe-before-their-fsync"
+    REORDERED_WRITES = "reordered-writes"
+    FLIPPED_BITS = "flipped-bits"
+    METADATA_DIRECTORY = "metadata-directory"
+    DRIFT = "clocks-drift"
+    FAULTS_OF_DISKS = "fsyncs-fail-and-directories-are-replaced"
+    RECORD_LOST = "the-arbiters-record-is-lost"
+    RECORD_RESTORED = "an-old-record-is-restored"
 
 
 SHARES: dict[Feature, int] = {
@@ -59,9 +68,23 @@ SHARES: dict[Feature, int] = {
     Feature.BURSTS: 50,
     Feature.LATE_SWAPS: 40,
     Feature.SLOW_DISKS: 15,
+    Feature.COSTLY_SYNCS: 30,
+    Feature.FORGETFUL_FOLDERS: 40,
+    Feature.REORDERED_WRITES: 40,
+    Feature.FLIPPED_BITS: 30,
+    Feature.METADATA_DIRECTORY: 50,
+    Feature.DRIFT: 30,
+    Feature.FAULTS_OF_DISKS: 30,
+    Feature.RECORD_LOST: 15,
+    Feature.RECORD_RESTORED: 15,
 }
 
-AWAITED: dict[Feature, str] = {}
+AWAITED: dict[Feature, str] = {
+    Feature.COSTLY_SYNCS: "fsyncs on the event loop when leaderships move",
+    Feature.FORGETFUL_FOLDERS: "folders that are not synced",
+    Feature.RECORD_LOST: "a second founding",
+    Feature.RECORD_RESTORED: "a second founding",
+}
 """Features that a known fault of the broker keeps off, and the fault."""
 
 FAULT_WEIGHTS: dict[str, int] = {
@@ -86,6 +109,17 @@ FAULT_WEIGHTS: dict[str, int] = {
     "break_a_directory": 1,
     "repair_disks": 2,
     "lose_a_disk": 1,
+    "lose_a_directory": 2,
+    "fail_an_fsync": 2,
+    "lose_the_record": 1,
+    "restore_an_old_record": 1,
+}
+FEATURE_OF: dict[str, Feature] = {
+    # Without its feature such a fault does not happen.
+    "lose_a_directory": Feature.FAULTS_OF_DISKS,
+    "fail_an_fsync": Feature.FAULTS_OF_DISKS,
+    "lose_the_record": Feature.RECORD_LOST,
+    "restore_an_old_record": Feature.RECORD_RESTORED,
 }
 STRENGTHS = (0, 1, 1, 3)
 
@@ -143,6 +177,12 @@ class Plan:
             *(f"{event.at_ms / 1000:8.3f} {event.fault} ({event.seed})" for event in self.events),
         ]
 
+    def clock_rate(self, node_id: int) -> float:
+        """How fast a node's clock goes: quartz is much better, machines that migrate are worse."""
+        if not self.has(Feature.DRIFT):
+            return 1.0
+        return 1 + (self.draws(f"clock-{node_id}").fraction() - 0.5) / 10
+
     @property
     def replicas(self) -> int:
         """How many replicas a topic has."""
@@ -175,6 +215,8 @@ class Plan:
         }
         if self.has(Feature.DIRECTORIES):
             found["log.dirs"] = "/data/a,/data/b"
+            if self.has(Feature.METADATA_DIRECTORY):
+                found["metadata.log.dir"] = ("/data/a", "/data/b")[draws.integer(2)]
         if self.has(Feature.CLUSTER_ID):
             found["cluster.id"] = "cluster-of-the-story"
         return found

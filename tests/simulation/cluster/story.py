@@ -55,13 +55,19 @@ class Story:
         self.cluster.network.latency_ms = plan.latency_ms
         self.history = History()
         self.observer = Observer()
-        self.faults = Faults(self.cluster, plan.hardship)
+        self.faults = Faults(self.cluster, plan)
+        traits = DiskTraits(
+            run_ms_max=5 + plan.strength if plan.has(Feature.SLOW_DISKS) else 4,
+            sync_ms=1 + plan.strength // 2 if plan.has(Feature.COSTLY_SYNCS) else 0,
+            forgets_directories=plan.has(Feature.FORGETFUL_FOLDERS),
+            reorders_writes=plan.has(Feature.REORDERED_WRITES),
+            flips_bits=plan.has(Feature.FLIPPED_BITS),
+        )
         for node in self.cluster.nodes:
             node.on_started.append(self._observe)
-            node.disk_traits = DiskTraits(
-                run_ms_max=5 + plan.strength if plan.has(Feature.SLOW_DISKS) else 4,
-            )
-            node.use_traits()
+            node.on_append = self.observer.appended
+            node.clock.rate = plan.clock_rate(node.node_id)
+            node.use_traits(traits)
         self.cluster.late_swap_ms_max = 3_000 if plan.has(Feature.LATE_SWAPS) else 0
 
     @property

@@ -77,7 +77,6 @@ def pod_template(
 def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, Any]:
     ports = [
         {"name": "kafka", "containerPort": names.KAFKA_PORT, "protocol": "TCP"},
-        {"name": "replication", "containerPort": names.REPLICATION_PORT, "protocol": "TCP"},
         {"name": "admin", "containerPort": names.ADMIN_PORT, "protocol": "TCP"},
     ]
     if spec.external is not None:
@@ -147,7 +146,7 @@ def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
         "--set",
         "node.id=$(NODE_ID)",
         "--set",
-        f"advertised.listeners={names.advertised_inside(host)}",
+        f"advertised.listeners=PLAINTEXT://{host}:{names.KAFKA_PORT}",
     ]
 
 
