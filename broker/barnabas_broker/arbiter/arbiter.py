@@ -38,6 +38,8 @@ class ArbiterRecord(NamedTuple):
     leader: Leader | None  # None after it has given leadership up
     members: tuple[Member, ...]
     renewed_ms: int  # the writer's wall clock; others only compare it with what they saw before
+    # The history of the metadata, then those that it goes on from; none: an older release's record.
+    histories: tuple[bytes, ...] = ()
 
 
 class Stored(NamedTuple):

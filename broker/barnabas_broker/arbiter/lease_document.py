@@ -22,6 +22,7 @@ VERSION: Final = PREFIX + "arbiter-version"
 CLUSTER_ID: Final = PREFIX + "cluster-id"
 LEADER: Final = PREFIX + "leader"
 MEMBERS: Final = PREFIX + "members"
+HISTORIES: Final = PREFIX + "metadata-histories"
 FORMAT_VERSION: Final = "1"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,6 +50,9 @@ def stored_in(lease: Mapping[str, Any]) -> Stored:
             leader=_leader(annotations.get(LEADER), spec.get("holderIdentity")),
             members=_members(annotations[MEMBERS]),
             renewed_ms=_milliseconds(spec["renewTime"]),
+            histories=tuple(
+                uuid_from_text(one) for one in annotations.get(HISTORIES, "").split(",") if one
+            ),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ArbiterError(f"not a Lease with an arbiter record: {error!r}") from error
@@ -68,6 +72,9 @@ def lease_with(
     annotations[MEMBERS] = ",".join(
         f"{member.node_id}:{uuid_to_text(member.directory_id)}" for member in record.members
     )
+    annotations.pop(HISTORIES, None)
+    if record.histories:
+        annotations[HISTORIES] = ",".join(map(uuid_to_text, record.histories))
     # A field that is not set is left out: an empty holder is not valid everywhere.
     for fields, key in ((annotations, LEADER), (spec, "holderIdentity")):
         fields.pop(key, None)

@@ -26,6 +26,7 @@ def document_of(record: ArbiterRecord) -> dict[str, Any]:
             for member in record.members
         ],
         "renewed_ms": record.renewed_ms,
+        "histories": [uuid_to_text(one) for one in record.histories],
     }
 
 
@@ -49,6 +50,7 @@ def parse_document(data: bytes) -> tuple[dict[str, Any], ArbiterRecord]:
                 for member in document["members"]
             ),
             renewed_ms=int(document["renewed_ms"]),
+            histories=tuple(uuid_from_text(one) for one in document.get("histories", ())),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ArbiterError(f"not an arbiter record: {error!r}") from error

@@ -3,6 +3,7 @@
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.quorum_wire import QuorumAnswers, Receiver, check_receiver
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.metadata_fetch import MetadataFetchRequest
 from barnabas_protocol.messages.metadata_promise import MetadataPromiseRequest
 from barnabas_protocol.messages.metadata_snapshot import MetadataSnapshotRequest
@@ -17,8 +18,10 @@ def checked_quorum(
     Raises: KafkaError INCONSISTENT_CLUSTER_ID, INVALID_REQUEST; BROKER_NOT_AVAILABLE where this
     broker does not follow a metadata log with others.
     """
-    logs = services.logs
-    check_receiver(request, Receiver(cluster_id=logs.cluster_id, node_id=logs.node_id))
-    if services.quorum is None:
+    logs, quorum = services.logs, services.quorum
+    history_id = ZERO_UUID if quorum is None else quorum.history
+    me = Receiver(cluster_id=logs.cluster_id, node_id=logs.node_id, history_id=history_id)
+    check_receiver(request, me)
+    if quorum is None:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
-    return services.quorum
+    return quorum

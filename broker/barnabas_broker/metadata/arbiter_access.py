@@ -41,7 +41,9 @@ def view_of(stored: Stored) -> ArbiterView:
     )
 
 
-def record_of(swap: Swap, cluster_id: str, address: Leader, now_ms: int) -> ArbiterRecord:
+def record_of(
+    swap: Swap, cluster_id: str, address: Leader, now_ms: int, histories: tuple[bytes, ...]
+) -> ArbiterRecord:
     """The record that a swap is to store."""
     proposal = swap.proposal
     return ArbiterRecord(
@@ -50,6 +52,7 @@ def record_of(swap: Swap, cluster_id: str, address: Leader, now_ms: int) -> Arbi
         leader=None if proposal.leader_id is None else address,
         members=tuple(sorted(Member(*seat) for seat in proposal.members)),
         renewed_ms=now_ms,
+        histories=histories,
     )
 
 

@@ -75,6 +75,11 @@ class ImageLog:
         return self._log.log_start_offset
 
     @property
+    def known_committed_offset(self) -> int:
+        """Below it all was known to be committed, by this run or an earlier one."""
+        return self._log.high_watermark
+
+    @property
     def log_end_offset(self) -> int:
         """The offset after the last record written."""
         return self._log.log_end_offset

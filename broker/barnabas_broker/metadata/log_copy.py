@@ -4,7 +4,8 @@ Pure. The one who asks is a follower, an observer, or a winner that takes over t
 ask is `quorum_node`'s to say. One fetch is under way at a time.
 
 Invariants: a fetch is asked only from where everything below is on this disk (rule 5); no record
-below the high watermark is ever dropped; the high watermark never goes back while the node runs.
+below the high watermark, of this run or the last, is ever dropped; the high watermark never goes
+back while the node runs.
 """
 
 from __future__ import annotations
@@ -55,11 +56,12 @@ class LogCopy:
         "_snapshot",
         "flushed_end_offset",
         "high_watermark",
+        "known_committed_offset",
         "log",
         "truncation_count",
     )
 
-    def __init__(self, seat: Seat, log: LogView) -> None:
+    def __init__(self, seat: Seat, log: LogView, known_committed_offset: int = 0) -> None:
         self._seat = seat
         self.log = log
         # What recovery found may still be in the page cache only: nothing counts before a flush.
@@ -69,6 +71,8 @@ class LogCopy:
         self.truncation_count = 0
         # A snapshot holds only committed records.
         self.high_watermark = log.log_start_offset
+        # What an earlier run knew: nothing is published by it, but none of it is ever dropped.
+        self.known_committed_offset = min(known_committed_offset, log.log_end_offset)
         self._asked: LogEnd | None = None
         self._snapshot: SnapshotAnswered | None = None
 
@@ -196,11 +200,15 @@ class LogCopy:
 
     def _truncate(self, answer: DivergenceAnswered) -> Effects:
         end_offset = truncation_offset(self.log, Divergence(*answer.diverging))
-        if end_offset < self.high_watermark or end_offset >= self.log.log_end_offset:
+        committed = max(self.high_watermark, self.known_committed_offset)
+        if end_offset < committed or end_offset >= self.log.log_end_offset:
             raise QuorumBrokenError(
                 f"node {answer.source.node_id}, in controller epoch {answer.controller_epoch}, "
-                f"lets this log end at {end_offset}; its high watermark is {self.high_watermark}, "
-                f"its end {self.log.log_end_offset}"
+                f"lets the metadata log end at {end_offset}; here it is committed up to "
+                f"{committed}, and ends at {self.log.log_end_offset}. Nothing was removed. The "
+                "leader lacks committed metadata: stop it, and bring back the disks or the "
+                "arbiter's record that it was made without; the last resort is "
+                "`barnabas cluster recover` with the broker whose log is the best"
             )
         self.truncation_count += 1
         self.flushed_end_offset = min(self.flushed_end_offset, end_offset)

@@ -64,7 +64,10 @@ class MetadataQuorum(QuorumAsking):
         Raises: MetadataLogError, OSError.
         """
         image = await self.log.recover()
-        self.node = QuorumNode(self.seat, self.log, self._promise.read())
+        self._history.read(self.cluster_id, self.log.log_end_offset)
+        self.node = QuorumNode(
+            self.seat, self.log, self._promise.read(), self.log.known_committed_offset
+        )
         return image
 
     async def start(self, address: Leader) -> None:

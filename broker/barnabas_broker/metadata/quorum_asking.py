@@ -16,6 +16,7 @@ from barnabas_broker.arbiter.election import ForeignClusterError
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer, Disk
 from barnabas_broker.metadata.arbiter_access import ArbiterAccess, record_of, view_of
+from barnabas_broker.metadata.history import ForeignHistoryError, new_history
 from barnabas_broker.metadata.leadership import MembersRefusedError
 from barnabas_broker.metadata.members_plan import MemberSituation, plan_members
 from barnabas_broker.metadata.publisher import MetadataPublisher
@@ -39,12 +40,14 @@ from barnabas_broker.metadata.refusals import Refusals
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_broker.metadata.snapshot import decode_snapshot
 from barnabas_protocol.errors import ParseError
+from barnabas_protocol.ids import uuid_to_text
 from barnabas_protocol.records.batch import check_crc, iterate_headers
 
 logger = logging.getLogger(__name__)
 
 # The winner of an epoch learns it by a reading; who knows it sooner asks again after that time.
 REFUSED_AGAIN_SECONDS: Final = 0.02
+OLD_READINGS_WARNED: Final = 3
 
 
 class QuorumAsking(QuorumEvents):
@@ -88,7 +91,41 @@ class QuorumAsking(QuorumEvents):
         self._access.swap(swap, self._record_of)
 
     def _record_of(self, swap: Swap) -> ArbiterRecord:
-        return record_of(swap, self.cluster_id, self._address, self._clock.wall_ms())
+        now_ms = self._clock.wall_ms()
+        histories = self._history.ids
+        if not histories:
+            # Blank, and about to found a cluster: what is stored is taken over when it is read.
+            histories = (new_history(self.cluster_id, self.seat.directory_id, now_ms),)
+        return record_of(swap, self.cluster_id, self._address, now_ms, histories)
+
+    async def _take_history(self, record: ArbiterRecord) -> bool:
+        """Belong to the record's history, if this node may; returns whether it does."""
+        history, theirs = self._history, record.histories
+        if not theirs or theirs == history.ids:
+            if theirs and not history.is_written():
+                await history.write(theirs)
+            return True
+        if history.ids and history.ids[0] not in theirs:
+            self._fail(
+                ForeignHistoryError(
+                    f"the arbiter's record is of another history of cluster {self.cluster_id}: "
+                    f"{uuid_to_text(theirs[0])}, founded without what this broker has "
+                    f"({uuid_to_text(history.ids[0])}, up to offset {self.log.log_end_offset}). "
+                    "Nothing was removed. Stop the broker that leads, and bring the arbiter's "
+                    "record back; the last resort is `barnabas cluster recover` with the broker "
+                    "whose log is the best"
+                )
+            )
+            return False
+        if history.ids and history.ids[0] != theirs[0]:
+            logger.warning(
+                "the metadata was recovered by `barnabas cluster recover`: what only this broker "
+                "has of it is given up"
+            )
+            await self.callbacks.forget_high_watermark()
+            self.node.copy.known_committed_offset = 0
+        await history.write(theirs)
+        return True
 
     async def _record_read(self, stored: Stored) -> None:
         record = stored.record
@@ -102,13 +139,31 @@ class QuorumAsking(QuorumEvents):
                 )
                 return
             self.cluster_id = record.cluster_id
+        if record is not None and not await self._take_history(record):
+            return
 
         def decide() -> Effects:
             self._observations.record_read(stored)
-            return self.node.record_read(view_of(stored))
+            effects = self.node.record_read(view_of(stored))
+            self._warn_of_old_record(stored)
+            return effects
 
         self._tell(Event(decide=decide))
         self._tell(Event(decide=self._look_now))
+
+    def _warn_of_old_record(self, stored: Stored) -> None:
+        epoch = 0 if stored.record is None else stored.record.controller_epoch
+        is_old = 0 < epoch < self.node.promised_epoch
+        self._old_readings = self._old_readings + 1 if is_old else 0
+        # One reading may have been under way when the epoch was promised.
+        if self._old_readings == OLD_READINGS_WARNED:
+            logger.error(
+                "the arbiter's record is of controller epoch %d, but %d was promised: an old copy "
+                "of it was brought back. Nobody takes over by it. Bring the newest one back; the "
+                "last resort is `barnabas cluster recover` with the broker whose log is the best",
+                epoch,
+                self.node.promised_epoch,
+            )
 
     # ---- time --------------------------------------------------------------------------------
 
@@ -155,15 +210,16 @@ class QuorumAsking(QuorumEvents):
 
     def _may_found(self) -> bool:
         others = self.log.pending_image.brokers.keys() - {self.seat.node_id}
-        if not others:
+        if not others and (self.log.log_end_offset > 0 or self.callbacks.may_found()):
             return True
         if not self._has_warned and self.node.record.token >= 0 and not self.node.record.members:
             self._has_warned = True
             logger.error(
-                "the arbiter has no record, and brokers %s belong to this cluster: nobody leads "
-                "the control plane. Bring the record back; the last resort is "
-                "`barnabas cluster recover`",
-                ", ".join(map(str, sorted(others))),
+                "the arbiter has no record, and %s: nobody leads the control plane. Bring the "
+                "record back; the last resort is `barnabas cluster recover`",
+                f"brokers {', '.join(map(str, sorted(others)))} belong to this cluster"
+                if others
+                else "this broker has partitions, but no metadata log",
             )
         return False
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from barnabas_broker.arbiter.arbiter import Leader
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
+from barnabas_broker.metadata.history import History
 from barnabas_broker.metadata.image_log import ImageLog
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.promise_file import PromiseFile
@@ -35,11 +36,16 @@ from barnabas_broker.metadata.refusals import Refusals
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_broker.metadata.snapshot import SnapshotName
 from barnabas_broker.metadata.snapshotting import Snapshotting
+from barnabas_protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
 
 async def _nothing_to_save() -> None:
+    """For logs without checkpoints."""
+
+
+async def _nothing_to_forget() -> None:
     """For logs without checkpoints."""
 
 
@@ -57,6 +63,10 @@ class QuorumCallbacks:
     on_step_down: Callable[[], None] = lambda: None
     # Called after truncations: no recovery point may lie above what is flushed.
     save_recovery_points: Callable[[], Awaitable[None]] = _nothing_to_save
+    # Forget the high watermark on disk: another history decides what is committed.
+    forget_high_watermark: Callable[[], Awaitable[None]] = _nothing_to_forget
+    # Whether nothing in the log directories speaks against a new cluster.
+    may_found: Callable[[], bool] = lambda: True
     # Take another cluster's id, if this node is blank; returns whether it did.
     adopt_cluster_id: Callable[[str], Awaitable[bool]] = _adopt_nothing
 
@@ -89,6 +99,7 @@ class QuorumEvents:
         self.publisher = publisher
         self.log = ImageLog(log, disk, clock)
         self._promise = PromiseFile(disk, log.directory)
+        self._history = History(disk, log.directory)
         self._publishing = Publishing(publisher)
         self._incoming = IncomingRequests(self._tell_fetch)
         self._snapshotting = Snapshotting(self.log, disk, clock, settings.snapshot_interval_bytes)
@@ -106,6 +117,7 @@ class QuorumEvents:
         self._is_closed = False
         self._failure: BaseException | None = None
         self._has_warned = False
+        self._old_readings = 0
         self.node: QuorumNode
         self._performing: Performing
         self._timing: QuorumTiming
@@ -116,6 +128,11 @@ class QuorumEvents:
     def role(self) -> Role:
         """What this node is to the metadata log now."""
         return self.node.role
+
+    @property
+    def history(self) -> bytes:
+        """The history that this node's copy is of; zero: blank."""
+        return self._history.ids[0] if self._history.ids else ZERO_UUID
 
     @property
     def is_active(self) -> bool:

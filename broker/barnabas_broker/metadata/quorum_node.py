@@ -68,9 +68,11 @@ class QuorumNode:
         "seat",
     )
 
-    def __init__(self, seat: Seat, log: LogView, promised_epoch: int) -> None:
+    def __init__(
+        self, seat: Seat, log: LogView, promised_epoch: int, known_committed_offset: int = 0
+    ) -> None:
         self.seat = seat
-        self.copy = LogCopy(seat, log)
+        self.copy = LogCopy(seat, log, known_committed_offset)
         # A record of an epoch is only taken after the epoch was promised.
         self.promised_epoch = max(promised_epoch, self.copy.end.last_epoch)
         self.leader_id: int | None = None  # who leads the promised epoch, as far as is known
@@ -126,9 +128,18 @@ class QuorumNode:
     def take_over(self) -> Effects:
         """Try to lead the next epoch, if this node is a member (rule 1); else nothing."""
         record = self.record
-        if not (self._is_free and self._may_lead(record)):
+        if not (self._is_free and self._may_lead(record)) or self.is_record_old:
             return ()
         return self._propose(record.controller_epoch + 1, self.seat.node_id, record.members)
+
+    @property
+    def is_record_old(self) -> bool:
+        """Whether the record is older than a promise: then it is a copy that was brought back.
+
+        An epoch is promised after it was stored. The members of an old record need not have what
+        was committed since, so that none may lead by it (rule 9).
+        """
+        return 0 < self.record.controller_epoch < self.promised_epoch
 
     @property
     def _is_free(self) -> bool:

@@ -29,6 +29,7 @@ from barnabas_broker.metadata.quorum_wire import (
 )
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
 from barnabas_protocol.errors import ParseError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.metadata_snapshot import MetadataSnapshotRequest
 
 _VERSION = 0
@@ -40,9 +41,16 @@ SNAPSHOT_BYTES_MAX: Final = 1 << 30
 class PeerTransport:
     """The quorum's transport over `Peers`."""
 
-    def __init__(self, peers: Peers, *, cluster_id: Callable[[], str | None]) -> None:
-        """Make one for a broker; `cluster_id` is None or empty as long as it is not known."""
+    def __init__(
+        self,
+        peers: Peers,
+        *,
+        cluster_id: Callable[[], str | None],
+        history_id: Callable[[], bytes] = lambda: ZERO_UUID,
+    ) -> None:
+        """Make one for a broker; the ids are None, empty or zero as long as they are not known."""
         self._peers = peers
+        self._history_id = history_id
         self._cluster_id = cluster_id
 
     async def ask_promise(
@@ -91,6 +99,7 @@ class PeerTransport:
                 end_offset=snapshot.end_offset,
                 position=len(content),
                 max_bytes=SNAPSHOT_PIECE_BYTES,
+                history_id=receiver.history_id,
             )
             response = await self._ask(node_id, request, "quorum-snapshot", timeout_ms)
             piece = response.content
@@ -105,7 +114,9 @@ class PeerTransport:
                 raise PeerUnreachableError(node_id, "its piece of a snapshot is empty")
 
     def _receiver(self, node_id: int) -> Receiver:
-        return Receiver(cluster_id=self._cluster_id(), node_id=node_id)
+        return Receiver(
+            cluster_id=self._cluster_id(), node_id=node_id, history_id=self._history_id()
+        )
 
     async def _ask(self, node_id: int, request: Any, channel: str, timeout_ms: int) -> Any:
         response = await self._peers.request(

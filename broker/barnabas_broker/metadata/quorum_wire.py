@@ -27,6 +27,7 @@ from barnabas_broker.metadata.quorum_messages import (
     SnapshotAnswered,
 )
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages import metadata_fetch
 from barnabas_protocol.messages.metadata_fetch import MetadataFetchRequest, MetadataFetchResponse
 from barnabas_protocol.messages.metadata_promise import (
@@ -38,6 +39,11 @@ from barnabas_protocol.messages.metadata_snapshot import MetadataSnapshotRequest
 
 class QuorumAnswers(Protocol):
     """Who answers other nodes: `metadata_quorum`."""
+
+    @property
+    def history(self) -> bytes:
+        """The history that the node's copy is of; zero: blank."""
+        ...
 
     async def promise_asked(self, asked: PromiseAsked) -> PromiseAnswered:
         """The answer to a request for a promise."""
@@ -64,6 +70,7 @@ class Receiver:
 
     cluster_id: str | None
     node_id: int
+    history_id: bytes = ZERO_UUID  # zero as long as it is not known
 
 
 def check_receiver(
@@ -76,6 +83,8 @@ def check_receiver(
     """
     if request.cluster_id and me.cluster_id and request.cluster_id != me.cluster_id:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if ZERO_UUID != request.history_id != me.history_id != ZERO_UUID:
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "another history of the metadata")
     if request.receiver_id != me.node_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is node {me.node_id}")
 
@@ -87,6 +96,7 @@ def promise_request(asked: PromiseAsked, receiver: Receiver) -> MetadataPromiseR
         receiver_id=receiver.node_id,
         controller_epoch=asked.controller_epoch,
         leader_id=asked.leader_id,
+        history_id=receiver.history_id,
     )
 
 
@@ -128,6 +138,7 @@ def fetch_request(asked: FetchAsked, receiver: Receiver, wait_ms_max: int) -> Me
         last_epoch=asked.end.last_epoch,
         end_offset=asked.end.end_offset,
         max_wait_ms=wait_ms_max,
+        history_id=receiver.history_id,
     )
 
 

@@ -45,6 +45,11 @@ class ReplicatedLog(Protocol):
         ...
 
     @property
+    def high_watermark(self) -> int:
+        """Below it all was known to be committed, also before a restart; never above the end."""
+        ...
+
+    @property
     def size_bytes(self) -> int:
         """How much there is to replay at most."""
         ...

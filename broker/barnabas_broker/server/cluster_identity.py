@@ -14,6 +14,28 @@ from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_protocol.ids import TopicPartition
 
 
+async def forget_high_watermark(
+    logs: LogManager, directory: LogDirectory, topic_partition: TopicPartition
+) -> None:
+    """Take a log's high watermark back to its start, on the disk too. Raises: OSError."""
+    log = logs.logs[topic_partition]
+    log.high_watermark = log.log_start_offset
+    await _write_high_watermark(logs, directory, topic_partition)
+
+
+async def _write_high_watermark(
+    logs: LogManager, directory: LogDirectory, topic_partition: TopicPartition
+) -> None:
+    if directory.is_loaded:
+        await logs.checkpointing.write_high_watermarks(directory)
+        return
+    offset = logs.logs[topic_partition].high_watermark
+    offsets = directory.read_offsets(directory.high_watermarks)
+    if offsets.get(topic_partition, 0) > offset:
+        offsets[topic_partition] = offset
+        await logs.disk.run(directory.high_watermarks.write, offsets)
+
+
 async def lower_recovery_point(
     logs: LogManager, directory: LogDirectory, topic_partition: TopicPartition
 ) -> None:

@@ -29,7 +29,11 @@ from barnabas_broker.metadata.quorum_timing import QuorumSettings
 from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, QuorumTransport
 from barnabas_broker.metadata.refusals import NoRefusals, Refusals
 from barnabas_broker.server.arbiter_choice import make_arbiter
-from barnabas_broker.server.cluster_identity import adopt_cluster_id, lower_recovery_point
+from barnabas_broker.server.cluster_identity import (
+    adopt_cluster_id,
+    forget_high_watermark,
+    lower_recovery_point,
+)
 from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
 
 
@@ -95,6 +99,8 @@ class ControlPlane:
             callbacks=QuorumCallbacks(
                 on_failure=self._on_failure,
                 save_recovery_points=self._save_recovery_points,
+                forget_high_watermark=self._forget_high_watermark,
+                may_found=self._may_found,
                 adopt_cluster_id=self._adopt_cluster_id,
             ),
         )
@@ -121,6 +127,18 @@ class ControlPlane:
 
     async def _save_recovery_points(self) -> None:
         await lower_recovery_point(self._logs, self._directory(), METADATA_PARTITION)
+
+    async def _forget_high_watermark(self) -> None:
+        await forget_high_watermark(self._logs, self._directory(), METADATA_PARTITION)
+
+    def _may_found(self) -> bool:
+        """Whether the log directories are of a new broker: all of them there, and no partitions."""
+        logs = self._logs
+        return not any(directory.is_offline for directory in logs.directories) and not any(
+            found != METADATA_PARTITION
+            for directory in logs.directories
+            for found, _ in directory.partition_directories()
+        )
 
     async def _adopt_cluster_id(self, cluster_id: str) -> bool:
         return await adopt_cluster_id(self._logs, self._config, self.quorum, cluster_id)

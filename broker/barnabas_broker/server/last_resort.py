@@ -28,6 +28,12 @@ from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.history import (
+    HISTORIES_MAX,
+    History,
+    first_history,
+    new_history,
+)
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import (
     MetadataLogError,
@@ -49,6 +55,7 @@ class Standing:
     end_offset: int
     promised_epoch: int
     stored: Stored
+    histories: tuple[bytes, ...] = ()
 
     @property
     def other_members(self) -> list[int]:
@@ -77,7 +84,16 @@ def alone(standing: Standing, now_ms: int) -> ArbiterRecord:
         standing.promised_epoch,
         0 if record is None else record.controller_epoch,
     )
-    return ArbiterRecord(standing.cluster_id, max(epochs) + 1, None, (standing.me,), now_ms)
+    earlier = standing.histories or (first_history(standing.cluster_id),)
+    new = new_history(standing.cluster_id, standing.me.directory_id, now_ms, earlier[0])
+    return ArbiterRecord(
+        standing.cluster_id,
+        max(epochs) + 1,
+        None,
+        (standing.me,),
+        now_ms,
+        (new, *earlier)[:HISTORIES_MAX],
+    )
 
 
 class LastResort:
@@ -141,6 +157,8 @@ async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
         log = await load_metadata_log(logs, config)
         directory = metadata_directory(logs, config)
         arbiter = make_arbiter(config, disk, clock, directory=directory.path)
+        history = History(disk, log.directory)
+        history.read(logs.cluster_id, log.log_end_offset)
         standing = Standing(
             cluster_id=logs.cluster_id,
             me=Member(logs.node_id, directory.directory_id),
@@ -148,6 +166,7 @@ async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
             end_offset=log.log_end_offset,
             promised_epoch=PromiseFile(disk, log.directory).read(),
             stored=await arbiter.read(),
+            histories=history.ids,
         )
         yield LastResort(standing, arbiter, clock)
     finally:

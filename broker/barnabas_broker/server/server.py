@@ -176,7 +176,11 @@ class Server:
             self.dynamic,
             self._fail,
             arbiter=self._arbiter,
-            transport=PeerTransport(self.link.peers, cluster_id=lambda: self.logs.cluster_id),
+            transport=PeerTransport(
+                self.link.peers,
+                cluster_id=lambda: self.logs.cluster_id,
+                history_id=lambda: self.control.quorum.history,
+            ),
             refusals=self.link.reachability,
         )
         self.data = DataPlane(

@@ -30,6 +30,7 @@ class MetadataFetchRequest(Message, versions=(0, 0), flexible=0):
     last_epoch: int = int32(default=-1)
     end_offset: int = int64()
     max_wait_ms: int = int32()
+    history_id: bytes = uuid(tag=0)
 
 
 class MetadataFetchResponse(Message, versions=(0, 0), flexible=0):

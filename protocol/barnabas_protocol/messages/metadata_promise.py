@@ -14,6 +14,7 @@ class MetadataPromiseRequest(Message, versions=(0, 0), flexible=0):
     receiver_id: int = int32()
     controller_epoch: int = int32()
     leader_id: int = int32()
+    history_id: bytes = uuid(tag=0)
 
 
 class MetadataPromiseResponse(Message, versions=(0, 0), flexible=0):

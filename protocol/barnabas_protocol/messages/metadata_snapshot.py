@@ -3,7 +3,7 @@
 A piece of the snapshot of the metadata log that ends at an epoch and an offset.
 """
 
-from barnabas_protocol.schema import Buffer, Message, data, int16, int32, int64, string
+from barnabas_protocol.schema import Buffer, Message, data, int16, int32, int64, string, uuid
 
 
 class MetadataSnapshotRequest(Message, versions=(0, 0), flexible=0):
@@ -15,6 +15,7 @@ class MetadataSnapshotRequest(Message, versions=(0, 0), flexible=0):
     end_offset: int = int64()
     position: int = int64()
     max_bytes: int = int32()
+    history_id: bytes = uuid(tag=0)
 
 
 class MetadataSnapshotResponse(Message, versions=(0, 0), flexible=0):

@@ -28,6 +28,7 @@ from barnabas_broker.metadata.quorum_effects import (
     Send,
     StepDown,
     Swap,
+    Truncate,
 )
 from barnabas_broker.metadata.quorum_messages import (
     ArbiterView,
@@ -480,8 +481,50 @@ def test_truncation_below_the_high_watermark_is_refused_loudly() -> None:
         asked=LogEnd(2, 1),
         diverging=LogEnd(-1, 0),
     )
-    with pytest.raises(QuorumBrokenError, match="high watermark is 1"):
+    with pytest.raises(QuorumBrokenError, match="committed up to 1"):
         node.fetch_answered(answer)
+
+
+def test_what_an_earlier_run_knew_to_be_committed_is_never_dropped() -> None:
+    """The high watermark is in the checkpoint: a restart does not make a truncation harmless."""
+    log = WalkLog()
+    for value in range(3):
+        log.append([Entry(2, value)])
+    node = QuorumNode(Script(3).machines[1].seat, log, 2, 2)
+    leader = Script(3).machines[0].seat
+    members = frozenset((leader, node.seat))
+    node.start()
+    node.flushed(0, 3)
+    node.record_read(ArbiterView(token=9, controller_epoch=3, leader_id=0, members=members))
+    assert node.copy.high_watermark == 0, "nothing is published by it"
+
+    def parted_at(end_offset: int) -> DivergenceAnswered:
+        return DivergenceAnswered(
+            controller_epoch=3,
+            source=leader,
+            asked=LogEnd(2, 3),
+            diverging=LogEnd(2, end_offset),
+        )
+
+    with pytest.raises(QuorumBrokenError, match="committed up to 2"):
+        node.fetch_answered(parted_at(1))
+    node.copy.forget()
+    node.ask_again()
+    assert Truncate(end_offset=2) in node.fetch_answered(parted_at(2))
+
+
+def test_nobody_takes_over_by_a_record_that_is_older_than_a_promise() -> None:
+    """Rule 9: its members need not have what was committed since."""
+    node = QuorumNode(Script(1).machines[0].seat, WalkLog(), 7)
+    only_me = frozenset((node.seat,))
+    old = ArbiterView(token=1, controller_epoch=3, leader_id=None, members=only_me)
+    node.record_read(old)
+    assert node.is_record_old
+    assert node.take_over() == ()
+    node.record_read(replace(old, token=2, controller_epoch=7))
+    (swap,) = node.take_over()
+    assert isinstance(swap, Swap)
+    assert swap.proposal.controller_epoch == 8
 
 
 def test_snapshot_that_ends_below_the_high_watermark_is_refused_loudly() -> None:

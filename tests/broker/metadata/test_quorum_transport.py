@@ -47,6 +47,8 @@ ASKED = FetchAsked(controller_epoch=5, seat=ASKER, end=LogEnd(4, 100))
 class Quorum:
     """Answers as a test wants, and remembers what it was asked."""
 
+    history = bytes(16)
+
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.answer: tuple[FetchAnswered | FetchRefused, bytes] = (

@@ -1,0 +1,187 @@
+"""The arbiter's record is lost, or restored from an old copy: no broker gives up what it has."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from barnabas_broker.metadata.history import new_history
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.simulation.cluster.client import ClusterClient
+from tests.simulation.cluster.cluster import Cluster
+from tests.simulation.cluster.node import PORT, Node
+from tests.support.simulated_random import SimulatedRandom
+
+SETTINGS = {
+    "cluster.id": "c",
+    "barnabas.flush.policy": "group-fsync",
+    "metadata.member.lost.ms": "60000",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class World:
+    """Three brokers with one topic, all stopped."""
+
+    def __init__(self, seed: int = 11) -> None:
+        self.cluster = Cluster(seed, 3, SETTINGS)
+        self.nodes = self.cluster.nodes
+        self.store = self.cluster.store
+
+    async def begin(self) -> None:
+        self.start(*self.nodes)
+        await self.until(lambda: all(node.is_ready for node in self.nodes))
+        await self.until(lambda: len(self.store.stored.record.members) == 3)
+        await self.create_topic("orders")
+
+    async def create_topic(self, name: str, replicas: int = 3) -> None:
+        cluster = self.cluster
+        random = SimulatedRandom(1)
+        client = ClusterClient("c", cluster.network, cluster.addresses, random, cluster.trace.note)
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=replicas)
+        node = next(node for node in self.nodes if node.is_ready)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+        response = await client.call((node.host, PORT), ApiKey.CREATE_TOPICS, 7, request)
+        assert response.topics[0].error_code == 0
+        await self.until(
+            lambda: all(name in self.topics(node) for node in self.nodes if node.is_up)
+        )
+        client.drop()
+
+    def start(self, *nodes: Node) -> None:
+        for node in nodes:
+            node.start()
+
+    async def stop(self, *nodes: Node) -> None:
+        for node in nodes:
+            node.stop()
+        await self.until(lambda: not any(node.is_up for node in nodes))
+
+    async def until(self, what: Callable[[], bool], seconds: float = 60) -> None:
+        end = self.cluster.loop.time() + seconds
+        while not what():
+            assert self.cluster.loop.time() < end, self.cluster.problems
+            await asyncio.sleep(0.05)
+
+    def topics(self, node: Node) -> set[str]:
+        with suppress(AttributeError):
+            return set(node.server.image.topics.by_name)
+        return set()
+
+    def folders(self, node: Node) -> set[str]:
+        return {path.split("/")[2] for path in node.disk._names if "/orders-" in path}
+
+    def said(self, text: str) -> bool:
+        return any(text in problem for problem in self.cluster.problems)
+
+
+def test_brokers_with_a_history_refuse_a_second_founding() -> None:
+    """An empty disk and a lost record: epoch 1 again, but another history; nothing is removed."""
+    world = World()
+
+    async def tell() -> None:
+        await world.begin()
+        await world.stop(*world.nodes)
+        world.store.put(None)
+        world.nodes[0].lose_disk()
+        world.start(*world.nodes)
+        await world.until(lambda: not world.nodes[1].is_up and not world.nodes[2].is_up)
+        await asyncio.sleep(5)
+        for node in world.nodes[1:]:
+            assert world.folders(node) == {"orders-0"}
+        assert world.said("is of another history of cluster c")
+
+    world.cluster.run(tell)
+
+
+def test_the_old_history_goes_on_when_its_record_comes_back() -> None:
+    """What the message says helps; the founder of the other history is the one that stops."""
+    world = World()
+
+    async def tell() -> None:
+        await world.begin()
+        record = world.store.stored.record
+        await world.stop(*world.nodes)
+        world.store.put(None)
+        world.nodes[0].lose_disk()
+        world.start(world.nodes[0])
+        await world.until(lambda: world.nodes[0].is_ready)
+        world.store.put(record)
+        await world.until(lambda: not world.nodes[0].is_up)
+        world.start(*world.nodes[1:])
+        await world.until(lambda: all(node.is_ready for node in world.nodes[1:]))
+        world.nodes[0].lose_disk()
+        world.start(world.nodes[0])
+        await world.until(lambda: all("orders" in world.topics(node) for node in world.nodes))
+
+    world.cluster.run(tell)
+
+
+def test_an_old_copy_of_the_record_lets_nobody_lead() -> None:
+    """Its members need not have what was committed since; who promised more says so and waits."""
+    world = World()
+
+    async def tell() -> None:
+        await world.begin()
+        old = world.store.stored.record
+        for _ in range(2):  # leaderships that the copy knows nothing of
+            leader = world.store.stored.record.leader.node_id
+            await world.stop(world.nodes[leader])
+            world.start(world.nodes[leader])
+            await world.until(lambda: all(node.is_ready for node in world.nodes))
+        await world.create_topic("later")
+        newest = world.store.stored.record
+        assert newest.controller_epoch > old.controller_epoch
+        await world.stop(*world.nodes)
+        world.store.put(old._replace(leader=None))
+        world.start(*world.nodes)
+        await world.until(lambda: world.said("an old copy of it was brought back"))
+        await asyncio.sleep(20)
+        assert world.store.stored.record.controller_epoch == old.controller_epoch
+        world.store.put(newest)
+        for node in world.nodes:
+            if not node.is_up:
+                node.start()
+        await world.until(lambda: all(node.is_ready for node in world.nodes))
+        assert all(world.topics(node) == {"orders", "later"} for node in world.nodes)
+
+    world.cluster.run(tell)
+
+
+def test_members_that_come_back_follow_a_recovered_history() -> None:
+    """`barnabas cluster recover` by a broker that lacks the newest topic: the others give it up,
+    and keep its data as a stray.
+    """
+    world = World()
+
+    async def tell() -> None:
+        await world.begin()
+        await world.stop(world.nodes[2])
+        await world.create_topic("orders-later", 2)
+        await asyncio.sleep(6)  # the high watermark is in the checkpoint
+        await world.stop(*world.nodes[:2])
+        record = world.store.stored.record
+        survivor = next(member for member in record.members if member.node_id == 2)
+        new = new_history("c", survivor.directory_id, 1, record.histories[0])
+        world.store.put(
+            record._replace(
+                controller_epoch=record.controller_epoch + 1,
+                leader=None,
+                members=(survivor,),
+                histories=(new, *record.histories),
+            )
+        )
+        world.start(world.nodes[2])
+        await world.until(lambda: world.nodes[2].is_ready)
+        world.start(*world.nodes[:2])
+        await world.until(lambda: all(node.is_ready for node in world.nodes))
+        assert all(world.topics(node) == {"orders"} for node in world.nodes)
+        assert all(
+            any(name.endswith("-stray") for name in world.folders(node)) for node in world.nodes[:2]
+        )
+        for node in world.nodes[:2]:
+            node.kill()
+            node.start()
+        await world.until(lambda: all(node.is_ready for node in world.nodes))
+
+    world.cluster.run(tell)
