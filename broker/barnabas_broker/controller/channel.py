@@ -1,10 +1,13 @@
 """Requests to the active controller, whoever that is: this node itself, or another.
 
 Retries as long as there is time: while no controller is known, when it cannot be reached, and when
-it answers that it is not the controller (any more). A request whose answer was lost may have been
-carried out: it is then carried out twice, as with Kafka's brokers, and every request that is sent
-here bears that. When another node becomes the controller, who waits for an answer of the old one
-asks the new one at once: a controller that is paused or cut off would keep the caller for long.
+it answers that it is not the controller (any more). When another node becomes the controller, who
+waits for an answer of the old one asks the new one at once: a controller that is paused or cut off
+would keep the caller for long.
+
+A request that was sent and not answered may have been carried out, or may be later. It is sent
+again only where that is harmless; else the caller is told REQUEST_TIMED_OUT at once. Which APIs
+bear it, and why, is in `handlers/table.py`.
 
 Source: CTL-15, KIP-590, Kafka's NodeToControllerChannelManager.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
@@ -47,6 +50,21 @@ class LocalController(Protocol):
         ...
 
 
+class Forwarded(NamedTuple):
+    """What became of an envelope.
+
+    `response` is None if this node is the controller by now. `was_repeated`: an earlier attempt,
+    whose response was lost, may have been carried out.
+    """
+
+    response: EnvelopeResponse | None
+    was_repeated: bool
+
+
+class _ResponseLostError(Exception):
+    """A request may have been carried out, but there is no response."""
+
+
 class ControllerChannel:
     """The way to the active controller."""
 
@@ -58,8 +76,12 @@ class ControllerChannel:
         controller_id: Callable[[], int | None],
         local: Callable[[], LocalController | None],
         wait_for_change: Callable[[], Awaitable[object]],
+        is_repeatable: Callable[[ApiKey], bool],
     ) -> None:
         """Make one for a broker.
+
+        `is_repeatable` tells of a request that `send` gets whether it does no harm to carry it out
+        twice, or late.
 
         `local` gives the controller if this node is the active one, else None; `controller_id` who
         is thought to be, and `wait_for_change` returns when one of the two has changed.
@@ -69,6 +91,7 @@ class ControllerChannel:
         self._controller_id = controller_id
         self._local = local
         self._wait_for_change = wait_for_change
+        self._is_repeatable = is_repeatable
         self._closed = asyncio.Event()
 
     def close(self) -> None:
@@ -86,40 +109,52 @@ class ControllerChannel:
     async def send(self, request: Any, *, timeout_ms: int) -> Any:
         """The response message to a request message, which has an API of its own.
 
-        Raises: KafkaError: REQUEST_TIMED_OUT, NOT_CONTROLLER after `close`, or what the controller
-        of this node raises.
+        Raises: KafkaError: REQUEST_TIMED_OUT, also when the response is lost of a request that is
+        not repeated; NOT_CONTROLLER after `close`; or what the controller of this node raises.
         """
         backoff = _Backoff(self._clock, timeout_ms)
+        is_repeatable = self._is_repeatable(codec.api_key_of(type(request)))
         while True:
             self._check(backoff)
             seen, local = self._seen(), self._local()
             if local is not None:
                 response = await self._ask_local(local, request, backoff.left_ms)
             else:
-                response = await self._ask_remote(request, backoff.left_ms)
+                try:
+                    response = await self._ask_remote(request, backoff.left_ms)
+                except _ResponseLostError as lost:
+                    if not is_repeatable:
+                        raise _not_known() from lost
+                    response = None
             if response is not None and not is_not_controller(response):
                 return response
             await self._pause(seen, backoff)
 
     async def forward(
-        self, envelope: EnvelopeRequest, *, timeout_ms: int
-    ) -> EnvelopeResponse | None:
-        """The response to a client's request in an envelope; None if this node is the controller.
+        self, envelope: EnvelopeRequest, *, timeout_ms: int, is_repeatable: bool
+    ) -> Forwarded:
+        """The response to a client's request in an envelope, or that this node is the controller.
 
-        None also when this node becomes it while others are asked: what is in the envelope is then
-        to be carried out here.
-        Raises: KafkaError REQUEST_TIMED_OUT, NOT_CONTROLLER after `close`.
+        Also when it becomes it while others are asked: what is in the envelope is then to be
+        carried out here.
+        Raises: KafkaError REQUEST_TIMED_OUT, as `send`; NOT_CONTROLLER after `close`.
         """
+        was_repeated = False
         backoff = _Backoff(self._clock, timeout_ms)
         while self._local() is None:
             self._check(backoff)
             seen = self._seen()
-            response = await self._ask_remote(envelope, backoff.left_ms)
+            try:
+                response = await self._ask_remote(envelope, backoff.left_ms)
+            except _ResponseLostError as lost:
+                if not is_repeatable:
+                    raise _not_known() from lost
+                was_repeated, response = True, None
             if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
                 assert isinstance(response, EnvelopeResponse)
-                return response
+                return Forwarded(response, was_repeated)
             await self._pause(seen, backoff)
-        return None
+        return Forwarded(None, was_repeated)
 
     def _check(self, backoff: _Backoff) -> None:
         """Raises: KafkaError NOT_CONTROLLER after `close`, REQUEST_TIMED_OUT."""
@@ -144,7 +179,10 @@ class ControllerChannel:
             return None
 
     async def _ask_remote(self, request: Any, timeout_ms: int) -> Any:
-        """The response, or None if there is none and another attempt may help."""
+        """The response, or None if the request was certainly not carried out.
+
+        Raises: _ResponseLostError.
+        """
         controller_id = self._controller_id()
         if controller_id is None:
             return None
@@ -161,8 +199,12 @@ class ControllerChannel:
         try:
             while not asking.done() and self._is_still(controller_id):
                 await self._wait_for_change_or(asking, seconds_max=LOOK_SECONDS)
-            return asking.result() if asking.done() else None
-        except PeerUnreachableError:
+            if not asking.done():
+                raise _ResponseLostError
+            return asking.result()
+        except PeerUnreachableError as error:
+            if error.was_sent:
+                raise _ResponseLostError from error
             return None
         finally:
             if not asking.cancel() and not asking.cancelled():
@@ -222,6 +264,13 @@ class _Backoff:
         pause_ms = self._pause_ms
         self._pause_ms = min(2 * pause_ms, BACKOFF_MS_MAX)
         return min(pause_ms, self.left_ms)
+
+
+def _not_known() -> KafkaError:
+    return KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        "the controller's response was lost: whether the request took effect is not known",
+    )
 
 
 def is_not_controller(response: Any) -> bool:

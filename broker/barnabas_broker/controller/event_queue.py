@@ -59,7 +59,15 @@ class ControllerLog(Protocol):
 class _Event(Generic[Reply]):
     """A command in the queue."""
 
-    __slots__ = ("command", "is_prompt", "queued_ns", "refusal", "reply", "result")
+    __slots__ = (
+        "command",
+        "has_records",
+        "is_prompt",
+        "queued_ns",
+        "refusal",
+        "reply",
+        "result",
+    )
 
     def __init__(
         self,
@@ -74,6 +82,7 @@ class _Event(Generic[Reply]):
         self.reply = reply
         self.queued_ns = now_ns
         self.result: Reply | None = None
+        self.has_records = False  # were staged: they may yet be committed
         self.refusal: KafkaError | None = None
 
     def answer(self) -> None:
@@ -138,7 +147,8 @@ class EventQueue:
 
         And, unless it is prompt, once this broker has acted on them.
         Raises: KafkaError: the command's own, 41 when this node is not the controller, 7 when the
-        queue is full, -1 for a fault of ours.
+        queue is full or when this node stops being the controller before the outcome is known (41
+        for a prompt one: what brokers ask for bears to be asked again), -1 for a fault of ours.
         """
         if len(self._waiting) >= QUEUED_COMMANDS_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
@@ -159,11 +169,24 @@ class EventQueue:
         return reply
 
     def fail(self) -> None:
-        """Tell everybody who waits that nothing is known to be committed, and take nothing more."""
+        """Tell everybody who waits that nothing is known to be committed, and take nothing more.
+
+        NOT_CONTROLLER is an invitation to ask the next controller. A user's command whose records
+        may yet be committed is not to be carried out twice: it has timed out.
+        """
         self._is_open = False
         for event in (*self._deciding, *self._waiting):
-            if not event.reply.done():
-                event.reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
+            if event.reply.done():
+                continue
+            if event.has_records and not event.is_prompt:
+                error = KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "this node stopped being the controller: whether the request took effect is "
+                    "not known",
+                )
+            else:
+                error = KafkaError(ErrorCode.NOT_CONTROLLER)
+            event.reply.set_exception(error)
         self._waiting.clear()
         self._wake.set()
 
@@ -239,6 +262,7 @@ class EventQueue:
             image = self._log.pending_image
             records, event.result = event.command(image)
             self._log.stage(records)
+            event.has_records = bool(records)
             metrics.count_elections(image, records)
         except KafkaError as error:
             event.refusal = error

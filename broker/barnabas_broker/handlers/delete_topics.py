@@ -1,6 +1,15 @@
-"""DeleteTopics (20), versions 1 to 6: remove topics. v6: also by id. Source: TOP-14."""
+"""DeleteTopics (20), versions 1 to 6: remove topics. v6: also by id. Source: TOP-14.
+
+A broker that sends it to the controller says by id which topics are meant, as it knows them when
+the request comes: carried out twice, or late, it does not remove a topic that was made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
@@ -40,6 +49,73 @@ async def handle(
             for result in results
         ]
     )
+
+
+def resolve(image: MetadataImage, request: DeleteTopicsRequest) -> DeletionById | None:
+    """The request by ids; None where a topic is not known here, or asked for twice."""
+    asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+    names: dict[bytes, str | None] = {}
+    for topic in asked:
+        if not _is_clear(topic):
+            return None
+        topic_id = topic.topic_id
+        if topic.name is not None:
+            known = image.topics.by_name.get(topic.name)
+            if known is None:
+                return None
+            topic_id = known.topic_id
+        names[topic_id] = topic.name
+    return DeletionById(names, request.timeout_ms) if len(names) == len(asked) > 0 else None
+
+
+class DeletionById:
+    """A DeleteTopics request whose topics are given by their ids: a `forwarding.Resolution`."""
+
+    version = IDS_SINCE
+
+    def __init__(self, names: dict[bytes, str | None], timeout_ms: int) -> None:
+        """`names` has the names that the client said, None for a topic that it gave by its id."""
+        self._names = names
+        self._timeout_ms = timeout_ms
+        self._results: list[DeletableTopicResult] = []
+
+    @property
+    def request(self) -> DeleteTopicsRequest:
+        """The request by ids."""
+        return self._asking([DeleteTopicState(topic_id=topic_id) for topic_id in self._names])
+
+    def take(
+        self, response: DeleteTopicsResponse, *, was_repeated: bool
+    ) -> DeleteTopicsRequest | None:
+        """Take the results; what is left is the names of topics that were others when they came.
+
+        An id that the controller does not know is one that an earlier attempt has removed, or
+        somebody else meanwhile: gone, as was asked for. Where there was no earlier attempt, our
+        metadata was old: the controller says what the name stands for.
+        """
+        left: list[str] = []
+        for result in response.responses:
+            name = self._names.get(result.topic_id)
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_ID and was_repeated:
+                result = DeletableTopicResult(
+                    name=name, topic_id=result.topic_id, error_message=None
+                )
+            elif result.error_code == ErrorCode.UNKNOWN_TOPIC_ID and name is not None:
+                left.append(name)
+                continue
+            elif result.name is None:
+                result.name = name
+            self._results.append(result)
+        return self._asking([DeleteTopicState(name=name) for name in left]) if left else None
+
+    def response(self, rest: DeleteTopicsResponse | None) -> DeleteTopicsResponse:
+        """All results."""
+        return DeleteTopicsResponse(
+            responses=self._results + ([] if rest is None else rest.responses)
+        )
+
+    def _asking(self, topics: Sequence[DeleteTopicState]) -> DeleteTopicsRequest:
+        return DeleteTopicsRequest(topics=list(topics), timeout_ms=self._timeout_ms)
 
 
 def _is_clear(topic: DeleteTopicState) -> bool:

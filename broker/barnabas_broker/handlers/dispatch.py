@@ -12,9 +12,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas_broker.handlers.forwarding import forward
+from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS
+from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol import codec
@@ -25,6 +26,7 @@ from barnabas_protocol.schema import Message
 logger = logging.getLogger(__name__)
 
 Failed = Callable[[Any, KafkaError], Any]
+Resolve = Callable[[MetadataImage, Any], Resolution | None]
 
 
 class UnservedRequestError(ParseError):
@@ -50,6 +52,7 @@ class Api:
         "min_version",
         "request_class",
         "requests_count",
+        "resolve",
         "total_ns",
     )
 
@@ -63,6 +66,7 @@ class Api:
         self.is_forwarded = key in FORWARDED
         self.is_internal = key in INTERNAL
         self.failed: Failed | None = getattr(module, "failed", None)
+        self.resolve: Resolve | None = getattr(module, "resolve", None)
         self.requests_count = 0
         self.errors_count = 0
         self.total_ns = 0
@@ -135,11 +139,25 @@ class Dispatcher:
         """
         services = self._services
         assert services.channel is not None
-        frame = await forward(services.channel, exchange, services.config.request_timeout_ms)
-        if frame is not None:
-            return frame
-        response = api.handle(services, exchange, request)
-        return await response if api.is_coroutine else response
+        timeout_ms = services.config.request_timeout_ms
+
+        async def carry_out(inner: Exchange, request: Any) -> Any:
+            response = api.handle(services, inner, request)
+            return await response if api.is_coroutine else response
+
+        resolution = None if api.resolve is None else api.resolve(services.image, request)
+        if resolution is not None:
+            return await forward_resolved(
+                services.channel, exchange, resolution, timeout_ms, carry_out
+            )
+        frame, _ = await forward(
+            services.channel,
+            exchange,
+            exchange.frame,
+            timeout_ms,
+            is_repeatable=is_repeatable(api.key),
+        )
+        return await carry_out(exchange, request) if frame is None else frame
 
     def _start(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
         exchange.session.hold()

@@ -1,25 +1,64 @@
 """A client's request that only the active controller may carry out, sent on to it.
 
 The frame travels as it came, and what comes back is the whole response frame with the client's own
-correlation id: nothing is encoded anew.
+correlation id: nothing is encoded anew. What names its topics and would do harm when it is carried
+out twice may be resolved first: from then on it means what the names stood for when it came.
 
 Source: CTL-15, KIP-590. There is no principal to send along as long as there is no security.
 """
 
 import asyncio
 import ipaddress
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.session import Exchange
+from barnabas_protocol import codec
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.envelope import EnvelopeRequest
 
 
-async def forward(channel: ControllerChannel, exchange: Exchange, timeout_ms: int) -> Buffer | None:
+class ForwardedFrame(NamedTuple):
     """The response frame of the controller; None if that is this node by now.
+
+    `was_repeated`: an earlier attempt may have been carried out.
+    """
+
+    frame: Buffer | None
+    was_repeated: bool
+
+
+class Resolution(Protocol):
+    """A request in a form in which it is harmless to carry it out twice, or late."""
+
+    version: int
+
+    @property
+    def request(self) -> Any:
+        """The request, in `version`."""
+        ...
+
+    def take(self, response: Any, *, was_repeated: bool) -> Any:
+        """Take its response; what is left to be asked once, as the client said it, or None."""
+        ...
+
+    def response(self, rest: Any) -> Any:
+        """The response to the client's request, with the response to what was left, or None."""
+        ...
+
+
+async def forward(
+    channel: ControllerChannel,
+    exchange: Exchange,
+    frame: Buffer,
+    timeout_ms: int,
+    *,
+    is_repeatable: bool,
+) -> ForwardedFrame:
+    """The response of the controller to a client's request.
 
     The task that runs this is cancelled if the client leaves: else clients that come and go would
     leave any number of them waiting for a controller.
@@ -29,19 +68,53 @@ async def forward(channel: ControllerChannel, exchange: Exchange, timeout_ms: in
     assert task is not None
     exchange.on_closed(partial(_cancel, task))
     envelope = EnvelopeRequest(
-        request_data=exchange.frame,
+        request_data=frame,
         request_principal=b"",
         client_host_address=_packed(exchange.session.host),
     )
     try:
-        response = await channel.forward(envelope, timeout_ms=timeout_ms)
+        response, was_repeated = await channel.forward(
+            envelope, timeout_ms=timeout_ms, is_repeatable=is_repeatable
+        )
     finally:
         exchange.on_abandoned = None
     if response is None:
-        return None
+        return ForwardedFrame(None, was_repeated)
     if response.error_code != ErrorCode.NONE or response.response_data is None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller did not take the request")
-    return response.response_data
+    return ForwardedFrame(response.response_data, was_repeated)
+
+
+async def forward_resolved(
+    channel: ControllerChannel,
+    exchange: Exchange,
+    resolution: Resolution,
+    timeout_ms: int,
+    carry_out: Callable[[Exchange, Any], Awaitable[Any]],
+) -> Any:
+    """The response to a client's request that was resolved; `carry_out` is for this node.
+
+    Raises: KafkaError, as `forward`.
+    """
+
+    async def ask(request: Any, *, is_repeatable: bool) -> tuple[Any, bool]:
+        key, version = exchange.api_key, resolution.version
+        frame = memoryview(
+            codec.encode_request(request, key, version, exchange.correlation_id, exchange.client_id)
+        )
+        forwarded = await forward(channel, exchange, frame, timeout_ms, is_repeatable=is_repeatable)
+        if forwarded.frame is not None:
+            return codec.decode_response(forwarded.frame, key, version)[1], forwarded.was_repeated
+        inner = Exchange(exchange.session, frame, exchange.received_ns)
+        inner.api_key, inner.api_version = key, version
+        inner.correlation_id, inner.client_id = exchange.correlation_id, exchange.client_id
+        return await carry_out(inner, request), forwarded.was_repeated
+
+    response, was_repeated = await ask(resolution.request, is_repeatable=True)
+    rest = resolution.take(response, was_repeated=was_repeated)
+    if rest is not None:
+        rest, _ = await ask(rest, is_repeatable=False)
+    return resolution.response(rest)
 
 
 def _cancel(task: asyncio.Task[Any]) -> None:

@@ -3,8 +3,12 @@
 A client's key is advertised if and only if it is here (NET-16); what brokers ask one another is
 here too, and never advertised.
 
+Which requests to the controller may be repeated is told here, too, each with its reason.
+
 Handler modules are imported when their API is first asked for, so that they cost nothing at start.
 """
+
+from typing import NamedTuple
 
 from barnabas_protocol.api import INTERNAL, SERVED, ApiKey
 
@@ -65,22 +69,64 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     key: VERSIONS[key] for key in sorted(HANDLERS) if key not in INTERNAL
 }
 
+
+class Repetition(NamedTuple):
+    """Whether a request to the controller is sent again when its response was lost, and why.
+
+    It may have been carried out, and others may have acted since; and what was sent may arrive
+    late, after the repetition. Who may not repeat answers REQUEST_TIMED_OUT: not known.
+    """
+
+    is_harmless: bool
+    reason: str
+
+
 # What only the active controller does: other brokers send it there in an envelope (CTL-15).
-FORWARDED: frozenset[ApiKey] = frozenset(
-    (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-    )
-)
+FORWARDED: dict[ApiKey, Repetition] = {
+    ApiKey.CREATE_TOPICS: Repetition(False, "would make anew what was deleted since"),
+    ApiKey.DELETE_TOPICS: Repetition(
+        False, "would delete what was made anew since; by ids it is harmless, see its `resolve`"
+    ),
+    ApiKey.ALTER_CONFIGS: Repetition(False, "would undo what others have set since"),
+    ApiKey.CREATE_PARTITIONS: Repetition(
+        False, "fails if it was carried out; the name may be another topic's since"
+    ),
+    ApiKey.ELECT_LEADERS: Repetition(
+        False, "an unclean election may cost records where there has been a leader since"
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Repetition(False, "would undo what others have set since"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Repetition(
+        False, "would undo a later reassignment or its cancellation"
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Repetition(True, "changes nothing"),
+    ApiKey.DESCRIBE_QUORUM: Repetition(True, "changes nothing"),
+    ApiKey.UPDATE_FEATURES: Repetition(False, "would undo a later change of the level"),
+    ApiKey.UNREGISTER_BROKER: Repetition(
+        False, "would take out a broker that has registered anew since"
+    ),
+}
+
+# What brokers ask of the controller by themselves; `CREATE_TOPICS` as above.
+OWN_REQUESTS: dict[ApiKey, Repetition] = {
+    ApiKey.ALTER_PARTITION: Repetition(
+        True, "names a partition epoch, which every change and every refusal of members raises"
+    ),
+    ApiKey.BROKER_REGISTRATION: Repetition(
+        True, "the broker takes the newest epoch, and registers again where it has an old one"
+    ),
+    ApiKey.BROKER_HEARTBEAT: Repetition(True, "names the broker epoch; the next one says it anew"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Repetition(True, "costs a block of ids that nobody uses"),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Repetition(
+        True, "names the broker epoch; a replica that is elsewhere since is reported again"
+    ),
+}
+
+
+def is_repeatable(key: ApiKey) -> bool:
+    """Whether a request to the controller may be sent again when its response was lost."""
+    repetition = OWN_REQUESTS.get(key) or FORWARDED[key]
+    return repetition.is_harmless
+
 
 # What the cluster needs of a broker that does not serve clients (yet).
 CONTROL: frozenset[ApiKey] = frozenset((*INTERNAL, ApiKey.UNREGISTER_BROKER))

@@ -32,11 +32,15 @@ CALLS_MAX = 1_000
 
 
 class PeerLostError(Exception):
-    """The connection has ended or never came about; `was_refused`: nobody listens there."""
+    """The connection has ended or never came about; `was_refused`: nobody listens there.
 
-    def __init__(self, reason: str, *, was_refused: bool = False) -> None:
+    `was_sent`: the request may have reached the peer.
+    """
+
+    def __init__(self, reason: str, *, was_refused: bool = False, was_sent: bool = True) -> None:
         super().__init__(reason)
         self.was_refused = was_refused
+        self.was_sent = was_sent
 
 
 class _Call:
@@ -112,7 +116,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         """
         reply: asyncio.Future[Any] = self._loop.create_future()
         if self.is_ended or len(self._calls) >= CALLS_MAX:
-            raise PeerLostError("it has ended" if self.is_ended else "too many requests wait")
+            reason = "it has ended" if self.is_ended else "too many requests wait"
+            raise PeerLostError(reason, was_sent=False)
         key = codec.api_key_of(type(message))
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = codec.encode_request(message, key, version, correlation_id, self._client_id)
@@ -210,8 +215,9 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._transport.abort()
         self._receiver.clear()
         calls, self._calls = self._calls, deque()
+        unsent = PeerLostError(str(error), was_refused=error.was_refused, was_sent=False)
         for call in calls:
-            call.fail(self._failure(error))
+            call.fail(self._failure(error if call.frame is None else unsent))
         on_end, self._on_end = self._on_end, _ignore
         on_end(error)
 

@@ -23,15 +23,18 @@ Address = tuple[str, int]
 
 
 class PeerUnreachableError(OSError):
-    """A request has no answer, and whether it was carried out is not known.
+    """A request has no answer, and whether it was carried out is not known if it `was_sent`.
 
     `was_refused`: the node's machine answers that nobody listens there.
     """
 
-    def __init__(self, node_id: int, reason: str, *, was_refused: bool = False) -> None:
+    def __init__(
+        self, node_id: int, reason: str, *, was_refused: bool = False, was_sent: bool = True
+    ) -> None:
         super().__init__(f"node {node_id}: {reason}")
         self.node_id = node_id
         self.was_refused = was_refused
+        self.was_sent = was_sent
 
 
 class Peers:
@@ -87,10 +90,10 @@ class Peers:
 
     def _connection(self, node_id: int, channel: str) -> PeerConnection:
         if self._is_closed:
-            raise PeerUnreachableError(node_id, "this broker stops")
+            raise PeerUnreachableError(node_id, "this broker stops", was_sent=False)
         address = self._resolve(node_id)
         if address is None:
-            raise PeerUnreachableError(node_id, "its address is not known")
+            raise PeerUnreachableError(node_id, "its address is not known", was_sent=False)
         place = node_id, channel
         connection = self._connections.get(place)
         if connection is not None and connection.address != address:
@@ -140,6 +143,8 @@ class Peers:
 def _unreachable(node_id: int, error: PeerLostError | PeerUnreachableError) -> PeerUnreachableError:
     if isinstance(error, PeerUnreachableError):
         return error
-    unreachable = PeerUnreachableError(node_id, str(error), was_refused=error.was_refused)
+    unreachable = PeerUnreachableError(
+        node_id, str(error), was_refused=error.was_refused, was_sent=error.was_sent
+    )
     unreachable.__cause__ = error
     return unreachable

@@ -17,6 +17,7 @@ from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.controller.local import LocalController
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.handlers.table import is_repeatable
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
@@ -78,6 +79,7 @@ class Membership:
             controller_id=lambda: quorum.leader_id,
             local=lambda: local if control.controller.is_active else None,
             wait_for_change=quorum.wait_for_change,
+            is_repeatable=is_repeatable,
         )
         self.lifecycle = BrokerLifecycle(
             node_id=logs.node_id,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from barnabas_broker.controller.channel import ControllerChannel, is_not_controller
+from barnabas_broker.controller.channel import ControllerChannel, Forwarded, is_not_controller
+from barnabas_broker.handlers.table import is_repeatable
 from barnabas_broker.network.peers import Peers
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.alter_partition import AlterPartitionResponse
@@ -51,6 +52,7 @@ class Bench:
             controller_id=lambda: self.controller_id,
             local=lambda: self.local,
             wait_for_change=self._wait_for_change,
+            is_repeatable=is_repeatable,
         )
 
     def _address(self, node_id: int) -> tuple[str, int] | None:
@@ -68,6 +70,9 @@ class Bench:
         return await self.channel.send(
             BrokerHeartbeatRequest(broker_id=number), timeout_ms=timeout_ms
         )
+
+    async def forward(self, envelope: EnvelopeRequest, *, is_repeatable: bool) -> Forwarded:
+        return await self.channel.forward(envelope, timeout_ms=30_000, is_repeatable=is_repeatable)
 
 
 def on_bench(work: Callable[[Bench], Awaitable[None]]) -> None:
@@ -337,20 +342,98 @@ def test_an_envelope_goes_to_the_controller_until_this_node_is_it() -> None:
         bench.nodes[0].script = lambda asked: EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
         bench.nodes[1].script = lambda asked: answered
         bench.becomes(0)
-        forwarding = asyncio.create_task(bench.channel.forward(envelope, timeout_ms=30_000))
+        forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=True))
         await until(lambda: len(bench.nodes[0].asked) == 2)
         bench.becomes(1)
         got = await forwarding
-        assert got is not None
-        assert bytes(got.response_data or b"") == b"answer"
+        assert got.response is not None
+        assert bytes(got.response.response_data or b"") == b"answer"
+        assert not got.was_repeated  # who refuses has not carried it out
         bench.nodes[1].script = None
-        forwarding = asyncio.create_task(bench.channel.forward(envelope, timeout_ms=30_000))
+        forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=True))
         await until(lambda: len(bench.nodes[1].asked) == 2)
 
         async def never(request: Any) -> Any:
             raise AssertionError("the caller carries it out")
 
         bench.becomes(7, Local(never))
-        assert await forwarding is None
+        assert await forwarding == Forwarded(None, was_repeated=True)
+
+    on_bench(work)
+
+
+def test_what_may_have_been_carried_out_is_not_sent_again_unless_that_is_harmless() -> None:
+    """A lost response, and a controller that is another one before it has answered."""
+
+    async def work(bench: Bench) -> None:
+        node, envelope = bench.nodes[0], EnvelopeRequest(request_data=b"frame")
+        bench.becomes(0)
+
+        def lose_connection() -> None:
+            node.drop_connections()
+
+        for number, lose in enumerate((lose_connection, lambda: bench.becomes(1)), start=1):
+            forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=False))
+            await until(lambda number=number: len(node.asked) == number)  # type: ignore[misc]
+            began_at = bench.loop.time()
+            lose()
+            with pytest.raises(KafkaError) as not_known:
+                await forwarding
+            assert not_known.value.code is ErrorCode.REQUEST_TIMED_OUT
+            assert bench.loop.time() == began_at
+        assert [len(node.asked) for node in bench.nodes] == [2, 0]
+
+    on_bench(work)
+
+
+def test_a_node_that_becomes_the_controller_does_not_repeat_what_it_has_sent() -> None:
+    async def work(bench: Bench) -> None:
+        bench.becomes(0)
+        envelope = EnvelopeRequest(request_data=b"frame")
+        forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=False))
+        await until(lambda: len(bench.nodes[0].asked) == 1)
+
+        async def never(request: Any) -> Any:
+            raise AssertionError("it may have been carried out")
+
+        bench.becomes(7, Local(never))
+        with pytest.raises(KafkaError) as not_known:
+            await forwarding
+        assert not_known.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    on_bench(work)
+
+
+def test_what_was_never_sent_goes_to_the_next_controller() -> None:
+    """Nobody listens where the first one was: that harms no request, whatever it does."""
+
+    async def work(bench: Bench) -> None:
+        await bench.nodes[0].stop()
+        bench.nodes[1].script = lambda asked: EnvelopeResponse(response_data=b"answer")
+        bench.becomes(0)
+        envelope = EnvelopeRequest(request_data=b"frame")
+        forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=False))
+        await asyncio.sleep(1)
+        bench.becomes(1)
+        got = await forwarding
+        assert got.response is not None
+        assert not got.was_repeated
+
+    on_bench(work)
+
+
+def test_a_topic_is_not_created_twice_by_the_broker_itself() -> None:
+    """`send` knows from the table of handlers what bears to be repeated."""
+
+    async def work(bench: Bench) -> None:
+        bench.becomes(0)
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        sending = asyncio.create_task(bench.channel.send(request, timeout_ms=30_000))
+        await until(lambda: len(bench.nodes[0].asked) == 1)
+        bench.nodes[0].drop_connections()
+        with pytest.raises(KafkaError) as not_known:
+            await sending
+        assert not_known.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert len(bench.nodes[0].asked) == 1
 
     on_bench(work)

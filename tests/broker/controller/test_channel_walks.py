@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from barnabas_broker.controller.channel import ControllerChannel
+from barnabas_broker.handlers.table import is_repeatable
 from barnabas_broker.network.peers import Peers
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+)
+from barnabas_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
 )
 from tests.support.peer_nodes import Asked, PeerNode
 from tests.support.simulated_network import SimulatedNetwork
@@ -34,6 +41,7 @@ class Walk:
         self.is_calm = False
         self.changed = asyncio.Event()
         self.carried_out: dict[int, int] = {}
+        self.not_known_count = 0
         self.peers = Peers(network, clock, resolve=self._resolve, client_id="x")
         self.channel = ControllerChannel(
             self.peers,
@@ -41,14 +49,21 @@ class Walk:
             controller_id=lambda: self.seen,
             local=lambda: self if self.leader == ME else None,
             wait_for_change=lambda: self.changed.wait(),
+            is_repeatable=is_repeatable,
         )
 
     def _resolve(self, node_id: int) -> tuple[str, int] | None:
         return None if node_id == ME else self.nodes[node_id].address
 
-    def _carry_out(self, number: int) -> AllocateProducerIdsResponse:
+    def _carry_out(self, request: Any) -> Any:
+        if isinstance(request, CreateTopicsRequest):
+            number = request.topics[0].num_partitions
+            response: Any = CreateTopicsResponse(throttle_time_ms=number)
+        else:
+            number = request.broker_id
+            response = AllocateProducerIdsResponse(producer_id_start=number)
         self.carried_out[number] = self.carried_out.get(number, 0) + 1
-        return AllocateProducerIdsResponse(producer_id_start=number)
+        return response
 
     async def answer(self, request: Any) -> Any:
         """As the local controller."""
@@ -56,16 +71,16 @@ class Walk:
         if self.leader != ME:
             if self.pick.random() < 0.5:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
-            return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
-        return self._carry_out(request.broker_id)
+            return _refusal(request)
+        return self._carry_out(request)
 
     def script(self, node_id: int, asked: Asked) -> Any:
         if self.leader != node_id:
-            return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+            return _refusal(asked.message)
         if self.is_calm or self.pick.random() < 0.7:
-            return self._carry_out(asked.message.broker_id)
-        if self.pick.random() < 0.5:
-            self._carry_out(asked.message.broker_id)
+            return self._carry_out(asked.message)
+        if isinstance(asked.message, CreateTopicsRequest) or self.pick.random() < 0.5:
+            self._carry_out(asked.message)
             asked.connection.transport.abort()
         return None
 
@@ -79,6 +94,21 @@ class Walk:
         if self.pick.random() < 0.9:
             changed.set()  # a change may also be missed
 
+    async def send_once(self, number: int) -> None:
+        """What is not to be repeated is carried out once, or perhaps: then nobody is told more."""
+        await asyncio.sleep(self.pick.uniform(0, 20))
+        # The number of partitions stands for the request's own.
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=number)])
+        try:
+            response = await self.channel.send(request, timeout_ms=20_000)
+        except KafkaError as error:
+            assert error.code is ErrorCode.REQUEST_TIMED_OUT
+            assert self.carried_out.get(number, 0) <= 1
+            self.not_known_count += 1
+        else:
+            assert response.throttle_time_ms == number
+            assert self.carried_out[number] == 1
+
     async def send(self, number: int) -> None:
         await asyncio.sleep(self.pick.uniform(0, 20))
         request = AllocateProducerIdsRequest(broker_id=number)
@@ -91,6 +121,8 @@ class Walk:
             await node.start()
             node.script = lambda asked, node_id=node_id: self.script(node_id, asked)
         sending = [self.loop.create_task(self.send(number)) for number in range(REQUESTS_COUNT)]
+        once = range(REQUESTS_COUNT, 2 * REQUESTS_COUNT)
+        sending += [self.loop.create_task(self.send_once(number)) for number in once]
         for _ in range(20):
             self.move()
             await asyncio.sleep(self.pick.choice((0.1, 1, 3)))
@@ -99,11 +131,20 @@ class Walk:
         self.loop.call_later(1, self._see, self.leader)
         # A connection that hangs at the last controller is only given up with its request.
         await asyncio.gather(*sending)
-        assert set(self.carried_out) == set(range(REQUESTS_COUNT))
+        assert set(self.carried_out) >= set(range(REQUESTS_COUNT))
+        assert all(self.carried_out.get(number, 0) <= 1 for number in once)
         await self.peers.close()
         for node in self.nodes:
             await node.stop()
         assert len(asyncio.all_tasks()) == 1
+        assert self.not_known_count < REQUESTS_COUNT
+
+
+def _refusal(request: Any) -> Any:
+    if isinstance(request, CreateTopicsRequest):
+        refused = CreatableTopicResult(name="t", error_code=ErrorCode.NOT_CONTROLLER)
+        return CreateTopicsResponse(topics=[refused])
+    return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -138,7 +138,7 @@ def test_failed_write_answers_everybody_and_stops_the_controller() -> None:
             return_exceptions=True,
         )
         assert [isinstance(reply, KafkaError) and reply.code for reply in replies] == [
-            ErrorCode.NOT_CONTROLLER
+            ErrorCode.REQUEST_TIMED_OUT
         ] * 3
         assert plane.failures == [plane.log.write_error]
         assert not plane.controller.is_active

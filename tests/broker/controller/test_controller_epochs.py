@@ -59,8 +59,9 @@ def test_who_resigns_answers_everybody_before_anything_else() -> None:
         assert world.controller.queue_length == 1
         world.controller.resign()
         assert (world.controller.is_active, world.controller.queue_length) == (False, 0)
-        for task in (deciding, waiting):
-            assert await code_of(task) == ErrorCode.NOT_CONTROLLER
+        # What is decided may yet be committed: the next controller must not decide it again.
+        assert await code_of(deciding) == ErrorCode.REQUEST_TIMED_OUT
+        assert await code_of(waiting) == ErrorCode.NOT_CONTROLLER
         refused = asyncio.ensure_future(world.controller.create_topics([NewTopic(name="c")]))
         assert await code_of(refused) == ErrorCode.NOT_CONTROLLER
         await world.log.step_down()
@@ -112,7 +113,7 @@ def test_losing_and_regaining_leadership_runs_the_whole_path() -> None:
         await world.log.step_down()
         world.log.lead(3)
         world.controller.activate(3)
-        assert await code_of(old) == ErrorCode.NOT_CONTROLLER
+        assert await code_of(old) == ErrorCode.REQUEST_TIMED_OUT
         assert world.controller.is_active
         (result,) = await world.controller.create_topics([NewTopic(name="a")])
         assert result.error is None
@@ -125,14 +126,14 @@ def test_losing_and_regaining_leadership_runs_the_whole_path() -> None:
 
 
 def test_who_no_longer_leads_the_log_stops_without_stopping_the_broker() -> None:
-    """CTL-1: a deposed leader can commit nothing; its callers look for the next one."""
+    """CTL-1: a deposed leader can commit nothing more; what it has sent out others may commit."""
 
     async def test(world: ControllerWorld) -> None:
         await world.log.hold()
         task = asyncio.create_task(world.controller.create_topics([NewTopic(name="a")]))
         await world.pass_ms(1)
         await world.log.step_down()
-        assert await code_of(task) == ErrorCode.NOT_CONTROLLER
+        assert await code_of(task) == ErrorCode.REQUEST_TIMED_OUT
         assert not world.controller.is_active
         assert world.failures == []
 
@@ -147,7 +148,7 @@ def test_a_log_that_fails_gives_the_controller_up() -> None:
         task = asyncio.create_task(world.controller.create_topics([NewTopic(name="a")]))
         await world.pass_ms(1)
         await world.log.release(OSError("no space left"))
-        assert await code_of(task) == ErrorCode.NOT_CONTROLLER
+        assert await code_of(task) == ErrorCode.REQUEST_TIMED_OUT
         assert [str(error) for error in world.failures] == ["no space left"]
         world.failures.clear()
 
@@ -226,7 +227,7 @@ def test_closing_without_a_majority_ends_all_the_same() -> None:
         task = asyncio.create_task(world.controller.create_topics([NewTopic(name="a")]))
         await world.pass_ms(1)
         await world.controller.close()
-        assert await code_of(task) == ErrorCode.NOT_CONTROLLER
+        assert await code_of(task) == ErrorCode.REQUEST_TIMED_OUT
         await world.controller.close()
 
     run_world(cluster([0]), test)

@@ -15,7 +15,8 @@ from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.table import FORWARDED, HANDLERS
+from barnabas_broker.handlers.table import FORWARDED, HANDLERS, OWN_REQUESTS, is_repeatable
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
@@ -56,6 +57,7 @@ class Front:
             controller_id=lambda: None if self.controller is None else 0,
             local=lambda: cast(Any, self) if self.has_become_controller else None,
             wait_for_change=asyncio.Event().wait,  # type: ignore[arg-type]
+            is_repeatable=is_repeatable,
         )
         self.services = SimpleNamespace(
             channel=channel,
@@ -64,6 +66,7 @@ class Front:
             ),
             spawn=self._spawn,
             apis={},
+            image=MetadataImage.empty(),
         )
         bench.dispatch = Dispatcher(cast(Services, self.services))
 
@@ -294,20 +297,112 @@ def test_a_controller_that_steps_down_is_asked_again_until_there_is_one(tmp_path
     with_controller(tmp_path, work)
 
 
-def test_a_controller_lost_in_the_middle_is_asked_again(tmp_path: Path) -> None:
+async def lost_in_the_middle(front: Front, send: Callable[[], None]) -> PeerNode:
+    """A controller that got what `send` sends and is gone, half-way through its answer."""
+    node = PeerNode(RealNetwork())
+    await node.start()
+    front.controller, controller = node.address, front.controller
+    send()
+    await until(lambda: len(node.asked) == 1)
+    node.asked[0].connection.transport.write(b"\0\0\0\x20\0\0")
+    front.controller = controller
+    await node.stop()
+    return node
+
+
+def test_a_controller_lost_in_the_middle_is_asked_again_where_that_is_harmless(
+    tmp_path: Path,
+) -> None:
     async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
-        node = PeerNode(RealNetwork())
-        await node.start()
-        front.controller, controller = node.address, front.controller
-        client.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
-        await until(lambda: len(node.asked) == 1)
-        node.asked[0].connection.transport.write(b"\0\0\0\x20\0\0")
-        front.controller = controller
-        await node.stop()
-        response = await client.receive(ApiKey.CREATE_TOPICS, 7)
-        assert response.topics[0].error_code == 0
+        asked = describe_quorum.DescribeQuorumRequest(topics=[])
+        await lost_in_the_middle(front, lambda: client.send(ApiKey.DESCRIBE_QUORUM, 2, asked))
+        response = await client.receive(ApiKey.DESCRIBE_QUORUM, 2)
+        assert response.error_code == 0
 
     with_controller(tmp_path, work)
+
+
+def test_a_controller_lost_in_the_middle_is_not_asked_again_where_that_does_harm(
+    tmp_path: Path,
+) -> None:
+    """Whether it has carried it out is not known, and this is what the client is told."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        await lost_in_the_middle(
+            front, lambda: client.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        )
+        response = await client.receive(ApiKey.CREATE_TOPICS, 7)
+        assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert "a" not in server.image.topics.by_name
+
+    with_controller(tmp_path, work)
+
+
+def deletion(version: int, *names: str) -> delete_topics.DeleteTopicsRequest:
+    if version >= 6:
+        topics = [delete_topics.DeleteTopicState(name=name) for name in names]
+        return delete_topics.DeleteTopicsRequest(topics=topics)
+    return delete_topics.DeleteTopicsRequest(topic_names=list(names))
+
+
+@pytest.mark.parametrize("version", [1, 5, 6])
+def test_a_deletion_that_is_repeated_spares_the_topic_that_was_made_anew(
+    tmp_path: Path, version: int
+) -> None:
+    """It is sent by the id that the name stood for when it came; gone is gone, whoever did it."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        for name in ("a", "b"):
+            await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic(name))
+        first = server.image.topics.by_name["a"].topic_id
+        front.services.image = server.image
+        node = await lost_in_the_middle(
+            front, lambda: client.send(ApiKey.DELETE_TOPICS, version, deletion(version, "a", "b"))
+        )
+        # Meanwhile: carried out for one of the two, and the name used again.
+        await direct.call(ApiKey.DELETE_TOPICS, 6, deletion(6, "a"))
+        await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        response = await client.receive(ApiKey.DELETE_TOPICS, version)
+        assert {result.name: result.error_code for result in response.responses} == {"a": 0, "b": 0}
+        assert list(server.image.topics.by_name) == ["a"]
+        assert server.image.topics.by_name["a"].topic_id != first
+        assert b"a" not in bytes(node.asked[0].message.request_data)[20:]
+
+    with_controller(tmp_path, work)
+
+
+@pytest.mark.parametrize("version", [3, 6])
+def test_a_name_that_is_another_topic_s_at_the_controller_means_that_topic(
+    tmp_path: Path, version: int
+) -> None:
+    """The metadata of the broker that was asked is old; nothing has been carried out yet."""
+
+    async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
+        for name in ("a", "b"):
+            await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic(name))
+        front.services.image = server.image
+        await direct.call(ApiKey.DELETE_TOPICS, 6, deletion(6, "a"))
+        await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        response = await client.call(ApiKey.DELETE_TOPICS, version, deletion(version, "a", "b"))
+        assert {result.name: result.error_code for result in response.responses} == {"a": 0, "b": 0}
+        assert not server.image.topics.by_name
+        gone = await client.call(ApiKey.DELETE_TOPICS, version, deletion(version, "a", "a"))
+        assert [result.error_code for result in gone.responses] == [ErrorCode.INVALID_REQUEST]
+
+    with_controller(tmp_path, work)
+
+
+def test_every_request_to_the_controller_says_whether_it_may_be_repeated() -> None:
+    """And why: what changes something without naming the state that it changes, may not."""
+    asked_of_controllers = {*FORWARDED, *OWN_REQUESTS}
+    assert asked_of_controllers <= set(HANDLERS)
+    assert set(FORWARDED) <= set(SERVED)
+    for repetition in (*FORWARDED.values(), *OWN_REQUESTS.values()):
+        assert repetition.reason
+    assert {key for key in FORWARDED if is_repeatable(key)} == {
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_QUORUM,
+    }
 
 
 def test_nobody_waits_for_the_controller_when_the_client_has_left() -> None:
@@ -407,7 +502,7 @@ def test_damaged_requests_in_envelopes_are_answered_and_harm_nothing(
         valid = [
             frame
             for frame in frames.valid_frames(2)
-            if struct.unpack_from(">h", frame)[0] in FORWARDED - {ApiKey.UNREGISTER_BROKER}
+            if struct.unpack_from(">h", frame)[0] in FORWARDED.keys() - {ApiKey.UNREGISTER_BROKER}
         ]
         pick = random.Random(11)
         for _ in range(500):
