@@ -126,7 +126,13 @@ class LogCleaner:
                 await asyncio.sleep(0)
             if not log.config.is_compacted or len(log.segments) < 2 or not self._may_clean(log):
                 continue
-            facts, plan = await self._plan(log)
+            try:
+                facts, plan = await self._plan(log)
+            except Exception as error:
+                if self._may_clean(log):
+                    _logger.exception("%s cannot be compacted and is left alone", log.directory)
+                    self.uncleanable[log.topic_partition] = f"{type(error).__name__}: {error}"
+                continue
             ratio = plan.dirty_ratio
             highest = max(highest, ratio)
             if not is_due(plan, log.config.min_cleanable_dirty_ratio):
@@ -206,12 +212,17 @@ class LogCleaner:
         except LogChangedError:
             _logger.info("compaction of %s was given up: the log changed or the broker stops", name)
             return
+        except (OSError, LogDirectoryError) as error:
+            manager.take_offline(log.directory, error)
+            return
         except CorruptionError as error:
             _logger.error("%s cannot be compacted and is left alone: %s", name, error)
             self.uncleanable[log.topic_partition] = str(error)
             return
-        except (OSError, LogDirectoryError) as error:
-            manager.take_offline(log.directory, error)
+        except Exception as error:
+            # Whatever a log holds, the others are compacted.
+            _logger.exception("%s cannot be compacted and is left alone", name)
+            self.uncleanable[log.topic_partition] = f"{type(error).__name__}: {error}"
             return
         if first_dirty <= plan.first_dirty_offset:
             reason = "no whole batch lies in its dirty part"

@@ -26,7 +26,7 @@ from barnabas_broker.log.segment_recovery import load_checked_indexes, read_larg
 from barnabas_broker.log.tail_cache import LogRead
 from barnabas_broker.log.time_index import NO_TIMESTAMP
 from barnabas_protocol.records.batch import BatchHeader
-from barnabas_protocol.records.record import decode_records
+from barnabas_protocol.records.record_scan import scan_records
 
 INDEX_CACHE_BYTES = 16 * 1024 * 1024
 
@@ -183,7 +183,7 @@ def find_largest_timestamp(
 def _first_at_or_after(
     batch: memoryview, header: BatchHeader, timestamp: int, start_offset: int
 ) -> TimestampOffset | None:
-    for record in decode_records(batch):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+    for record_offset, record_timestamp, _ in scan_records(batch):
+        if record_timestamp >= timestamp and record_offset >= start_offset:
+            return TimestampOffset(record_timestamp, record_offset, header.leader_epoch)
     return None

@@ -1,7 +1,8 @@
 """What a leader checks of a client's batch before it takes it, and what it changes in it.
 
-Pure. Reads the batch header only; records are decoded only where a topic's settings ask for it
-(compaction, a limit on old timestamps, another codec). Not here: producer state
+Pure. Reads the batch header only; records are gone through only where a topic's settings ask for it
+(compaction, a limit on old timestamps, another codec), and never more than a few of a batch that is
+refused anyway. Not here: producer state
 (`producer_state.py`), offsets and leader epoch (`partition_log.py`).
 
 Source: behaviour LOG-2, LOG-4 to LOG-6, LOG-12; formats.md section 2. Invariant: a batch that
@@ -29,11 +30,20 @@ from barnabas_protocol.records.batch import (
     stamp_log_append_time,
 )
 from barnabas_protocol.records.compression import Compression
-from barnabas_protocol.records.record import Record, decode_records, encode_batch
+from barnabas_protocol.records.record import RECORDS_MAX, Record, decode_records, encode_batch
+from barnabas_protocol.records.record_scan import scan_records
 
 _UNLIMITED_MS = 2**62
 _CODEC_BY_NAME = {codec.name.lower(): int(codec) for codec in Compression} | {"uncompressed": 0}
 _KEEP_CODEC = -1
+CHECKED_RECORDS_MAX = 100_000
+"""The most records of a batch whose records have to be looked at, on the loop."""
+CHECKED_BYTES_MAX = 16 * 1024 * 1024
+"""What such a batch may be decompressed to, at least; batches of a larger `max.message.bytes` may
+have that."""
+_NAMED_RECORDS_MAX = 1000
+_NAMED_BYTES_MAX = 64 * 1024
+"""Which records of a batch are too late is said up to this size, as it costs to look."""
 # What a client batch may not carry, beside the codec; the common case is one mask away.
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 
@@ -86,7 +96,7 @@ class BatchValidator:
         if not check_crc(records, 0, header):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch has a wrong CRC")
         attributes = header[5]
-        if attributes & _FORBIDDEN_BITS or header[12] <= 0 or header[6] + 1 != header[12]:
+        if attributes & _FORBIDDEN_BITS or not 0 < header[12] == header[6] + 1 <= RECORDS_MAX:
             raise _refused_header(header)
         if header[9] >= 0 and header[11] < 0:
             raise _invalid(f"sequence {header[11]} with producer id {header[9]}")
@@ -94,9 +104,9 @@ class BatchValidator:
         if codec > Compression.ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec}")
         if not self._is_log_append_time and header[8] > now_ms + self._after_max_ms:
-            raise self._late_timestamps(records, now_ms)
+            raise self._late_timestamps(records, header, now_ms)
         if self._decodes:
-            self._check_records(records, now_ms)
+            self._check_records(records, header, now_ms)
         if self._codec >= 0 and self._codec != codec:
             records, header = self._recompress(records, header)
             size = len(records)
@@ -111,33 +121,49 @@ class BatchValidator:
             header = read_header(records)
         return records, header
 
-    def _check_records(self, records: Buffer, now_ms: int) -> None:
-        """Look at each record: keys in a compacted topic, timestamps not too old."""
-        decoded = _decode(records)
-        if self._config.is_compacted:
-            errors = [
-                (index, "a compacted topic takes no record without a key")
-                for index, record in enumerate(decoded)
-                if record.key is None
-            ]
-            if errors:
-                raise InvalidRecordsError(ErrorCode.INVALID_RECORD, errors)
-        if not self._is_log_append_time:
-            errors = list(self._timestamp_errors(decoded, now_ms))
-            if errors:
-                raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, errors)
-
-    def _late_timestamps(self, records: Buffer, now_ms: int) -> KafkaError:
-        errors = list(self._timestamp_errors(_decode(records), now_ms))
-        if not errors:
-            return KafkaError(ErrorCode.INVALID_TIMESTAMP, "max timestamp of the batch is too late")
-        return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, errors)
-
-    def _timestamp_errors(self, decoded: list[Record], now_ms: int) -> Iterator[tuple[int, str]]:
+    def _check_records(self, records: Buffer, header: BatchHeader, now_ms: int) -> None:
+        """Look at each record: keys and offsets in a compacted topic, timestamps not too old."""
+        if header.record_count > CHECKED_RECORDS_MAX:
+            raise _invalid(
+                f"{header.record_count} records in a batch of a topic whose records are checked, "
+                f"{CHECKED_RECORDS_MAX} at most"
+            )
+        is_compacted = self._config.is_compacted
         low, high = now_ms - self._before_max_ms, now_ms + self._after_max_ms
-        for index, record in enumerate(decoded):
-            if record.timestamp != -1 and not low <= record.timestamp <= high:
-                yield index, f"timestamp {record.timestamp} is not within [{low}, {high}]"
+        if self._is_log_append_time:
+            low, high = -_UNLIMITED_MS, _UNLIMITED_MS
+        without_key: list[tuple[int, str]] = []
+        untimely: list[tuple[int, str]] = []
+        bytes_max = max(CHECKED_BYTES_MAX, self._max_message_bytes)
+        # The base offset is 0, so the offsets are 0, 1, 2, ...
+        for expected, (offset, timestamp, has_key) in enumerate(_scanned(records, bytes_max)):
+            if is_compacted and not has_key:
+                without_key.append((expected, "a compacted topic takes no record without a key"))
+            if not low <= timestamp <= high and timestamp != -1:
+                untimely.append((expected, f"timestamp {timestamp} is not within [{low}, {high}]"))
+            if is_compacted and offset != expected:
+                # The cleaner writes batches anew, and can only do so in order.
+                raise _invalid(f"offset delta {offset} of record {expected}")
+        if without_key:
+            raise InvalidRecordsError(ErrorCode.INVALID_RECORD, without_key[:_NAMED_RECORDS_MAX])
+        if untimely:
+            raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, untimely[:_NAMED_RECORDS_MAX])
+
+    def _late_timestamps(self, records: Buffer, header: BatchHeader, now_ms: int) -> KafkaError:
+        """The refusal of a batch that is too late by its header; a small one is looked into."""
+        late = KafkaError(ErrorCode.INVALID_TIMESTAMP, "max timestamp of the batch is too late")
+        if header.record_count > _NAMED_RECORDS_MAX or header.size_bytes > _NAMED_BYTES_MAX:
+            return late
+        low, high = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+        try:
+            errors = [
+                (index, f"timestamp {timestamp} is not within [{low}, {high}]")
+                for index, (_, timestamp, _) in enumerate(_scanned(records, _NAMED_BYTES_MAX))
+                if timestamp != -1 and not low <= timestamp <= high
+            ]
+        except KafkaError:
+            return late  # it may only be too large to look into
+        return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, errors) if errors else late
 
     def _recompress(self, records: Buffer, header: BatchHeader) -> tuple[Buffer, BatchHeader]:
         """The same records in the topic's codec; the size limit holds for the result (LOG-2)."""
@@ -182,6 +208,13 @@ def _only_batch(records: Buffer, size: int) -> Buffer:
     return memoryview(records)[:size]
 
 
+def _scanned(records: Buffer, bytes_max: int) -> Iterator[tuple[int, int, bool]]:
+    try:
+        yield from scan_records(records, max_decompressed_bytes=bytes_max)
+    except ParseError as error:
+        raise _invalid(f"records cannot be read: {error.reason}") from None
+
+
 def _decode(records: Buffer) -> list[Record]:
     try:
         return decode_records(records)
@@ -207,6 +240,8 @@ def _refused_header(header: BatchHeader) -> KafkaError:
         return KafkaError(
             ErrorCode.INVALID_TIMESTAMP, "clients may not write batches with LogAppendTime"
         )
+    if header.record_count > RECORDS_MAX:
+        return _invalid(f"{header.record_count} records in a batch, {RECORDS_MAX} at most")
     return _invalid(
         f"record count {header.record_count} and last offset delta {header.last_offset_delta}"
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.log_manager import LogManager
@@ -13,6 +14,8 @@ from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.server.broker_state import BrokerState
 from barnabas_broker.server.drain import Drain
 from barnabas_broker.server.listeners import Listeners
+
+UNCLEANABLE_TOLD_MAX: Final = 100
 
 
 def status_of(
@@ -53,5 +56,11 @@ def status_of(
             }
             for directory in logs.directories
         ],
+        "uncleanable_logs": {
+            f"{one.topic}-{one.partition}": reason
+            for one, reason in islice(
+                sorted(logs.cleaner.uncleanable.items()), UNCLEANABLE_TOLD_MAX
+            )
+        },
         "groups": groups.count_by_state(),
     }

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -31,6 +33,13 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _ZSTD_CHUNK_BYTES = 256 * 1024
 _INT32 = struct.Struct(">i")
+_MEMBERS_MAX = 1024
+"""Gzip members or LZ4 frames in a row; every known writer makes one."""
+_BLOCKS_MAX = 64 * 1024
+"""Blocks of a snappy stream, of 32 KiB each in every known writer."""
+_PIECE_BYTES_MIN = 4 * 1024
+"""The first piece that a member is given. What it leaves over is copied, so pieces start small and
+double while the member goes on: the work stays proportional to the data."""
 
 
 class Compression(IntEnum):
@@ -107,25 +116,37 @@ def _too_large(limit_bytes: int) -> DecompressedTooLargeError:
 
 def _decompress_gzip(data: Buffer, limit_bytes: int) -> bytes:
     """One or several gzip members, concatenated."""
+    return _decompress_members(data, limit_bytes, "gzip", lambda: zlib.decompressobj(_GZIP_WINDOW))
+
+
+def _decompress_members(
+    data: Buffer, limit_bytes: int, name: str, make: Callable[[], Any]
+) -> bytes:
+    """What decompressors of zlib's interface make of members that follow one another."""
+    view = memoryview(data)
     parts: list[bytes] = []
-    left = limit_bytes
-    rest: Buffer = data
-    while True:
-        member = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            # One byte above the limit tells "exactly full" from "too much".
-            part = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise ParseError(f"gzip: {error}", len(data) - len(rest)) from None
-        left -= len(part)
-        if left < 0:
-            raise _too_large(limit_bytes)
-        if not member.eof:
-            raise ParseError("gzip: cut off", len(data))
-        parts.append(part)
-        rest = member.unused_data
-        if not rest:
+    left, position = limit_bytes, 0
+    for _ in range(_MEMBERS_MAX):
+        member, piece_bytes = make(), _PIECE_BYTES_MIN
+        while not member.eof:
+            piece = view[position : position + piece_bytes]
+            if not piece:
+                raise ParseError(f"{name}: cut off", len(view))
+            try:
+                # One byte above the limit tells "exactly full" from "too much".
+                part = member.decompress(piece, left + 1)
+            except (zlib.error, RuntimeError, ValueError, EOFError) as error:
+                raise ParseError(f"{name}: {error}", position) from None
+            left -= len(part)
+            if left < 0:
+                raise _too_large(limit_bytes)
+            parts.append(part)
+            position += len(piece)
+            piece_bytes *= 2
+        position -= len(member.unused_data or b"")
+        if position == len(view):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+    raise ParseError(f"{name}: more than {_MEMBERS_MAX} members", position)
 
 
 def _compress_snappy(data: Buffer) -> bytes:
@@ -145,6 +166,8 @@ def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytes:
     parts: list[bytes] = []
     left, position = limit_bytes, len(_XERIAL_HEADER)
     while position < len(view):
+        if len(parts) == _BLOCKS_MAX:
+            raise ParseError(f"snappy: more than {_BLOCKS_MAX} blocks", position)
         if position + 4 > len(view):
             raise ParseError("snappy: block length cut off", position)
         size = _INT32.unpack_from(view, position)[0]
@@ -169,24 +192,7 @@ def _decompress_snappy_block(block: memoryview, position: int, limit_bytes: int)
 
 def _decompress_lz4(data: Buffer, limit_bytes: int) -> bytes:
     """One or several LZ4 frames, concatenated."""
-    parts: list[bytes] = []
-    left = limit_bytes
-    rest: Buffer = data
-    while True:
-        frame = lz4.frame.LZ4FrameDecompressor()
-        try:
-            part = frame.decompress(rest, max_length=left + 1)
-        except (RuntimeError, ValueError, EOFError) as error:
-            raise ParseError(f"lz4: {error}", len(data) - len(rest)) from None
-        left -= len(part)
-        if left < 0:
-            raise _too_large(limit_bytes)
-        if not frame.eof:
-            raise ParseError("lz4: cut off", len(data))
-        parts.append(part)
-        rest = frame.unused_data
-        if not rest:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+    return _decompress_members(data, limit_bytes, "lz4", lz4.frame.LZ4FrameDecompressor)
 
 
 def _decompress_zstd(data: Buffer, limit_bytes: int) -> bytes:

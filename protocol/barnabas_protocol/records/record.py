@@ -37,6 +37,11 @@ from barnabas_protocol.records.compression import Compression, compress, decompr
 
 # Batches are usually at most 1 MiB compressed; honest data stays below a ratio of 100.
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
+# What small data may become: a ratio of thousands is honest there, and does no harm.
+_SMALL_DECOMPRESSED_BYTES = 32 * 1024 * 1024
+_RATIO_MAX = 128
+RECORDS_MAX = 1_000_000
+"""The most records of a batch: each costs time, and a bomb has 16 million in ten kilobytes."""
 # Ten groups of seven bits hold a varlong.
 _VARINT_BYTES_MAX = 10
 
@@ -227,8 +232,11 @@ def read_payload(
         raise ParseError(f"record batch cut off: {len(buffer) - position} bytes", position)
     data: bytes | memoryview = memoryview(buffer)[position + HEADER_BYTES : end]
     codec = header.attributes & COMPRESSION_MASK
+    if header.record_count > RECORDS_MAX:
+        raise ParseError(f"{header.record_count} records in a batch, {RECORDS_MAX} at most", 0)
     if codec and len(data):
-        data = decompress(codec, data, max_decompressed_bytes)
+        by_ratio = max(_SMALL_DECOMPRESSED_BYTES, _RATIO_MAX * len(data))
+        data = decompress(codec, data, min(max_decompressed_bytes, by_ratio))
     # A false count cannot reserve memory or time.
     if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(data):
         raise ParseError(f"record count {header.record_count} in {len(data)} bytes", 0)

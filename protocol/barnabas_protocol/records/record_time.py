@@ -1,7 +1,7 @@
 """Tells the timestamp of the record at an offset, from bytes that begin with its batch.
 
 Pure. For lag in seconds: how old the oldest record is that a group has not read. Headers are enough
-where the offset is a batch's first; within a batch its records are decoded.
+where the offset is a batch's first; within a batch its records are gone through.
 
 Source: KIP-32 (timestamps of records), KIP-534 (what the base timestamp is in a compacted batch).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import HEADER_BYTES, BatchHeader, Buffer, read_header
-from barnabas_protocol.records.record import decode_records
+from barnabas_protocol.records.record_scan import scan_records
 
 
 def timestamp_at(data: Buffer, offset: int) -> int | None:
@@ -46,5 +46,5 @@ def _within(data: Buffer, position: int, header: BatchHeader, offset: int) -> in
         return header.base_timestamp
     if position + header.size_bytes > len(data):
         return None
-    records = decode_records(data, position)
-    return next((record.timestamp for record in records if record.offset >= offset), None)
+    records = scan_records(data, position)
+    return next((timestamp for at, timestamp, _ in records if at >= offset), None)

@@ -1,9 +1,12 @@
 """The log cleaner: which log and when, within which bounds, beside what else happens."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
+from barnabas_protocol.records.batch import stamp_crc
+from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import (
     NAME,
     Bench,
@@ -230,5 +233,33 @@ def test_reading_keeps_to_the_configured_rate():
         started = loop.time()
         await cleaner._throttle(50_000_000)
         assert loop.time() - started < 5
+
+    asyncio.run(main())
+
+
+def test_a_log_whose_records_break_the_cleaner_is_left_alone_and_others_go_on():
+    """Attack: records of one offset, from before they were refused, ended compaction for all."""
+
+    async def main():
+        bench = Bench()
+        bad = await bench.open(dataclasses.replace(compacted(), cleanup_policy=frozenset()))
+        batch = bytearray(encode_batch([Record(n, 1000, b"k%d" % n, b"v") for n in range(3)]))
+        size = (len(batch) - 61) // 3
+        batch[61 + size + 3] = 4  # the offset delta of the second record is that of the third
+        stamp_crc(batch, 0)
+        bad.append_as_leader(batch, 0, now_ms=bad.clock.wall_ms())
+        bad.write_staged()
+        bad.advance_high_watermark(bad.log_end_offset)
+        put(bad, (b"k0", b"newer"))
+        await seal(bad)
+        bad.update_config(compacted())
+        good = bench.manager.create(NAME._replace(topic="good"), bytes(16), compacted())
+        put(good, (b"a", b"0" * 100), (b"a", b"1"))
+        await seal(good)
+        while await bench.manager.cleaner.clean_once():
+            pass
+        assert list(bench.manager.cleaner.uncleanable) == [NAME]
+        assert offsets(good) == [1]
+        assert not bench.manager.directories[0].is_offline
 
     asyncio.run(main())

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from barnabas_broker.log import validator
 from barnabas_broker.log.errors import InvalidRecordsError
 from barnabas_broker.log.validator import BatchValidator
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.records.batch import check_crc, read_header, stamp_crc
-from barnabas_protocol.records.record import Record, decode_records, encode_batch
+from barnabas_protocol.records.compression import compress
+from barnabas_protocol.records.record import RECORDS_MAX, Record, decode_records, encode_batch
 from tests.broker.log.log_fixtures import NOW_MS, client_batch, config
 
 HOUR_MS = 3_600_000
@@ -157,3 +159,43 @@ def test_size_is_checked_again_after_recompression() -> None:
     batch = client_batch(bytes(5000), compression=1)
     code = refusal(batch, compression_type="uncompressed", max_message_bytes=1000)
     assert code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def bomb(count: int, *, last_timestamp: int = NOW_MS) -> bytearray:
+    """A small batch of very many records: eight bytes each, nearly all of them equal."""
+    records = encode_batch([Record(0, NOW_MS, b"k", b"")])
+    head = bytearray(records[:61])
+    head[21:23] = (4).to_bytes(2, "big")
+    head[23:27] = (count - 1).to_bytes(4, "big")
+    head[35:43] = last_timestamp.to_bytes(8, "big")
+    head[57:61] = count.to_bytes(4, "big")
+    batch = head + compress(4, records[61:] * count)
+    batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+    stamp_crc(batch, 0)
+    return batch
+
+
+def test_bombs_of_records_are_refused_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack: one frame of ten kilobytes stopped the broker for 26 s."""
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the records are read")
+
+    monkeypatch.setattr(validator, "scan_records", never)
+    monkeypatch.setattr(validator, "decode_records", never)
+    late = bomb(2_000, last_timestamp=NOW_MS + 2 * HOUR_MS)
+    assert refusal(late) == ErrorCode.INVALID_TIMESTAMP
+    assert refusal(bomb(RECORDS_MAX + 1)) == ErrorCode.INVALID_RECORD
+    compacted = {"cleanup_policy": frozenset({"compact"})}
+    assert refusal(bomb(validator.CHECKED_RECORDS_MAX + 1), **compacted) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("second", [0, 2, -1])
+def test_offsets_in_a_compacted_topic_rise_by_one(second: int) -> None:
+    """Attack: two records of one offset made the cleaner die, for every log of the broker."""
+    records = [Record(index, NOW_MS, b"k", b"v") for index in range(2)]
+    batch = bytearray(encode_batch(records))
+    batch[61 + (len(batch) - 61) // 2 + 3] = second << 1 if second >= 0 else 1  # zig-zag
+    stamp_crc(batch, 0)
+    assert refusal(batch, cleanup_policy=frozenset({"compact"})) == ErrorCode.INVALID_RECORD
+    check(batch)  # no other topic is ever written anew

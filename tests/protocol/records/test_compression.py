@@ -123,3 +123,24 @@ def test_unassigned_codecs_are_errors() -> None:
         decompress(5, b"", 10)
     with pytest.raises(ValueError, match="no compression codec"):
         compress(7, b"")
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4])
+def test_members_that_follow_one_another_are_read_and_their_number_is_bounded(codec: int) -> None:
+    """Attack: what a member leaves over was copied for each of them, a quadratic time."""
+    member = compress(codec, b"x" * 100)
+    assert decompress(codec, member * 1024, 1 << 20) == b"x" * 102_400
+    with pytest.raises(ParseError, match="more than 1024 members"):
+        decompress(codec, member * 1025, 1 << 20)
+    with pytest.raises(ParseError, match="cut off"):
+        decompress(codec, member * 2 + member[:-1], 1 << 20)
+    large = compress(codec, TEXT)
+    assert decompress(codec, member + large + member, 1 << 24) == b"x" * 100 + TEXT + b"x" * 100
+
+
+def test_blocks_of_a_snappy_stream_are_bounded() -> None:
+    stream = compress(Compression.SNAPPY, b"")
+    block = (1).to_bytes(4, "big") + b"\0"
+    assert decompress(Compression.SNAPPY, stream + block * 1000, 10) == b""
+    with pytest.raises(ParseError, match="blocks"):
+        decompress(Compression.SNAPPY, stream + block * 65_537, 10)
