@@ -9,6 +9,7 @@ although others go on writing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import sys
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from barnabas_cli.lookups import check_partitions, describe_topics, given_option
 from barnabas_cli.moments import parse_moment_ms
 from barnabas_cli.output import counted
 from barnabas_cli.record_format import NAMES, Render, renderer
+from barnabas_cli.shown_offsets import ShownOffsets
+from barnabas_client.errors import BarnabasError
 
 if TYPE_CHECKING:
     from barnabas_client.consumer.consumer import Consumer
@@ -53,6 +56,7 @@ class Reading:
     max_records: int | None
     timeout_ms: int | None
     render: Render
+    shown: ShownOffsets | None = None
     count: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -64,6 +68,14 @@ class Reading:
         """Write a record to the standard output."""
         sys.stdout.buffer.write(self.render(record) + b"\n")
         self.count += 1
+        if self.shown is not None:
+            self.shown.written(record)
+
+    def flush(self) -> None:
+        """Let what was written leave."""
+        sys.stdout.flush()
+        if self.shown is not None:
+            self.shown.flushed()
 
 
 @click.command("consume")
@@ -134,20 +146,22 @@ def command(
             raise click.UsageError(
                 "--group goes with --from-beginning only: the group decides where it reads."
             )
-        settings |= {"group_id": group}
+        reading.shown = ShownOffsets()
+        settings |= {"group_id": group, "enable_auto_commit": False}
 
     async def work() -> None:
         positions = await _positions(
             connection, reading, is_member=group is not None, isolation=isolation
         )
         async with connection.consumer(**settings) as consumer:
-            if group is not None:
-                consumer.subscribe(topics)
+            if reading.shown is not None:
+                reading.shown.consumer = consumer
+                consumer.subscribe(topics, listener=reading.shown)
             else:
                 consumer.assign(positions)
                 for place, offset in positions.items():
                     consumer.seek(place, offset)
-            await _read(consumer, reading)
+            await _read_and_commit(consumer, reading)
 
     try:
         connection.run(work)
@@ -247,6 +261,22 @@ def _start(reading: Reading, start: int, end: int, at_moment: int | None) -> int
     return min(max(wanted, start), end)
 
 
+async def _read_and_commit(consumer: Consumer, reading: Reading) -> None:
+    """Read; a group remembers at the end what was shown, unless nobody could see it."""
+    try:
+        await _read(consumer, reading)
+    except BrokenPipeError:
+        # Nobody knows how much of what a pipe took last was read: it is shown again.
+        raise
+    except BaseException:
+        if reading.shown is not None:
+            with contextlib.suppress(BarnabasError):
+                await reading.shown.commit()
+        raise
+    if reading.shown is not None:
+        await reading.shown.commit()
+
+
 async def _read(consumer: Consumer, reading: Reading) -> None:
     """Write records until there is a reason to stop."""
     if reading.tail is not None:
@@ -260,7 +290,6 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
             return
         began = clock.time()
         poll_ms = _POLL_MS if reading.timeout_ms is None else reading.timeout_ms - waited_ms
-        # A group commits what was handed out, so no more is asked for than is written.
         left = None if reading.max_records is None else reading.max_records - reading.count
         records = await consumer.poll(
             timeout_ms=max(1, min(poll_ms, _POLL_MS)),
@@ -273,7 +302,7 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
                     break
         if records:
             waited_ms = 0
-            sys.stdout.flush()
+            reading.flush()
         else:
             waited_ms += round((clock.time() - began) * 1000)
             if waited_ms - hinted_ms >= _HINT_MS and not consumer.assignment():
@@ -281,6 +310,8 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
                 _tell_of_other_members(consumer.settings.group_id)
             if reading.timeout_ms is not None and waited_ms >= reading.timeout_ms:
                 return
+        if reading.shown is not None:
+            await reading.shown.commit_if_due(clock.time())
 
 
 def _tell_of_other_members(group: str | None) -> None:
@@ -305,7 +336,7 @@ async def _write_tail(consumer: Consumer, reading: Reading) -> None:
                 heapq.heappushpop(newest, entry)
     for *_, record in sorted(newest, key=lambda entry: entry[:-1]):
         reading.write(record)
-    sys.stdout.flush()
+    reading.flush()
 
 
 def _is_wanted(record: ConsumerRecord, reading: Reading) -> bool:

@@ -159,15 +159,20 @@ class Consumer(OffsetCalls):
             self._loop.follow_subscription()
 
     async def unsubscribe(self) -> None:
-        """Leave the group, or forget what was assigned; nothing is read until the next choice."""
+        """Leave the group, or forget what was assigned; nothing is read until the next choice.
+
+        If it is cancelled, that is so as well, and nothing more is committed.
+        """
         with self._use:
             self._use.check_not_nested()
             loop = self._running
             loop.interrupt()
-            if loop.membership is not None and self._subscription.is_group_managed:
-                await loop.membership.leave(self.settings.default_api_timeout_ms)
-            self._subscription.unsubscribe()
-            loop.follow_subscription()
+            try:
+                if loop.membership is not None and self._subscription.is_group_managed:
+                    await loop.membership.leave(self.settings.default_api_timeout_ms)
+            finally:
+                self._subscription.unsubscribe()
+                loop.follow_subscription()
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Read these partitions, without sharing; those that were assigned before go on."""
@@ -242,9 +247,13 @@ class Consumer(OffsetCalls):
                 hand_out = await self._running.next_hand_out()
             if hand_out is None:
                 return
+            loop = self._running
             for record in hand_out.portion.records:
                 hand_out.current = record
                 yield record
+                if loop.is_look_due() and not hand_out.is_stale:
+                    with self._use:
+                        await loop.look_around()
                 if hand_out.is_stale:
                     break
             else:

@@ -62,6 +62,7 @@ class PollLoop:
         self._is_woken_up = False
         self._assignment_version = -1
         self._yielded_at_ms = 0
+        self._looked_at_ms = 0
         self._wants_all_topics = False
         self._join_from_version = 0
         self._error: BarnabasError | None = None
@@ -200,7 +201,33 @@ class PollLoop:
             records = self.interceptors.on_consume(list(portion.records))
             portion = replace(portion, records=records, was_intercepted=True)
         self.hand_out = HandOut(portion, asyncio.current_task())
+        self._looked_at_ms = self._clock.monotonic_ms()
         return self.hand_out
+
+    def is_look_due(self) -> bool:
+        """Whether an iteration has kept the event loop, or the group, waiting for long enough."""
+        return self._clock.monotonic_ms() - self._looked_at_ms >= _YIELD_INTERVAL_MS
+
+    async def look_around(self) -> None:
+        """Between two records of an iteration, do what a poll does before it hands out records.
+
+        Where the group wants something of the program, the iteration of what is at hand ends; the
+        rest of it is handed out next, if it is still this member's.
+        """
+        self._yielded_at_ms = self._clock.monotonic_ms()
+        await asyncio.sleep(0)
+        now_ms = self._looked_at_ms = self._clock.monotonic_ms()
+        if self.committer is not None and self.committer.auto_commit_due(now_ms):
+            self.settle()
+            self.committer.auto_commit(now_ms)
+        membership = self.membership
+        is_wanted = (
+            membership is not None
+            and self._subscription.is_group_managed
+            and membership.needs_poll()
+        )
+        if self.hand_out is not None and (is_wanted or not self._is_held(self.hand_out.portion)):
+            self.interrupt()
 
     async def poll_batches(self, timeout_ms: int) -> list[FetchedBatch]:
         """The batches of one answer, as they are stored."""
@@ -325,8 +352,12 @@ class PollLoop:
         return portion.first(len(records))
 
     def _is_current(self, portion: Portion) -> bool:
+        return self._is_held(portion) and portion.is_wanted
+
+    def _is_held(self, portion: Portion) -> bool:
+        """Whether the partition is this consumer's, and nobody has paused it."""
         state = self._subscription.assigned.get(portion.partition)
-        return state is portion.state and portion.is_wanted
+        return state is portion.state and state.is_fetchable
 
     def _follow_assignment(self) -> None:
         self._assignment_version = self._subscription.assignment_version

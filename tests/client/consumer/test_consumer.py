@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.records import ConsumerRecord
 from barnabas_client.errors import (
@@ -239,6 +240,42 @@ def test_iteration_moves_the_position_with_each_record(bootstrap: str, unique: N
                     break
             assert seen == [0, 1, 2, 3, 4, 6, 7]
             assert [r.offset for r in await drain(consumer, 2)] == [8, 9]
+
+    run_on(bootstrap, body)
+
+
+def test_iteration_commits_and_heartbeats_between_two_records(
+    bootstrap: str, unique: Names
+) -> None:
+    """A body that computes and never waits must not keep the group waiting for a whole portion."""
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("busy"))
+        await topics.append_values(partition, *(b"%d" % number for number in range(500)))
+        committed: list[int] = []
+
+        class Commits:
+            def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+                committed.append(offsets[partition].offset)
+
+        async with Consumer(
+            bootstrap,
+            group_id=unique("busy"),
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=10,
+            interceptors=[Commits()],
+        ) as consumer:
+            consumer.subscribe([partition.topic])
+            seen = -1
+            async for record in consumer:
+                seen = record.offset
+                until = time.monotonic() + 0.002
+                while time.monotonic() < until:
+                    pass
+                if committed:
+                    break
+        assert seen < 499, "nothing was committed before the portion was over"
+        assert committed[0] <= seen, "what the program has not done with is not committed"
 
     run_on(bootstrap, body)
 

@@ -5,12 +5,16 @@ Not here: decisions (`classic.py`), joining and assigning (`classic_rebalance.py
 
 Source: sections 19 and 24 of behaviour.md; KIP-62, KIP-345, KIP-429, KIP-1092.
 Invariants: callbacks of the listener run in `poll`, `leave` and `close` only. What is lost is no
-longer handed out from then on, and reported lost by the next poll.
+longer handed out from then on, and reported lost by the next poll. A poll that is cancelled leaves
+its step to the next one, which calls a callback again that has not returned; nothing is handed out
+before. A `leave` that is cancelled leaves all the same: nothing more is committed or waited for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata
@@ -22,7 +26,7 @@ from barnabas_client.consumer.group.classic_rebalance import ClassicRebalance
 from barnabas_client.consumer.group.classic_session import ClassicSession
 from barnabas_client.consumer.group.commit_step import CommitStep
 from barnabas_client.consumer.group.listener_calls import ListenerCalls
-from barnabas_client.consumer.group.rebalance_steps import GivenUp, MemberState
+from barnabas_client.consumer.group.rebalance_steps import AssignmentChange, GivenUp, MemberState
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import BarnabasError
 from barnabas_client.network.client import Client
@@ -60,7 +64,8 @@ class ClassicMembership:
         self._stop_watching: Callable[[], None] | None = None
         # Between the beginning of a rebalance and the callbacks for it.
         self._given_up: GivenUp | None = None
-        self._is_told = False
+        # An assignment that has come and has not been told the listener.
+        self._change: AssignmentChange | None = None
         self._commit = CommitStep(committer, settings)
         self._listener = ListenerCalls(subscription, committer, settings)
         committer.bind(self)
@@ -72,7 +77,7 @@ class ClassicMembership:
         self._session.polled()
         if not self._subscription.is_group_managed:
             return False
-        if self._listener.error is not None:
+        if self._listener.error is not None or self._change is not None:
             return True
         match self._member.state:
             case MemberState.STABLE:
@@ -90,6 +95,9 @@ class ClassicMembership:
         self._start()
         while self._subscription.is_group_managed:
             self._listener.raise_error()
+            if self._change is not None:
+                await self._finish_change()
+                continue
             self._notice_subscription()
             match self._member.state:
                 case MemberState.UNJOINED | MemberState.PREPARING:
@@ -119,15 +127,23 @@ class ClassicMembership:
         """Give up all partitions and leave; a static member just falls silent."""
         deadline_ms = self._now_ms() + timeout_ms
         was_joining = self._rebalance.is_running
-        await self._rebalance.cancel()
-        await self._commit.cancel()
-        self._given_up = None
-        await self._give_up_all(deadline_ms)
         if leave_group is None:
             leave_group = self._settings.group_instance_id is None
-        if leave_group and self._member.member_id:
-            await self._session.say_goodbye("the consumer leaves", deadline_ms, was_joining)
-        self._member.left("the consumer left")
+        try:
+            await self._rebalance.cancel()
+            await self._commit.cancel()
+            self._given_up = self._change = None
+            await self._give_up_all(deadline_ms)
+            if leave_group and self._member.member_id:
+                await self._session.say_goodbye("the consumer leaves", deadline_ms, was_joining)
+        except asyncio.CancelledError:
+            self._given_up = self._change = None
+            self._subscription.assign_from_group(())
+            if leave_group and self._member.member_id:
+                self._session.leave_group_soon("the consumer leaves", was_joining)
+            raise
+        finally:
+            self._member.left("the consumer left")
         self._listener.raise_error()
 
     async def close(self, timeout_ms: int, *, leave_group: bool | None = None) -> None:
@@ -183,7 +199,6 @@ class ClassicMembership:
     async def _prepare(self, deadline_ms: int) -> bool:
         """Commit, and give up what the protocol asks for; False if the time is over before."""
         if self._given_up is None:
-            self._is_told = False
             self._given_up = self._member.begin_rebalance(
                 self._subscription.assigned, self._subscription.topics
             )
@@ -196,11 +211,8 @@ class ClassicMembership:
                     return False
         given_up = self._given_up
         if given_up.partitions:
-            if not self._is_told:
-                # Once, also if the poll is cancelled meanwhile and the next one goes on from here.
-                self._is_told = True
-                is_lost = given_up.is_lost or self._member.generation_id == NO_GENERATION
-                await self._listener.given_up(given_up.partitions, is_lost=is_lost)
+            is_lost = given_up.is_lost or self._member.generation_id == NO_GENERATION
+            await self._listener.given_up(given_up.partitions, is_lost=is_lost)
             gone = set(given_up.partitions)
             self._subscription.assign_from_group(
                 [partition for partition in self._subscription.assigned if partition not in gone]
@@ -216,15 +228,23 @@ class ClassicMembership:
         return not self._rebalance.is_running
 
     async def _apply(self) -> None:
-        change = self._member.apply(self._subscription.assigned, self._subscription.topics)
+        self._change = self._member.apply(self._subscription.assigned, self._subscription.topics)
+        await self._finish_change()
+
+    async def _finish_change(self) -> None:
+        """Give up, take and tell what the assignment says, from where a cancelled poll left it."""
+        change = self._change
+        assert change is not None
         if change.revoked:
             self._subscription.mark_pending_revocation(change.revoked)
             await self._committer.commit_before_rebalance(self._settings.request_timeout_ms)
             is_lost = self._member.generation_id == NO_GENERATION
             await self._listener.given_up(change.revoked, is_lost=is_lost)
+            change = self._change = replace(change, revoked=())
         self._subscription.assign_from_group(change.assigned)
         self._client.set_wanted_topics(self._subscription.metadata_topics)
         await self._listener.assigned(change.added)
+        self._change = None
         if self._member.state is MemberState.UNJOINED:
             # Lost while the callbacks ran.
             self._subscription.mark_pending_revocation(change.assigned)

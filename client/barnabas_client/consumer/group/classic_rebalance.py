@@ -93,6 +93,8 @@ class ClassicRebalance:
         self._watched = None
         if task is not None:
             task.cancel()
+            # Now, and not by the task: one that has not begun never gets to its `finally`.
+            self._task = None
             await asyncio.gather(task, return_exceptions=True)
 
     def topics_changed(self, cluster: ClusterMetadata) -> bool:
@@ -108,8 +110,7 @@ class ClassicRebalance:
             await self._to_the_assignment()
         except Exception as failure:
             error = failure
-        finally:
-            self._task = None
+        self._task = None
         self._ended(error)
 
     async def _to_the_assignment(self) -> None:

@@ -13,15 +13,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.group.classic import ClassicMember
+from barnabas_client.consumer.group.farewells import Farewells
 from barnabas_client.consumer.group.heartbeat_timers import HeartbeatTimers
 from barnabas_client.consumer.group.rebalance_steps import Reaction
 from barnabas_client.errors import BarnabasError, RetriableError
 from barnabas_client.network.client import Client, CoordinatorType
 from barnabas_client.network.node_connections import broker_id
+from barnabas_protocol.messages.leave_group import LeaveGroupRequest
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class ClassicSession:
         self._member = member
         self._news = news
         self._task: asyncio.Task[None] | None = None
+        self._farewells = Farewells()
         self._changed = asyncio.Event()
         self._is_program_waiting = False
         self._timers = HeartbeatTimers(
@@ -60,6 +64,7 @@ class ClassicSession:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        await self._farewells.finish()
 
     def polled(self) -> None:
         """The program has asked for records: it is not stuck."""
@@ -80,10 +85,19 @@ class ClassicSession:
         self._timers.restart(self._now_ms())
         self._changed.set()
 
-    async def say_goodbye(self, reason: str, deadline_ms: int, is_joining: bool) -> None:
-        """Leave, in one attempt; should it fail, the session runs out."""
+    def leave_group_soon(self, reason: str, is_joining: bool) -> None:
+        """Leave without waiting for the answer: the caller was cancelled. `close` waits for it."""
+        deadline_ms = self._now_ms() + self._settings.request_timeout_ms
+        self._farewells.begin(self.say_goodbye(reason, deadline_ms, is_joining))
+
+    def say_goodbye(
+        self, reason: str, deadline_ms: int, is_joining: bool
+    ) -> Coroutine[Any, Any, None]:
+        """Leave, in one attempt, as the member is now; should it fail, the session runs out."""
         timeout_ms = min(self._settings.request_timeout_ms, max(1, deadline_ms - self._now_ms()))
-        request = self._member.leave_request(reason)
+        return self._leave(self._member.leave_request(reason), timeout_ms, is_joining)
+
+    async def _leave(self, request: LeaveGroupRequest, timeout_ms: int, is_joining: bool) -> None:
         try:
             node_id = await self._client.coordinator(
                 CoordinatorType.GROUP, self._member.group_id, timeout_ms=timeout_ms

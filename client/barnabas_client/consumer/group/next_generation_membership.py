@@ -6,11 +6,14 @@ Not here: what heartbeats say and mean (`next_generation.py`), sending them
 Source: KIP-848, section 20 of behaviour.md, CON-11.
 Invariants: callbacks of the listener run in `poll`, `leave` and `close` only; what is revoked is
 committed and given up before the broker hears so; what is lost is no longer handed out from the
-moment this is known.
+moment this is known. A poll that is cancelled leaves its step to the next one, which calls a
+callback again that has not returned; nothing is handed out before. A `leave` that is cancelled
+leaves all the same: nothing more is committed or waited for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from collections.abc import Callable
@@ -32,7 +35,7 @@ from barnabas_client.consumer.subscription_state import SubscriptionKind, Subscr
 from barnabas_client.errors import BarnabasError
 from barnabas_client.network.client import Client
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.ids import uuid_to_text
+from barnabas_protocol.ids import TopicPartition, uuid_to_text
 
 # What Python's patterns can and RE2, by which the broker matches, cannot: looking around, back
 # references, atomic groups, possessive quantifiers, conditions, comments.
@@ -70,6 +73,8 @@ class NextGenerationMembership:
         )
         self._commit = CommitStep(committer, settings)
         self._is_committed = False
+        # Partitions that were assigned and not told the listener.
+        self._untold: frozenset[TopicPartition] = frozenset()
         # The pattern as the broker is told it, and the picture of the cluster that lacks topics.
         self._pattern: tuple[re.Pattern[str] | None, str | None] = (None, None)
         self._lacking_version: int | None = None
@@ -130,14 +135,22 @@ class NextGenerationMembership:
     async def leave(self, timeout_ms: int, *, leave_group: bool | None = None) -> None:
         """Give up all partitions and leave; the broker keeps those of a static member a while."""
         deadline_ms = self._now_ms() + timeout_ms
-        await self._commit.cancel()
-        await self._give_up_all(deadline_ms)
-        await self._session.stop()
         # A static member says goodbye for now, unless it is to be for good or not at all.
-        if self._member.is_member and leave_group is not False:
-            is_for_good = self._settings.group_instance_id is None or leave_group is True
-            await self._session.say_goodbye(deadline_ms, is_for_good=is_for_good)
-        self._member.left()
+        is_for_good = self._settings.group_instance_id is None or leave_group is True
+        self._untold = frozenset()
+        try:
+            await self._commit.cancel()
+            await self._give_up_all(deadline_ms)
+            await self._session.stop()
+            if self._member.is_member and leave_group is not False:
+                await self._session.say_goodbye(deadline_ms, is_for_good=is_for_good)
+        except asyncio.CancelledError:
+            self._subscription.assign_from_group(())
+            if self._member.is_member and leave_group is not False:
+                self._session.leave_group_soon(is_for_good=is_for_good)
+            raise
+        finally:
+            self._member.left()
         self._listener.raise_error()
 
     async def close(self, timeout_ms: int, *, leave_group: bool | None = None) -> None:
@@ -153,7 +166,7 @@ class NextGenerationMembership:
             self._stop_watching()
             self._stop_watching = None
         await self._commit.cancel()
-        await self._session.stop()
+        await self._session.finish()
         if goodbye_ms and self._member.is_member:
             is_for_good = self._settings.group_instance_id is None
             deadline_ms = self._now_ms() + goodbye_ms
@@ -221,7 +234,9 @@ class NextGenerationMembership:
             return True
         self._subscription.assign_from_group(plan.change.assigned)
         self._client.set_wanted_topics(self._subscription.metadata_topics)
-        await self._listener.assigned(plan.change.added)
+        self._untold = self._untold & {*plan.change.assigned} | {*plan.change.added}
+        await self._listener.assigned(tuple(sorted(self._untold)))
+        self._untold = frozenset()
         self._member.reconciled(plan)
         self._session.kick()
         return True
@@ -234,6 +249,7 @@ class NextGenerationMembership:
         if partitions:
             await self._listener.given_up(partitions, is_lost=True)
             self._subscription.assign_from_group(())
+        self._untold = frozenset()
 
     async def _give_up_all(self, deadline_ms: int) -> None:
         partitions = tuple(self._subscription.assigned)

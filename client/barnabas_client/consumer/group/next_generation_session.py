@@ -13,15 +13,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 from barnabas_client.config.consumer_settings import ConsumerSettings
+from barnabas_client.consumer.group.farewells import Farewells
 from barnabas_client.consumer.group.next_generation import NextGenerationMember, Wish
 from barnabas_client.consumer.group.rebalance_steps import Reaction
 from barnabas_client.errors import BarnabasError, RetriableError
 from barnabas_client.network.client import Client, CoordinatorType
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ class NextGenerationSession:
         self._wish = wish
         self._news = news
         self._task: asyncio.Task[None] | None = None
+        self._farewells = Farewells()
         self._kicked = asyncio.Event()
         self._heard = asyncio.Event()
         self._is_program_waiting = False
@@ -101,10 +105,22 @@ class NextGenerationSession:
             return False
         return True
 
-    async def say_goodbye(self, deadline_ms: int, *, is_for_good: bool) -> None:
-        """Leave, in one attempt; should it fail, the session runs out."""
+    def leave_group_soon(self, *, is_for_good: bool) -> None:
+        """Leave without waiting for the answer: the caller was cancelled. `finish` waits for it."""
+        deadline_ms = self._now_ms() + self._settings.request_timeout_ms
+        self._farewells.begin(self.say_goodbye(deadline_ms, is_for_good=is_for_good))
+
+    async def finish(self) -> None:
+        """Send no more, and give goodbyes that are on their way a moment."""
+        await self.stop()
+        await self._farewells.finish()
+
+    def say_goodbye(self, deadline_ms: int, *, is_for_good: bool) -> Coroutine[Any, Any, None]:
+        """Leave, in one attempt, as the member is now; should it fail, the session runs out."""
         timeout_ms = min(self._settings.request_timeout_ms, max(1, deadline_ms - self._now_ms()))
-        request = self._member.leave_request(is_for_good=is_for_good)
+        return self._leave(self._member.leave_request(is_for_good=is_for_good), timeout_ms)
+
+    async def _leave(self, request: ConsumerGroupHeartbeatRequest, timeout_ms: int) -> None:
         try:
             node_id = await self._client.coordinator(
                 CoordinatorType.GROUP, self._member.group_id, timeout_ms=timeout_ms

@@ -41,6 +41,8 @@ class Coordinator:
         self.model = GroupModel(session_timeout_ms_min=1)
         self.log: list[str] = []
         self.failure: tuple[type[Any], Exception | Any] | None = None
+        # Commits are answered when it is set, if it is there.
+        self.hold_commits: asyncio.Event | None = None
 
     async def tick(self) -> None:
         while True:
@@ -68,6 +70,8 @@ class Coordinator:
         if isinstance(request, LeaveGroupRequest):
             return model.run(lambda shard, now: shard.members.leave(request, 5, now))
         assert isinstance(request, OffsetCommitRequest)
+        if self.hold_commits is not None:
+            await self.hold_commits.wait()
         return model.run(lambda shard, now: shard.commits.commit(request, lambda *_: True, now))
 
     async def _park(self, command: Any) -> Any:
@@ -399,5 +403,77 @@ def test_the_leader_and_a_changed_subscription_make_the_group_meet_again() -> No
             assert {"t", "u"} in ({*first.client.wanted}, {*second.client.wanted})
             for task in polls:
                 task.cancel()
+
+    run_virtual(run())
+
+
+def test_a_callback_whose_poll_was_cancelled_is_called_again_before_anything_else() -> None:
+    """A program that seeks in `on_assigned` must not be handed out records from elsewhere."""
+
+    async def run() -> None:
+        async with world({}) as (_, (member,)):
+            calls: list[str] = []
+
+            class Slow(RebalanceListener):
+                async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+                    calls.append("begun")
+                    if len(calls) == 1:
+                        await asyncio.Event().wait()
+                    calls.append(f"ended for {len(partitions)}")
+
+            member.subscription.listener = Slow()
+            polling = asyncio.create_task(member.poll(30_000))
+            async with asyncio.timeout(10):
+                while not calls:
+                    await asyncio.sleep(0.01)
+            polling.cancel()
+            with suppress(asyncio.CancelledError):
+                await polling
+            assert member.membership.needs_poll()
+            await member.poll()
+            assert calls == ["begun", "begun", "ended for 4"]
+            assert not member.membership.needs_poll()
+
+    run_virtual(run())
+
+
+def test_leave_that_is_cancelled_leaves_all_the_same() -> None:
+    """Neither partitions that nobody reads, nor a member that the group believes to be there."""
+
+    async def run() -> None:
+        async with world({}) as (coordinator, (member,)):
+            await member.poll()
+            assert len(member.subscription.assigned) == 4
+            shown(member)
+            hold = coordinator.hold_commits = asyncio.Event()
+            leaving = asyncio.create_task(member.membership.leave(5000))
+            async with asyncio.timeout(10):
+                while "OffsetCommit" not in coordinator.log:
+                    await asyncio.sleep(0.01)
+            leaving.cancel()
+            with suppress(asyncio.CancelledError):
+                await leaving
+            hold.set()
+            assert not member.subscription.assigned
+            async with asyncio.timeout(10):
+                while "LeaveGroup" not in coordinator.log:
+                    await asyncio.sleep(0.01)
+            await member.poll()
+            assert len(member.subscription.assigned) == 4, "it may join again"
+
+    run_virtual(run())
+
+
+def test_a_rebalance_cancelled_before_its_first_step_can_begin_again() -> None:
+    """The task never ran, so that its own clean-up never would."""
+
+    async def run() -> None:
+        async with world({}) as (_, (member,)):
+            rebalance = member.membership._rebalance
+            rebalance.start()
+            await rebalance.cancel()
+            assert not rebalance.is_running
+            await member.poll()
+            assert len(member.subscription.assigned) == 4
 
     run_virtual(run())

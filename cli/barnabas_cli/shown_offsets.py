@@ -1,0 +1,72 @@
+"""The offsets that `barnabas consume --group` commits: of records that were written and flushed.
+
+A poll hands out more records than are shown when the output is closed in between, when enough
+were shown, or when records come behind the end that was there at the start. What the group
+remembers is what somebody could see: a record may be shown twice, but none is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.consumer.rebalance_listener import RebalanceListener
+from barnabas_protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_client.consumer.consumer import Consumer
+    from barnabas_client.consumer.records import ConsumerRecord
+
+# A pipe takes some records after its reader has gone: what is committed later than that is safe.
+COMMIT_INTERVAL_SECONDS = 1.0
+COMMIT_TIMEOUT_MS = 5_000
+
+
+class ShownOffsets(RebalanceListener):
+    """What was shown of each partition, and what of it is committed; the consumer's listener."""
+
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._flushed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._next_commit_seconds = 0.0
+
+    def written(self, record: ConsumerRecord) -> None:
+        """The record went to the output, which may still hold it back."""
+        partition = TopicPartition(record.topic, record.partition)
+        self._written[partition] = OffsetAndMetadata(record.offset + 1, record.leader_epoch)
+
+    def flushed(self) -> None:
+        """All that was written has left."""
+        self._flushed |= self._written
+        self._written.clear()
+
+    async def commit_if_due(self, now_seconds: float) -> None:
+        """Commit once in a while."""
+        if not self._flushed:
+            self._next_commit_seconds = now_seconds + COMMIT_INTERVAL_SECONDS
+        elif now_seconds >= self._next_commit_seconds:
+            self._next_commit_seconds = now_seconds + COMMIT_INTERVAL_SECONDS
+            await self.commit()
+
+    async def commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commit what was flushed, of some partitions or of all. Raises: as `Consumer.commit`."""
+        wanted = {
+            one: offset
+            for one, offset in self._flushed.items()
+            if partitions is None or one in partitions
+        }
+        for one in wanted:
+            del self._flushed[one]
+        if wanted and self.consumer is not None:
+            await self.consumer.commit(wanted, timeout_ms=COMMIT_TIMEOUT_MS)
+
+    async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Commit before another member gets them."""
+        await self.commit(partitions)
+
+    async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget what can be committed no more."""
+        for one in partitions:
+            self._flushed.pop(one, None)
