@@ -111,6 +111,8 @@ class ApiKey(IntEnum):
     METADATA_PROMISE = 20001
     METADATA_FETCH = 20002
     METADATA_SNAPSHOT = 20003
+    LOG_ENDS = 20004
+    REPORT_LOST_REPLICAS = 20005
 
 
 # The first flexible version of an API whose versions never are: above every int16.
@@ -216,6 +218,8 @@ _PRIVATE: Final = {
     ApiKey.METADATA_PROMISE: (0, 0, 0),
     ApiKey.METADATA_FETCH: (0, 0, 0),
     ApiKey.METADATA_SNAPSHOT: (0, 0, 0),
+    ApiKey.LOG_ENDS: (0, 0, 0),
+    ApiKey.REPORT_LOST_REPLICAS: (0, 0, 0),
 }
 
 KNOWN: Final[dict[ApiKey, VersionRange]] = {key: row[:2] for key, row in _TABLE.items()}

@@ -189,6 +189,7 @@ class ReplicaNode:
         """Load the logs and join the links."""
         self.logs.cluster_id = ""
         await self.logs.load(lambda topic, topic_id: self.topic_config)
+        await self.logs.forget_lost()
         self.replicas = ReplicaManager(
             node_id=self.node_id,
             logs=self.logs,

@@ -118,6 +118,7 @@ class SimulatedDisk:
         self._generation = 0  # what was opened before a crash is dead after it
         self._failures: list[tuple[str, str, int]] = []
         self._open_directories: weakref.WeakSet[SimulatedDirectory] = weakref.WeakSet()
+        self._boot_count = 0
 
     # What tests do to it.
 
@@ -141,6 +142,7 @@ class SimulatedDisk:
         self._locks.clear()
         self._failures.clear()
         self._generation += 1
+        self._boot_count += 1
 
     def replace_directory(self, directory: str) -> None:
         """Another, empty disk is mounted at a folder."""
@@ -370,6 +372,9 @@ class SimulatedDisk:
     def total_bytes(self, path: str) -> int:
         self._checked("total_bytes", path)
         return self.capacity_bytes
+
+    def boot_id(self) -> str:
+        return f"boot {self._boot_count}"
 
     def close(self) -> None:
         pass

@@ -22,7 +22,7 @@ from barnabas_broker.controller.configs import ResourceChange, ResourceResult
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
 from barnabas_broker.controller.features import FeatureChange
-from barnabas_broker.controller.leader_balance import ElectedResult
+from barnabas_broker.controller.leader_balance import ElectedResult, ElectionType
 from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
 from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
 from barnabas_broker.controller.topics import (
@@ -44,8 +44,22 @@ class Administration:
     _random: Random
     _configs: TopicConfigs
 
+    @property
+    def _min_in_sync(self) -> str:
+        """This broker's own `min.insync.replicas`, for a cluster that has none."""
+        raise NotImplementedError
+
     async def submit(self, command: Command[Reply]) -> Reply:
         """Run a command in its turn."""
+        raise NotImplementedError
+
+    async def _best_logs(
+        self, asked: Sequence[tuple[str, int]] | None
+    ) -> dict[tuple[bytes, int], list[int]]:
+        """For partitions without a leader, of all if None, the nodes that answer, the best first.
+
+        By topic id and partition.
+        """
         raise NotImplementedError
 
     def _elect_offline(self) -> None:
@@ -121,8 +135,11 @@ class Administration:
         self, election_type: int, asked: Sequence[tuple[str, int]] | None
     ) -> list[ElectedResult]:
         """Elect leaders of partitions, of all if None; a result for each. Raises: KafkaError."""
+        best_logs: dict[tuple[bytes, int], list[int]] = {}
+        if election_type == ElectionType.UNCLEAN:
+            best_logs = await self._best_logs(asked)
         return await self.submit(
-            lambda image: leader_balance.elect_leaders(image, election_type, asked)
+            lambda image: leader_balance.elect_leaders(image, election_type, asked, best_logs)
         )
 
     async def alter_reassignments(
@@ -146,7 +163,9 @@ class Administration:
     ) -> None:
         """Change the levels of features, of all or of none. Raises: KafkaError 95."""
         await self.submit(
-            lambda image: features.update(image, changes, validate_only=validate_only)
+            lambda image: features.update(
+                image, changes, min_in_sync=self._min_in_sync, validate_only=validate_only
+            )
         )
 
 

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from barnabas_broker.controller import brokers, directories, heartbeats, isr, producer_ids
+from barnabas_broker.controller import (
+    brokers,
+    directories,
+    elections,
+    features,
+    heartbeats,
+    isr,
+    producer_ids,
+)
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.elections import TopicConfigs
@@ -20,7 +28,7 @@ from barnabas_broker.controller.heartbeats import Heartbeat, HeartbeatReply
 from barnabas_broker.controller.producer_ids import ProducerIdBlock
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.records import MetadataRecord
+from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_broker.metadata.refusals import Refusals
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
@@ -41,6 +49,11 @@ class BrokerCommands:
     _configs: TopicConfigs
     _sessions: BrokerSessions
     _refused: Refusals
+
+    @property
+    def _min_in_sync(self) -> str:
+        """This broker's own `min.insync.replicas`, for a cluster that has none."""
+        raise NotImplementedError
 
     @property
     def is_active(self) -> bool:
@@ -73,6 +86,7 @@ class BrokerCommands:
                 is_alive=known is not None
                 and self._sessions.is_alive(node_id, known.epoch, now_ms),
             )
+            records += features.founding(image, registration.features, self._min_in_sync)
             self._sessions.registered(node_id, epoch, now_ms, connection)
             self._refused.forget(node_id)
             return records, epoch
@@ -176,6 +190,17 @@ class BrokerCommands:
             lambda image: directories.assign_replicas(image, node_id, broker_epoch, assigned),
             is_prompt=True,
         )
+
+    async def replicas_lost(
+        self, node_id: int, broker_epoch: int, places: Sequence[tuple[bytes, int]]
+    ) -> None:
+        """Let no replica lead that its broker has found to lack records. Raises: 77, 102."""
+
+        def command(image: MetadataImage) -> tuple[list[PartitionRecord], None]:
+            brokers.check_broker_epoch(image, node_id, broker_epoch)
+            return elections.lost_replicas(image, node_id, places, self._configs)
+
+        await self.submit(command, is_prompt=True)
 
     async def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Change the ISR of partitions as their leader proposes. Raises: KafkaError 77, 102."""

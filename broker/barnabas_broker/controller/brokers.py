@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from barnabas_broker.controller import elections, features
+from barnabas_broker.controller import elections, eligible_replicas, features
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.features import FeatureRange
 from barnabas_broker.metadata.delta import MetadataDelta
@@ -40,7 +40,7 @@ class Registration:
     directories: tuple[bytes, ...] = ()
     # What levels of which features it can work with.
     features: Mapping[str, FeatureRange] = field(default_factory=lambda: features.SUPPORTED)
-    # The epoch that the clean-shutdown marker names; any other means an unclean stop.
+    # The epoch of the last run if nothing of its logs is lost; any other means an unclean stop.
     previous_broker_epoch: int = NO_EPOCH
     # A broker that has still to catch up with the metadata registers fenced and is unfenced later.
     is_fenced: bool = False
@@ -99,11 +99,14 @@ def register(
         records.append(BrokerStateRecord(registration.node_id, broker_epoch, is_fenced, True))
     image = after(image, records)  # elections go by the log directories that there are now
     if known is not None and not is_same:
-        # Unless the marker tells of a clean stop, the ends of its logs may be lost (REG-8).
+        # Unless it has lost nothing since that epoch, the ends of its logs may be lost (REG-8).
         if known.epoch != registration.previous_broker_epoch:
-            records += elections.unclean_restart(
+            changes = elections.unclean_restart(
                 image, registration.node_id, configs, is_fenced=is_fenced
             )
+            records += changes
+            if eligible_replicas.is_on(image):
+                image = after(image, changes)
         elif is_fenced:
             records += elections.broker_fenced(image, registration.node_id, configs)
     if not is_fenced:
@@ -156,6 +159,20 @@ def fence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[Met
     ]
 
 
+def give_up(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:
+    """The records that fence a broker whose disks are taken for lost: nobody waits for it.
+
+    Before level 2 of `barnabas.version` that is the same as fencing it.
+    """
+    if not eligible_replicas.is_on(image):
+        return fence(image, node_id, configs)
+    broker = image.brokers[node_id]
+    records: list[MetadataRecord] = []
+    if not broker.fenced:
+        records.append(BrokerStateRecord(node_id, broker.epoch, True, broker.is_shutting_down))
+    return [*records, *elections.unclean_restart(image, node_id, configs)]
+
+
 def unfence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:
     """The records that let a registered broker lead and serve; none if it may (REG-7)."""
     broker = image.brokers[node_id]
@@ -191,8 +208,11 @@ def unregister(
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered"
         )
-    records: list[MetadataRecord] = [*elections.broker_fenced(image, node_id, configs)]
-    return [*records, RemoveBrokerRecord(node_id, broker.epoch)], None
+    # How its next life begins cannot be told without its epoch: it counts as stopped uncleanly.
+    leave = elections.broker_fenced
+    if eligible_replicas.is_on(image):
+        leave = elections.unclean_restart
+    return [*leave(image, node_id, configs), RemoveBrokerRecord(node_id, broker.epoch)], None
 
 
 def without_directories(

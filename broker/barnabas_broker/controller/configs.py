@@ -15,6 +15,8 @@ from barnabas_broker.config import group_settings, parse, topic_settings
 from barnabas_broker.config.definitions import ConfigError, ConfigType, Setting, split_list
 from barnabas_broker.config.dynamic import validate_broker_config
 from barnabas_broker.config.topic import validate_topic_config
+from barnabas_broker.controller import brokers, elections, eligible_replicas
+from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
@@ -102,7 +104,10 @@ def alter_configs(
                 error=error,
             )
         )
-    return ([] if validate_only else records), results
+    if validate_only or not records:
+        return [], results
+    # Who is eligible no more must be known before the leader may raise its high watermark.
+    return [*elections.min_in_sync_changed(image, brokers.after(image, records)), *records], results
 
 
 def _alter(
@@ -232,6 +237,8 @@ def _check_broker(
     broker_values: Mapping[str, str],
 ) -> None:
     """An empty name is the default of all brokers."""
+    if eligible_replicas.is_on(image):
+        _check_min_in_sync(name, old, new)
     if name:
         if not name.removeprefix("-").isdigit():
             raise KafkaError(
@@ -251,3 +258,17 @@ def _check_broker(
         validate_topic_config({}, merged)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _check_min_in_sync(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Refuse what would let brokers disagree on `min.insync.replicas` (`eligible_replicas`)."""
+    if name and new.get(MIN_IN_SYNC) != old.get(MIN_IN_SYNC):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled.",
+        )
+    if not name and MIN_IN_SYNC in old and MIN_IN_SYNC not in new:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_IN_SYNC} cannot be removed while ELR is enabled.",
+        )

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller import eligible_replicas, leader_balance
 from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.broker_commands import BrokerCommands
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.broker_watch import BrokerWatch
 from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.controller.elections import topic_configs
+from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.controller.event_queue import Command, ControllerLog, EventQueue, Reply
 from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
+from barnabas_broker.controller.log_comparison import (
+    AskLogEnds,
+    LogComparison,
+    Place,
+    nobody_answers,
+)
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
@@ -46,10 +54,12 @@ class Controller(Administration, BrokerCommands):
         random: Random,
         on_failure: Callable[[BaseException], None],
         refused: Refusals | None = None,
+        ask_log_ends: AskLogEnds | None = None,
     ) -> None:
         """`on_failure` is called when the log fails while this node leads it.
 
-        `refused` knows which nodes refuse connections.
+        `refused` knows which nodes refuse connections; `ask_log_ends` asks brokers how far their
+        replicas reach, without it nobody answers.
         """
         self._node_id = node_id
         self._config = config
@@ -80,6 +90,14 @@ class Controller(Administration, BrokerCommands):
             if config.auto_leader_rebalance_enable
             else None,
         )
+        self._comparison = LogComparison(
+            clock=clock,
+            image=lambda: metadata_log.pending_image,
+            configs=self._configs,
+            ask=ask_log_ends or nobody_answers,
+            enqueue=self.enqueue,
+            wait_ms_max=config.broker_session_timeout_ms,
+        )
         self.metrics = ControllerMetrics()
 
     @property
@@ -98,6 +116,11 @@ class Controller(Administration, BrokerCommands):
         return self._dynamic_config
 
     @property
+    def _min_in_sync(self) -> str:
+        """This broker's own `min.insync.replicas`, for a cluster that has none."""
+        return str(self._dynamic_config.value(MIN_IN_SYNC))
+
+    @property
     def queue_length(self) -> int:
         """Commands that wait."""
         return 0 if self._queue is None else len(self._queue)
@@ -113,9 +136,12 @@ class Controller(Administration, BrokerCommands):
         self.resign()
         logger.info("this node is the controller in epoch %d", controller_epoch)
         self._sessions.begin(self._log.pending_image, self._clock.monotonic_ms(), heard_ms)
-        self._queue = EventQueue(self._log, self._clock, self.metrics, self._on_failure)
+        self._queue = EventQueue(
+            self._log, self._clock, self.metrics, self._on_failure, self._comparison.note
+        )
         self._queue.start()
         self._upkeep.start()
+        self._comparison.start()
         self._watch.start()
 
     def expect_no_heartbeats(self) -> None:
@@ -129,6 +155,7 @@ class Controller(Administration, BrokerCommands):
         """
         self._watch.stop()
         self._upkeep.stop()
+        self._comparison.stop()
         if self._queue is not None and self._queue.is_open:
             logger.info("this node is no longer the controller")
             self._queue.fail()
@@ -137,6 +164,7 @@ class Controller(Administration, BrokerCommands):
         """Answer what is queued, then stop. Safe before a start and a second time."""
         self._watch.stop()
         self._upkeep.stop()
+        self._comparison.stop()
         if self._queue is not None:
             await self._queue.close()
 
@@ -162,3 +190,9 @@ class Controller(Administration, BrokerCommands):
 
     def _elect_offline(self) -> None:
         self._upkeep.elect_offline()
+
+    async def _best_logs(self, asked: Sequence[tuple[str, int]] | None) -> dict[Place, list[int]]:
+        image = self.active_image
+        if not eligible_replicas.is_on(image):
+            return {}
+        return await self._comparison.best_logs(leader_balance.places(image, asked))

@@ -51,7 +51,8 @@ class ControllerMetrics:
             before = topic.partitions[record.partition]
             if record.leader != before.leader:
                 self.elections_count += 1
-                self.unclean_elections_count += record.leader not in before.isr
+                had_all = (*before.isr, *before.eligible_leader_replicas)
+                self.unclean_elections_count += record.leader not in had_all
 
 
 def controller_samples(controller: Controller) -> Iterator[Sample]:

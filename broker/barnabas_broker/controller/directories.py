@@ -1,7 +1,8 @@
 """Which log directory holds each replica, as its broker reports it: pure commands.
 
 Source: LOG-11, NODE-8, KIP-858. Not here: where a log is put (the broker's log manager), what
-becomes of replicas whose directory fails (`elections`).
+becomes of replicas whose directory fails (`elections`). From level 2 of `barnabas.version` on, a
+replica whose directory its broker has no more is no replica that could lead: it begins anew.
 Invariant: a directory that is remembered changes only when its broker has the log somewhere else.
 """
 
@@ -32,7 +33,7 @@ def assign_directories(
     image: MetadataImage, node_id: int, directories: Mapping[TopicPartition, bytes]
 ) -> tuple[list[MetadataRecord], None]:
     """The records of where a broker has put its replicas; what is gone meanwhile is left out."""
-    candidates = Candidates(image.brokers)
+    candidates = Candidates(image)
     records: list[MetadataRecord] = []
     for (name, index), directory_id in directories.items():
         topic = image.topics.by_name.get(name)
@@ -55,7 +56,7 @@ def assign_replicas(
     Raises: KafkaError 77, 102.
     """
     check_broker_epoch(image, node_id, broker_epoch)
-    candidates = Candidates(image.brokers)
+    candidates = Candidates(image)
     records: list[MetadataRecord] = []
     codes: dict[tuple[bytes, int], ErrorCode] = {}
     for (topic_id, index), directory_id in assigned.items():
@@ -91,11 +92,21 @@ def _moved(
     known = list(partition.directories or [ZERO_UUID] * len(partition.replicas))
     if known[place] == directory_id:
         return []
+    has_elr = candidates.min_in_sync.of(topic_id) is not None
+    is_new = has_elr and not candidates.has_replica(node_id, partition)
     known[place] = directory_id
     placed = replace(partition, directories=tuple(known))
     isr = placed.isr
-    if not candidates.has_replica(node_id, placed):
+    if is_new or not candidates.has_replica(node_id, placed):
         isr = tuple(node for node in isr if node != node_id)
+    if is_new:
+        # Its directory is gone, and the replica with it: this one is another, and begins empty.
+        placed = replace(
+            placed,
+            isr=isr,
+            eligible_leader_replicas=_without(placed.eligible_leader_replicas, node_id),
+            last_known_elr=_without(placed.last_known_elr, node_id),
+        )
     record = change_partition(topic_id, index, placed, candidates, isr=isr)
     if record is not None:
         return [record]
@@ -111,5 +122,11 @@ def _moved(
             placed.directories,
             placed.adding_replicas,
             placed.removing_replicas,
+            placed.eligible_leader_replicas,
+            placed.last_known_elr,
         )
     ]
+
+
+def _without(nodes: tuple[int, ...], removed: int) -> tuple[int, ...]:
+    return tuple([node for node in nodes if node != removed])

@@ -105,6 +105,7 @@ class EventQueue:
         "_is_open",
         "_log",
         "_metrics",
+        "_on_decided",
         "_on_failure",
         "_task",
         "_waiting",
@@ -117,12 +118,17 @@ class EventQueue:
         clock: Clock,
         metrics: ControllerMetrics,
         on_failure: Callable[[BaseException], None],
+        on_decided: Callable[[Sequence[MetadataRecord]], None] = lambda _: None,
     ) -> None:
-        """`on_failure` is called once if the log fails while the node still leads."""
+        """`on_failure` is called once if the log fails while the node still leads.
+
+        `on_decided` sees the records of each command, staged and not yet committed.
+        """
         self._log = log
         self._clock = clock
         self._metrics = metrics
         self._on_failure = on_failure
+        self._on_decided = on_decided
         self._waiting: deque[_Event[Any]] = deque()
         self._deciding: list[_Event[Any]] = []  # decided, not yet known to be committed
         self._answering: dict[asyncio.Task[None], None] = {}  # committed, not yet acted on
@@ -264,6 +270,7 @@ class EventQueue:
             self._log.stage(records)
             event.has_records = bool(records)
             metrics.count_elections(image, records)
+            self._on_decided(records)
         except KafkaError as error:
             event.refusal = error
         except NotLeadingError:

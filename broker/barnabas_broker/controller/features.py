@@ -1,8 +1,13 @@
 """Features and their levels: what this broker can work with, and what the cluster has agreed on.
 
 Source: KIP-584, KIP-1022; texts of refusals are Kafka's. A feature that is not in the image is at
-the level of its first release (`INITIAL_LEVELS`): a cluster is founded without records of features.
-Level 0 is off.
+the level of its first release (`INITIAL_LEVELS`). A new cluster is at the highest levels that its
+first broker and controller can work with. Level 0 is off.
+
+| `barnabas.version` | since then |
+|---|---|
+| 1 | the first release |
+| 2 | eligible leader replicas (`eligible_replicas`): partition records of version 2, empty ISRs |
 
 Kafka's `group.version` and `transaction.version` are not here: clients read from them that the
 newer protocols of groups and transactions are served.
@@ -16,6 +21,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from barnabas_broker.controller import eligible_replicas
+from barnabas_broker.controller.eligible_replicas import BARNABAS_VERSION
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import FeatureRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -28,11 +35,8 @@ class FeatureRange(NamedTuple):
     maximum: int
 
 
-# What the brokers of a cluster say to one another and write to their disks.
-BARNABAS_VERSION: Final = "barnabas.version"
-
 SUPPORTED: Final[Mapping[str, FeatureRange]] = MappingProxyType(
-    {BARNABAS_VERSION: FeatureRange(1, 1)}
+    {BARNABAS_VERSION: FeatureRange(1, 2)}
 )
 # What holds before anybody has said anything else; the others are off.
 INITIAL_LEVELS: Final[Mapping[str, int]] = MappingProxyType({BARNABAS_VERSION: 1})
@@ -78,11 +82,13 @@ def update(
     changes: Sequence[FeatureChange],
     supported: Mapping[str, FeatureRange] = SUPPORTED,
     *,
+    min_in_sync: str = "1",
     validate_only: bool = False,
 ) -> tuple[list[MetadataRecord], None]:
-    """The records of new levels: of all features, or of none.
+    """The records of new levels: of all features, or of none; first what they rest on.
 
-    Raises: KafkaError 95 that names the first feature that cannot be changed, and why.
+    `min_in_sync` becomes the cluster's `min.insync.replicas` where none is set and a level needs
+    one. Raises: KafkaError 95 that names the first feature that cannot be changed, and why.
     """
     levels = finalized(image)
     records: list[MetadataRecord] = []
@@ -96,8 +102,28 @@ def update(
             )
         if levels.get(change.name, 0) != change.level:
             levels[change.name] = change.level
+            if change.name == BARNABAS_VERSION:
+                records += eligible_replicas.level_records(image, change.level, min_in_sync)
             records.append(FeatureRecord(change.name, change.level))
     return ([] if validate_only else records), None
+
+
+def founding(
+    image: MetadataImage, able: Mapping[str, FeatureRange], min_in_sync: str
+) -> list[MetadataRecord]:
+    """The records of the levels of a new cluster, none for one that is not new.
+
+    New is one without topics to which a broker comes as the first; `able` is what that one can.
+    """
+    if image.brokers or image.topics.by_id or image.features:
+        return []
+    records: list[MetadataRecord] = []
+    for name, ours in SUPPORTED.items():
+        level = min(ours.maximum, able.get(name, FeatureRange(0, 0)).maximum)
+        if level > INITIAL_LEVELS.get(name, 0):
+            records += eligible_replicas.level_records(image, level, min_in_sync)
+            records.append(FeatureRecord(name, level))
+    return records
 
 
 def _complaint(
@@ -113,6 +139,10 @@ def _complaint(
     unsupported = _unsupported(image, change, supported)
     if unsupported is not None:
         return unsupported
+    if change.name == BARNABAS_VERSION and change.level < eligible_replicas.ELR_LEVEL:
+        leaderless = eligible_replicas.first_without_isr(image)
+        if leaderless is not None:
+            return f"The partition {leaderless} has no replica in sync: older brokers need one."
     if change.level < current and change.upgrade_type == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "

@@ -52,7 +52,7 @@ def alter_partitions(
     replica the leader. Raises: KafkaError 102, 77 for the broker itself.
     """
     check_broker_epoch(image, broker_id, broker_epoch)
-    candidates = Candidates(image.brokers)
+    candidates = Candidates(image)
     changes = PartitionChanges(image)
     answered = [
         AlterPartitionResponseTopicData(

@@ -6,9 +6,10 @@ undo that, and a look from time to time restores it (LEAD-4, LEAD-8). Source: KI
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
 from barnabas_broker.controller.partition_change import (
@@ -47,7 +48,7 @@ def plan(
     image: MetadataImage, elections_max: int = ELECTIONS_MAX
 ) -> tuple[list[PartitionRecord], bool]:
     """The records that let preferred replicas lead where they can; whether there may be more."""
-    candidates = Candidates(image.brokers)
+    candidates = Candidates(image)
     records: list[PartitionRecord] = []
     for topic, index, partition in _imbalanced(image):
         preferred = partition.replicas[0]
@@ -84,12 +85,14 @@ def elect_leaders(
     image: MetadataImage,
     election_type: int,
     asked: Sequence[tuple[str, int]] | None,
+    best_logs: Mapping[tuple[bytes, int], Sequence[int]] = MappingProxyType({}),
 ) -> tuple[list[PartitionRecord], list[ElectedResult]]:
     """The records of the elections asked for, of all partitions if None, and a result for each.
 
     An unclean election is held whatever the topic's settings say: it is for the case that nothing
-    else helps. Errors: 3, 84 if the leader is already as wanted (left out where all partitions are
-    meant), 80 and 83 if there is nobody to elect.
+    else helps. `best_logs` are the nodes to try first, by topic id and partition. Errors: 3, 84 if
+    the leader is already as wanted (left out where all partitions are meant), 80 and 83 if there is
+    nobody to elect.
     Raises: KafkaError 42 for a type that is not known, 44 if too much is asked at once.
     """
     try:
@@ -98,18 +101,30 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}"
         ) from None
-    candidates = Candidates(image.brokers)
+    candidates = Candidates(image)
     changes = PartitionChanges(image)
     results = []
     everything = asked is None
     for name, index in _all_partitions(image) if asked is None else asked:
-        error = _elect(image, election_type, name, index, candidates, changes)
+        error = _elect(image, election_type, name, index, candidates, changes, best_logs)
         if len(changes.records) > PARTITIONS_PER_REQUEST_MAX:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_CHANGES)
         if everything and error is not None and error.code == ErrorCode.ELECTION_NOT_NEEDED:
             continue
         results.append(ElectedResult(topic=name, partition=index, error=error))
     return changes.records, results
+
+
+def places(
+    image: MetadataImage, asked: Sequence[tuple[str, int]] | None
+) -> list[tuple[bytes, int]]:
+    """Topic id and partition of those asked for that there are, of all if None."""
+    return [
+        (topic.topic_id, index)
+        for name, index in (_all_partitions(image) if asked is None else asked)
+        if (topic := image.topics.by_name.get(name)) is not None
+        and 0 <= index < len(topic.partitions)
+    ]
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int]]:
@@ -125,6 +140,7 @@ def _elect(
     index: int,
     candidates: Candidates,
     changes: PartitionChanges,
+    best_logs: Mapping[tuple[bytes, int], Sequence[int]],
 ) -> KafkaError | None:
     topic = image.topics.by_name.get(name)
     if topic is None:
@@ -148,6 +164,7 @@ def _elect(
         candidates,
         isr=partition.isr,
         election=Election.PREFERRED if is_preferred else Election.UNCLEAN,
+        preference=best_logs.get((topic.topic_id, index), ()),
     )
     if record is not None:
         changes.add(record)

@@ -44,6 +44,10 @@ from barnabas_protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
 )
 from barnabas_protocol.messages.create_topics import CreateTopicsRequest
+from barnabas_protocol.messages.report_lost_replicas import (
+    ReportLostReplicasRequest,
+    ReportLostReplicasResponse,
+)
 from barnabas_protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -81,6 +85,7 @@ class LocalController:
             AllocateProducerIdsRequest: self._allocate,
             AssignReplicasToDirsRequest: self._assign,
             UpdateFeaturesRequest: self._update_features,
+            ReportLostReplicasRequest: self._lost,
         }
         handle = handlers.get(type(request))
         if handle is None:
@@ -164,6 +169,11 @@ class LocalController:
             ]
         )
 
+    async def _lost(self, request: ReportLostReplicasRequest) -> ReportLostReplicasResponse:
+        places = [(topic.topic_id, index) for topic in request.topics for index in topic.partitions]
+        await self._controller.replicas_lost(request.broker_id, request.broker_epoch, places)
+        return ReportLostReplicasResponse()
+
     async def _update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
         changes = [_feature_change(asked) for asked in request.feature_updates]
         await self._controller.update_features(changes, request.validate_only)
@@ -234,6 +244,8 @@ def failed(request: Any, error: KafkaError) -> Any:
             return AssignReplicasToDirsResponse(error_code=error.code)
         case UpdateFeaturesRequest():
             return _failed_update(request, error)
+        case ReportLostReplicasRequest():
+            return ReportLostReplicasResponse(error_code=error.code)
     raise error
 
 

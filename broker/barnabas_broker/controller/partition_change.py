@@ -2,22 +2,25 @@
 
 Whatever makes a partition change, the same rules close the change: a reassignment whose replicas
 have all caught up is completed (LEAD-10), a leader is elected where the current one is not valid
-any more (LEAD-1 to LEAD-6), the epochs rise. Not here: why a partition changes (`elections`, `isr`,
-`reassignment`, `leader_balance`).
+any more (LEAD-1 to LEAD-6), who leaves an ISR below `min.insync.replicas` stays eligible (LEAD-7,
+KIP-966; from level 2 of `barnabas.version` on), the epochs rise. Not here: why a partition changes
+(`elections`, `isr`, `reassignment`, `leader_balance`).
 
-Invariants of every record: the leader is -1 or in the ISR; the ISR is never empty and part of the
-replicas; a new leader, or a replica less, raises the leader epoch by one; every record raises the
-partition epoch by one.
+Invariants of every record: the leader is -1 or in the ISR; ISR, eligible and last known replicas
+are parts of the replicas without a node in common; an ISR of `min.insync.replicas` members or more
+has no eligible replicas beside it; before level 2 the ISR is never empty; a new leader, or a
+replica less, raises the leader epoch by one; every record raises the partition epoch by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
+from barnabas_broker.controller.eligible_replicas import Eligible, MinInSync
 from barnabas_broker.metadata.delta import applied
-from barnabas_broker.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from barnabas_broker.metadata.records import PartitionRecord
 from barnabas_protocol.ids import ZERO_UUID
 
@@ -30,6 +33,7 @@ class Election(Enum):
     ONLINE = "keep a valid leader, else the first live replica in the ISR"
     PREFERRED = "the first replica if it can lead, else as ONLINE"
     UNCLEAN = "as ONLINE, but rather any live replica than none: records may be lost"
+    COMPARED = "as ONLINE, but rather the given replica than none: nobody answered has a longer log"
 
 
 class Candidates:
@@ -39,12 +43,18 @@ class Candidates:
     leadership and keeps what nobody in the ISR can take over (LEAD-5, STOP-3, STOP-6).
     """
 
-    __slots__ = ("_directories", "live", "staying")
+    __slots__ = ("_directories", "live", "min_in_sync", "staying", "unclean")
 
     def __init__(
-        self, brokers: Mapping[int, BrokerImage], *, adding: int = -1, without: int = -1
+        self, image: MetadataImage, *, adding: int = -1, without: int = -1, unclean: int = -1
     ) -> None:
-        """As the image says; `adding` counts as live, `without` as gone: both are decided now."""
+        """As the image says; `adding` counts as live, `without` as gone: both are decided now.
+
+        What `unclean` had in its logs may be lost: it is not eligible for being in the ISR now.
+        """
+        brokers = image.brokers
+        self.min_in_sync = MinInSync(image)
+        self.unclean = unclean
         self.live = {
             broker.node_id
             for broker in brokers.values()
@@ -98,12 +108,15 @@ def change_partition(
     assignment: Assignment | None = None,
     directories: tuple[bytes, ...] | None = None,
     renews_leader_epoch: bool = False,
+    preference: Sequence[int] = (),
 ) -> PartitionRecord | None:
     """The record of the change, None if nothing is different.
 
-    `isr` is what the ISR would be; when it is empty the ISR stays as it is, without a leader,
-    unless the election is an unclean one (LEAD-2). `directories` are given with an assignment, one
-    for each of its replicas. `renews_leader_epoch` makes a leader that stays begin a new epoch.
+    `isr` is what the ISR would be. Before level 2, when it is empty, the ISR stays as it is,
+    without a leader, unless the election is an unclean one (LEAD-2). `directories` are given with
+    an assignment, one for each of its replicas. `renews_leader_epoch` makes a leader that stays
+    begin a new epoch. `preference` is the order in which an unclean election tries replicas; a
+    compared one tries no others.
     """
     replicas, adding, removing = assignment or (
         partition.replicas,
@@ -114,9 +127,18 @@ def change_partition(
         directories = partition.directories
     if adding or removing:
         replicas, adding, removing, isr = _advanced(Assignment(replicas, adding, removing), isr)
-    leader, isr = _elect(partition, candidates, replicas, adding, isr, election)
+    min_in_sync = candidates.min_in_sync.of(topic_id)
+    eligible = Eligible.beside(isr, partition, replicas, min_in_sync, candidates.unclean)
+    leader, isr, is_clean = _elect(
+        partition, candidates, Assignment(replicas, adding), isr, eligible, election, preference
+    )
+    if not isr and min_in_sync is None:
+        isr = partition.isr
     if adding or removing:  # an unclean election makes another ISR
         replicas, adding, removing, isr = _advanced(Assignment(replicas, adding, removing), isr)
+    eligible = Eligible()
+    if is_clean:
+        eligible = Eligible.beside(isr, partition, replicas, min_in_sync, candidates.unclean)
     if directories and len(directories) != len(replicas):
         place = dict(zip((assignment or partition).replicas, directories, strict=True))
         directories = tuple([place[node] for node in replicas])
@@ -133,6 +155,8 @@ def change_partition(
         and adding == partition.adding_replicas
         and removing == partition.removing_replicas
         and directories == partition.directories
+        and eligible.replicas == partition.eligible_leader_replicas
+        and eligible.last_known == partition.last_known_elr
     ):
         return None
     return PartitionRecord(
@@ -146,38 +170,62 @@ def change_partition(
         directories,
         adding,
         removing,
+        eligible.replicas,
+        eligible.last_known,
     )
+
+
+class _Elected(NamedTuple):
+    """The leader, -1 for none, and the ISR under it, whose order does not matter.
+
+    `is_clean`: who was eligible before is so under this leader, too.
+    """
+
+    leader: int
+    isr: tuple[int, ...]
+    is_clean: bool = True
 
 
 def _elect(
     partition: PartitionImage,
     candidates: Candidates,
-    replicas: tuple[int, ...],
-    adding: tuple[int, ...],
+    assignment: Assignment,
     isr: tuple[int, ...],
+    eligible: Eligible,
     election: Election,
-) -> tuple[int, tuple[int, ...]]:
-    """The leader, -1 for none, and the ISR under it; the order of the ISR does not matter."""
-    current = partition.leader
+    preference: Sequence[int],
+) -> _Elected:
+    """The best there is: from the ISR, then from the eligible ones, then as the election says."""
+    current, replicas = partition.leader, assignment.replicas
     if election is Election.PREFERRED:
         preferred = replicas[0]
         if preferred in isr and candidates.may_lead(preferred, partition):
-            return preferred, isr
+            return _Elected(preferred, isr)
     if current in isr and candidates.may_lead(current, partition):
-        return current, isr
+        return _Elected(current, isr)
     for node in replicas:
         if node in isr and candidates.may_lead(node, partition):
-            return node, isr
+            return _Elected(node, isr)
     if current in replicas and candidates.may_go_on(current, partition):
         # Shutting down, and nobody else is in sync: it serves on rather than nobody (STOP-6).
         kept = tuple(node for node in partition.isr if node == current or node in isr)
-        return current, kept
-    if election is Election.UNCLEAN:
+        return _Elected(current, kept)
+    for node in replicas:
+        if node in eligible.replicas and candidates.may_lead(node, partition):
+            return _Elected(node, (node,))
+    is_only = replicas == eligible.last_known[:1] and not isr and not eligible.replicas
+    if is_only and candidates.may_lead(replicas[0], partition):
+        return _Elected(replicas[0], replicas, False)  # there is nobody to compare it with
+    order: Sequence[int] = ()
+    if election is Election.COMPARED:
+        order = preference
+    elif election is Election.UNCLEAN:
         # A replica that was just added may not have a single record yet.
-        for node in sorted(replicas, key=adding.__contains__):
-            if candidates.may_lead(node, partition):
-                return node, (node,)
-    return NO_LEADER, isr or partition.isr
+        order = (*preference, *sorted(replicas, key=assignment.adding.__contains__))
+    for node in order:
+        if node in replicas and candidates.may_lead(node, partition):
+            return _Elected(node, (node,), False)
+    return _Elected(NO_LEADER, isr)
 
 
 class Completed(NamedTuple):

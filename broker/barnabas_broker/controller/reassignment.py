@@ -72,7 +72,7 @@ def alter(
     """
     if len(asked) > PARTITIONS_PER_REQUEST_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_CHANGES)
-    candidates = Candidates(image.brokers)
+    candidates = Candidates(image)
     changes = PartitionChanges(image)
     results = []
     for item in asked:
@@ -185,6 +185,9 @@ def _reverted_isr(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
         )
     isr = tuple(node for node in partition.isr if node not in partition.adding_replicas)
+    is_eligible = not set(partition.eligible_leader_replicas) <= set(partition.adding_replicas)
+    if not isr and is_eligible:
+        return isr  # one of those that stay takes over
     if not isr and election is not Election.UNCLEAN:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

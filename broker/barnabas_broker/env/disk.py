@@ -43,6 +43,7 @@ __all__ = [
 UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for memory without it
 PARTS_MAX = 1024  # IOV_MAX on Linux and macOS: more buffers than this need a second call
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 _WOULD_WAIT = (errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -336,6 +337,13 @@ class RealDisk:
         """The size of the file system of a path."""
         status = os.statvfs(path)
         return status.f_frsize * status.f_blocks
+
+    def boot_id(self) -> str:
+        """The kernel's id of this boot; in a container the host's. Empty where there is none."""
+        try:
+            return self.read_bytes(_BOOT_ID_PATH).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def close(self) -> None:
         """Wait for what runs in the threads and end them."""

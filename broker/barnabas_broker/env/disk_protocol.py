@@ -190,6 +190,13 @@ class Disk(Protocol):
         """The size of the file system of a path."""
         ...
 
+    def boot_id(self) -> str:
+        """Which life of the page cache this is: another one after the machine was down.
+
+        Empty where that cannot be known.
+        """
+        ...
+
     def close(self) -> None:
         """Wait for what runs in the threads and end them."""
         ...

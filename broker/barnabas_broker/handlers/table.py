@@ -59,6 +59,8 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.METADATA_PROMISE: "metadata_promise",
     ApiKey.METADATA_FETCH: "metadata_fetch",
     ApiKey.METADATA_SNAPSHOT: "metadata_snapshot",
+    ApiKey.LOG_ENDS: "log_ends",
+    ApiKey.REPORT_LOST_REPLICAS: "report_lost_replicas",
 }
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from barnabas_broker.log import checkpoints, layout, properties_files
 from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
-from barnabas_broker.log.properties_files import CleanShutdownMarker, MetaProperties
+from barnabas_broker.log.properties_files import BootMarker, CleanShutdownMarker, MetaProperties
 from barnabas_protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -31,19 +31,23 @@ class LogDirectory:
     """A directory of partition directories.
 
     `directory_id` is zero until the identity is established. `was_clean` says whether the last run
-    stopped cleanly, `clean_broker_epoch` which broker epoch it had (-1 not known). `is_loaded`
-    turns true when every log in it was loaded, recovered where needed.
+    stopped cleanly, `clean_broker_epoch` which broker epoch it had (-1 not known);
+    `kept_broker_epoch` is that of the last run if nothing that it had written is lost: it stopped
+    cleanly, or the machine has not been down since (else -1). `is_loaded` turns true when every log
+    in it was loaded, recovered where needed.
     """
 
     __slots__ = (
         "_disk",
         "_lock",
+        "boot",
         "clean_broker_epoch",
         "cleaner_offsets",
         "directory_id",
         "error",
         "high_watermarks",
         "is_loaded",
+        "kept_broker_epoch",
         "log_start_offsets",
         "logs",
         "marker",
@@ -62,6 +66,8 @@ class LogDirectory:
         self.is_loaded = False
         self.was_clean = False
         self.clean_broker_epoch = -1
+        self.kept_broker_epoch = -1
+        self.boot = BootMarker(disk, self.path)
         self.marker = CleanShutdownMarker(disk, self.path)
         self.recovery_points = self._checkpoint(checkpoints.RECOVERY_POINT_FILE)
         self.log_start_offsets = self._checkpoint(checkpoints.LOG_START_OFFSET_FILE)
@@ -91,6 +97,7 @@ class LogDirectory:
             identity = properties_files.read_meta_properties(self._disk, self.meta_properties_path)
             self.was_clean = self.marker.exists()
             self.clean_broker_epoch = self.marker.broker_epoch()
+            self.kept_broker_epoch = max(self.clean_broker_epoch, self.boot.broker_epoch())
         except BlockingIOError as error:
             raise LogDirectoryLockedError(
                 f"{self.path} is locked: another broker is running on it"

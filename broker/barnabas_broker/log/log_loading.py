@@ -85,6 +85,7 @@ class LogLoader:
                 group.create_task(
                     self._load_directory(directory, plans[directory.path], topic_config)
                 )
+        self._find_lost()
 
     def create_log(
         self,
@@ -138,6 +139,8 @@ class LogLoader:
             was_clean=directory.was_clean,
             index_cache=manager.index_cache,
         )
+        if log.log_end_offset < known.recovery_points.get(topic_partition, 0):
+            manager.lost.add(topic_partition)
         manager.add(directory, log)
         return log
 
@@ -179,8 +182,30 @@ class LogLoader:
                 group.create_task(load(topic_partition))
         if not directory.is_offline:
             directory.is_loaded = True
-            await self._forget_others(directory)
-        self._checkpointed.pop(directory.path, None)
+
+    async def forget_others(self) -> None:
+        """Have the checkpoints of all directories name no logs that are not there."""
+        for directory in self._manager.online_directories():
+            if directory.is_loaded:
+                await self._forget_others(directory)
+        self._checkpointed.clear()
+
+    def _find_lost(self) -> None:
+        """Note what is missing: flushed once, and now neither here nor in another directory."""
+        manager = self._manager
+        if len(manager.online_directories()) < len(manager.directories):
+            return  # it may be there
+        for directory in manager.directories:
+            try:
+                known = self._read_checkpoints(directory)
+            except OSError as error:
+                manager.take_offline(directory.path, error)
+                continue
+            manager.lost.update(
+                name
+                for name, flushed in known.recovery_points.items()
+                if flushed > 0 and name not in manager.logs
+            )
 
     async def _forget_others(self, directory: LogDirectory) -> None:
         """Rewrite the checkpoints if they name logs that a crash kept them from forgetting."""

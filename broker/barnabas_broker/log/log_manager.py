@@ -85,6 +85,8 @@ class LogManager:
         self._tasks = LogTasks(self)
         # The directories to which logs were being copied when the broker stopped; topic ids.
         self.interrupted_moves: dict[TopicPartition, tuple[str, bytes]] = {}
+        # Logs that lack what was flushed, or are gone: damaged while no broker ran.
+        self.lost: set[TopicPartition] = set()
         # Their checkpoints still name logs that are gone.
         self._with_deletions: set[LogDirectory] = set()
 
@@ -152,6 +154,14 @@ class LogManager:
             )
         if not self.online_directories():
             raise NoLogDirectoryError("every log directory failed while its logs were loaded")
+
+    async def forget_lost(self) -> None:
+        """Take the logs that are gone out of the checkpoints: somebody knows of them by now.
+
+        Until then a broker that is started again finds the same.
+        """
+        self.lost.clear()
+        await self._loader.forget_others()
 
     def start_tasks(self) -> None:
         """Start retention, flusher, checkpoints, removals and the cleaner. Needs a running loop."""
@@ -357,16 +367,26 @@ class LogManager:
         if self.on_directory_offline is not None:
             self.on_directory_offline(directory)
 
+    async def note_broker_epoch(self, broker_epoch: int) -> None:
+        """Return when each directory says in which boot a broker of this epoch has run on it."""
+        for directory in self.online_directories():
+            try:
+                await self.disk.run(directory.boot.write, broker_epoch)
+            except OSError as error:
+                self.take_offline(directory.path, error)
+
     # ---------------------------------------------------------------- stop
 
     async def close(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, write the checkpoints and clean-shutdown markers, unlock.
 
-        A directory that fails gets no marker; the others do (REC-4). Idempotent.
+        A directory that fails gets no marker; the others do (REC-4). While nobody knows of lost
+        logs, none does and checkpoints stay as they are: the next start finds them again.
+        Idempotent.
         """
         await self._tasks.stop()
         for directory in self.online_directories():
-            if directory.is_loaded:
+            if directory.is_loaded and not self.lost:
                 await self._close_directory(directory, broker_epoch)
         self.removals.release()
         for directory in self.directories:

@@ -3,6 +3,8 @@
 - `meta.properties` in a log directory: cluster id, node id, directory id.
 - `partition.metadata` in a partition directory: the topic id.
 - `.kafka_cleanshutdown` in a log directory: present only after a clean stop.
+- `barnabas.boot` in a log directory: in which boot of the machine, and under which broker epoch, a
+  broker last ran on it.
 
 Not here: the checks between several directories or against the configuration (`log_manager`).
 Source: Apache Kafka's files, `docs/formats/log.md`. Invariant: every file is replaced atomically,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 META_PROPERTIES_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+BOOT_FILE = "barnabas.boot"
 LOCK_FILE = ".lock"
 
 
@@ -160,6 +163,39 @@ class CleanShutdownMarker:
         if self.exists():
             self._disk.remove(self.path)
             self._disk.sync_directory(self.path.rpartition("/")[0])
+
+
+class BootMarker:
+    """The file that says which life of the page cache a broker has written its logs to.
+
+    A process that was killed has lost nothing of what it had written, as long as the machine has
+    not been down since: all of it is in the page cache, or on the device by now.
+    """
+
+    __slots__ = ("_disk", "path")
+
+    def __init__(self, disk: Disk, log_directory: str) -> None:
+        self._disk = disk
+        self.path = f"{log_directory}/{BOOT_FILE}"
+
+    def broker_epoch(self) -> int:
+        """Return the broker epoch of the last run, -1 if it was in another boot or is not known."""
+        boot_id = self._disk.boot_id()
+        if not boot_id or not self._disk.exists(self.path):
+            return -1
+        try:
+            known = json.loads(self._disk.read_bytes(self.path))
+            if known["version"] != 0 or known["bootId"] != boot_id:
+                return -1
+            value = known["brokerEpoch"]
+        except (ValueError, KeyError, TypeError):
+            return -1
+        return value if isinstance(value, int) else -1
+
+    def write(self, broker_epoch: int) -> None:
+        """Say that a broker runs under this epoch in this boot, on disk when this returns."""
+        content = {"version": 0, "bootId": self._disk.boot_id(), "brokerEpoch": broker_epoch}
+        self._disk.write_atomically(self.path, json.dumps(content, separators=(",", ":")).encode())
 
 
 def _properties(path: str, data: bytes) -> dict[str, str]:

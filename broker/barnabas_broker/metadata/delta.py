@@ -48,6 +48,8 @@ def applied(record: PartitionRecord) -> PartitionImage:
         record.directories,
         record.adding_replicas,
         record.removing_replicas,
+        record.eligible_leader_replicas,
+        record.last_known_elr,
     )
 
 

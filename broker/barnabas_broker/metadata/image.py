@@ -4,7 +4,7 @@ Readers keep a reference and see one consistent state for as long as they hold i
 another object, built by `delta`. Nothing here knows of logs or networks.
 
 Invariants: a topic is in both maps of `TopicsImage` or in neither; a partition's leader is -1 or in
-its ISR, and the ISR is part of the replicas.
+its ISR; ISR, eligible and last known replicas are parts of the replicas and have no node in common.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ class PartitionImage:
     # A reassignment under way (LEAD-10): both are part of the replicas.
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
+    # Outside of the ISR, with everything below the high watermark (KIP-966); never while the ISR
+    # has `min.insync.replicas` members.
+    eligible_leader_replicas: tuple[int, ...] = ()
+    # Those that were in the ISR or eligible and are no more, as they stopped uncleanly.
+    last_known_elr: tuple[int, ...] = ()
 
     @property
     def is_reassigning(self) -> bool:

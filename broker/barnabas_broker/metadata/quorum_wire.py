@@ -29,6 +29,7 @@ from barnabas_broker.metadata.quorum_messages import (
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages import metadata_fetch
+from barnabas_protocol.messages.log_ends import LogEndsRequest
 from barnabas_protocol.messages.metadata_fetch import MetadataFetchRequest, MetadataFetchResponse
 from barnabas_protocol.messages.metadata_promise import (
     MetadataPromiseRequest,
@@ -74,7 +75,11 @@ class Receiver:
 
 
 def check_receiver(
-    request: MetadataPromiseRequest | MetadataFetchRequest | MetadataSnapshotRequest, me: Receiver
+    request: MetadataPromiseRequest
+    | MetadataFetchRequest
+    | MetadataSnapshotRequest
+    | LogEndsRequest,
+    me: Receiver,
 ) -> None:
     """Let pass what is meant for this node.
 

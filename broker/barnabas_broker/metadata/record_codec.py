@@ -48,7 +48,7 @@ def encode(record: MetadataRecord) -> bytes:
     """The value of the Kafka record that carries a metadata record."""
     out = RecordWriter()
     out.unsigned(record.type_number)
-    out.unsigned(record.version)
+    out.unsigned(record.written_version)
     record.write(out)
     return bytes(out.buffer)
 

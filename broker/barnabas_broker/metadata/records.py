@@ -23,6 +23,11 @@ class MetadataRecord:
     type_number: ClassVar[int]
     version: ClassVar[int] = 0
 
+    @property
+    def written_version(self) -> int:
+        """The version that is written: the lowest that has all fields in use."""
+        return self.version
+
     def write(self, out: RecordWriter) -> None:
         """Append the fields."""
         raise NotImplementedError
@@ -200,10 +205,14 @@ class RemoveTopicRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord(MetadataRecord):
-    """The whole state of one partition; a later record replaces it."""
+    """The whole state of one partition; a later record replaces it.
+
+    Version 2 is written only where it is needed, at level 2 of `barnabas.version` and above: no
+    broker is given a record with fields that it would ignore.
+    """
 
     type_number: ClassVar[int] = 6
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     topic_id: bytes
     partition: int
@@ -216,6 +225,15 @@ class PartitionRecord(MetadataRecord):
     # Since version 1, a reassignment under way (LEAD-10): both are part of the replicas.
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
+    # Since version 2 (KIP-966): outside of the ISR, with everything below the high watermark; and
+    # those that were in the ISR or eligible before an unclean stop.
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def written_version(self) -> int:
+        """Version 1 as long as nobody is eligible outside of the ISR."""
+        return 2 if self.eligible_leader_replicas or self.last_known_elr else 1
 
     def write(self, out: RecordWriter) -> None:
         """Append the fields."""
@@ -231,7 +249,10 @@ class PartitionRecord(MetadataRecord):
         out.unsigned(len(self.directories))
         for directory in self.directories:
             out.uuid(directory)
-        for nodes in (self.adding_replicas, self.removing_replicas):
+        lists = [self.adding_replicas, self.removing_replicas]
+        if self.written_version >= 2:
+            lists += [self.eligible_leader_replicas, self.last_known_elr]
+        for nodes in lists:
             out.unsigned(len(nodes))
             for node in nodes:
                 out.unsigned(node)
@@ -250,6 +271,8 @@ class PartitionRecord(MetadataRecord):
             directories=tuple(reader.uuid() for _ in range(reader.count())),
             adding_replicas=() if reader.version < 1 else _nodes(reader),
             removing_replicas=() if reader.version < 1 else _nodes(reader),
+            eligible_leader_replicas=() if reader.version < 2 else _nodes(reader),
+            last_known_elr=() if reader.version < 2 else _nodes(reader),
         )
 
 

@@ -107,6 +107,8 @@ def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> 
         partition.directories,
         partition.adding_replicas,
         partition.removing_replicas,
+        partition.eligible_leader_replicas,
+        partition.last_known_elr,
     )
 
 

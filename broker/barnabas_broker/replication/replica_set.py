@@ -151,7 +151,10 @@ class ReplicaSet:
                 return True
             if self._node_id not in known.partitions[index].replicas:
                 return True
-        return self._node_id not in image.isr and not any(
+        counted = {*image.isr, *image.eligible_leader_replicas}
+        if image.leader == NO_LEADER:
+            counted.update(image.last_known_elr)  # the best of these may lead
+        return self._node_id not in counted and not any(
             directory.is_offline for directory in self._logs.directories
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -95,11 +95,14 @@ class BrokerLifecycle:
         channel: Channel,
         clock: Clock,
         describe: Callable[[], BrokerRegistrationRequest],
+        registered: Callable[[int], Awaitable[None]],
         image: Callable[[], MetadataImage],
         offline_directories: Callable[[], Sequence[bytes]],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         """`image` is the newest that this broker has applied; `describe` says what it is (REG-1).
+
+        `registered` is called with each new broker epoch before anything is done under it.
 
         `on_fatal` hears of what makes going on impossible.
         """
@@ -108,6 +111,7 @@ class BrokerLifecycle:
         self._channel = channel
         self._clock = clock
         self._describe = describe
+        self._registered = registered
         self._image = image
         self._offline_directories = offline_directories
         self._on_fatal = on_fatal
@@ -170,6 +174,7 @@ class BrokerLifecycle:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster id is another by now")
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
+        await self._registered(response.broker_epoch)
         self.broker_epoch = response.broker_epoch
         logger.info("registered under broker epoch %d", self.broker_epoch)
 

@@ -12,6 +12,7 @@ from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.local import LocalController
+from barnabas_broker.controller.log_comparison import AskLogEnds
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.randomness import Random
@@ -54,6 +55,7 @@ class ControlPlane:
         arbiter: Arbiter | None = None,
         transport: QuorumTransport | None = None,
         refusals: Refusals | None = None,
+        ask_log_ends: AskLogEnds | None = None,
     ) -> None:
         """The arbiter is the settings' one unless it is given; without transport: a lone node."""
         self._config = config
@@ -67,6 +69,7 @@ class ControlPlane:
         self._arbiter = arbiter
         self._transport = transport or NobodyElse()
         self._refusals = refusals or NoRefusals()
+        self._ask_log_ends = ask_log_ends
         self.quorum: MetadataQuorum
         self.controller: Controller
         self._local: LocalController
@@ -113,6 +116,7 @@ class ControlPlane:
             random=self._random,
             on_failure=self._on_failure,
             refused=self._refusals,
+            ask_log_ends=self._ask_log_ends,
         )
         self._local = LocalController(self.controller)
         self.quorum.callbacks.on_lead = self._activate

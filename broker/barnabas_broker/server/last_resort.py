@@ -127,20 +127,22 @@ async def fence_others(config: BrokerConfig) -> list[int]:
     configs = topic_configs(DynamicConfig(config.properties))
     async with stopped_broker(config) as (control, logs):
         controller = control.controller
+        known = control.quorum.pending_image.brokers.values()
         others = sorted(
             broker.node_id
-            for broker in control.quorum.pending_image.brokers.values()
+            for broker in known
             if broker.node_id != logs.node_id and not broker.fenced
         )
-        for node_id in others:
-            await controller.submit(partial(_fence, node_id, configs))
+        for broker in known:
+            if broker.node_id != logs.node_id:
+                await controller.submit(partial(_give_up, broker.node_id, configs))
     return others
 
 
-def _fence(
+def _give_up(
     node_id: int, configs: TopicConfigs, image: MetadataImage
 ) -> tuple[list[MetadataRecord], None]:
-    return brokers.fence(image, node_id, configs), None
+    return brokers.give_up(image, node_id, configs), None
 
 
 @asynccontextmanager

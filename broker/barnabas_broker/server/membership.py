@@ -7,7 +7,7 @@ do; decides nothing. Source: BOOT-2, REG-1, REG-9.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from barnabas_broker.config.listeners import Endpoint
@@ -29,6 +29,8 @@ from barnabas_broker.server.directory_reports import DirectoryReports
 from barnabas_broker.server.drain import DrainEnd, DrainPhase
 from barnabas_broker.server.drainer import Drainer
 from barnabas_broker.server.image_watch import ImageWatch
+from barnabas_broker.server.loss_report import report_losses
+from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     Feature,
@@ -87,6 +89,7 @@ class Membership:
             channel=self.channel,
             clock=clock,
             describe=self.registration,
+            registered=logs.note_broker_epoch,
             image=lambda: self.applied.image,
             offline_directories=lambda: [
                 one.directory_id for one in logs.directories if one.is_offline
@@ -137,7 +140,7 @@ class Membership:
             ],
             rack=self._config.broker_rack,
             log_dirs=[one.directory_id for one in logs.online_directories()],
-            previous_broker_epoch=min(one.clean_broker_epoch for one in logs.directories),
+            previous_broker_epoch=min(one.kept_broker_epoch for one in logs.directories),
         )
 
     def note_applied(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
@@ -161,6 +164,17 @@ class Membership:
         self.lifecycle.start()
         broker_epoch = self.lifecycle.broker_epoch
         await self.published.until(lambda image: image.offset >= broker_epoch)
+
+    async def report_losses(self, lost: Iterable[TopicPartition]) -> None:
+        """Return once the controller knows of the replicas that lack records."""
+        await report_losses(
+            lost,
+            node_id=self._logs.node_id,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+            image=lambda: self.published.image,
+            channel=self.channel,
+            timeout_ms=self._config.request_timeout_ms,
+        )
 
     @property
     def has_peers(self) -> bool:

@@ -7,7 +7,7 @@ A broker without others is a cluster of one. Nothing is decided here.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from barnabas_broker.admin.admin_server import AdminServer
@@ -15,6 +15,7 @@ from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.log_comparison import LogEnds, Place
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
@@ -31,6 +32,7 @@ from barnabas_broker.metadata.quorum_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
+from barnabas_broker.replication.log_ends import log_ends
 from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.broker_state import BrokerState, move
 from barnabas_broker.server.broker_status import status_of
@@ -40,6 +42,7 @@ from barnabas_broker.server.data_plane import DataPlane
 from barnabas_broker.server.gate import Gate
 from barnabas_broker.server.late_admin import LateAdmin
 from barnabas_broker.server.listeners import Listeners
+from barnabas_broker.server.log_end_questions import LogEndQuestions
 from barnabas_broker.server.membership import Membership
 from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_broker.server.metrics_registration import register_samples
@@ -142,6 +145,8 @@ class Server:
         await self.control.start(self.listeners.advertised())
         await self.membership.join()
         await self.logs.load(self._config_of_loaded, self._topic_id_of_loaded)
+        await self.membership.report_losses(self.logs.lost)
+        await self.logs.forget_lost()
         application = MetadataApplication(
             node_id=self.logs.node_id,
             dynamic=self.dynamic,
@@ -182,6 +187,12 @@ class Server:
                 history_id=lambda: self.control.quorum.history,
             ),
             refusals=self.link.reachability,
+            ask_log_ends=LogEndQuestions(
+                self.link.peers,
+                node_id=self.logs.node_id,
+                cluster_id=lambda: self.logs.cluster_id,
+                own=self._own_log_ends,
+            ),
         )
         self.data = DataPlane(
             config=config,
@@ -281,6 +292,9 @@ class Server:
     def _topic_id_of_loaded(self, topic: str) -> bytes:
         known = self.publisher.image.topics.by_name.get(topic)
         return ZERO_UUID if known is None else known.topic_id
+
+    def _own_log_ends(self, places: Sequence[Place]) -> LogEnds:
+        return LogEnds(self.membership.lifecycle.broker_epoch, log_ends(self.replicas, places))
 
     def _fail(self, error: BaseException) -> None:
         logger.critical("the broker stops: %s", error)

@@ -254,7 +254,7 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
 
     @invariant()
     def leaders_can_lead(self) -> None:
-        candidates = Candidates(self.image.brokers)
+        candidates = Candidates(self.image)
         for state in partitions_of(self.image):
             able = [node for node in state.isr if candidates.may_lead(node, state)]
             if state.leader == NO_LEADER:

@@ -56,6 +56,7 @@ def run_with(
         settings = config or topic_config()
         try:
             await manager.load(lambda topic, topic_id: settings)
+            await manager.forget_lost()
             result = await work(manager)
             if is_clean_stop:
                 await manager.close(7)

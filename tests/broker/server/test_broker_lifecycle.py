@@ -77,6 +77,7 @@ class World:
         self.controller = ScriptedController(self.clock)
         self.failures: list[BaseException] = []
         self.offline: list[bytes] = []
+        self.epochs: list[int] = []
         self.lifecycle = BrokerLifecycle(
             node_id=NODE,
             settings=LifecycleSettings(
@@ -87,10 +88,16 @@ class World:
             channel=self.controller,
             clock=self.clock,
             describe=lambda: BrokerRegistrationRequest(broker_id=NODE, incarnation_id=b"i" * 16),
+            registered=self.registered,
             image=lambda: self.controller.image,
             offline_directories=lambda: self.offline,
             on_fatal=self.failures.append,
         )
+
+    async def registered(self, broker_epoch: int) -> None:
+        """What the broker does before it takes an epoch for its own."""
+        assert self.lifecycle.broker_epoch != broker_epoch
+        self.epochs.append(broker_epoch)
 
     async def until_beats(self, count: int) -> None:
         async with asyncio.timeout(3_600):

@@ -9,8 +9,8 @@ from barnabas_broker.network.exchange import Exchange
 from barnabas_broker.server.gate import Gate
 from barnabas_protocol.api import ApiKey
 
-CONTROL = [56, 58, 62, 63, 64, 67, 73, 20001, 20002, 20003]
-OTHERS = [0, 1, 3, 18, 19, 57, 60, 75, 999, -1]
+CONTROL = [56, 58, 62, 63, 64, 67, 73, 20001, 20002, 20003, 20004, 20005]
+OTHERS = [0, 1, 3, 18, 19, 57, 60, 75, 999, -1, 32, 45]
 
 
 class Session:

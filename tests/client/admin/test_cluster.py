@@ -90,15 +90,15 @@ def test_barnabas_tells_its_features_and_refuses_others(barnabas: str) -> None:
     async def run() -> None:
         async with connected(barnabas) as (_, admin):
             before = await admin.features.describe()
-            assert before.supported["barnabas.version"] == (1, 1)
-            assert before.finalized == before.supported
+            assert before.supported["barnabas.version"] == (1, 2)
+            assert before.finalized == {"barnabas.version": (2, 2)}
             assert before.finalized_epoch is not None
-            for name, level in (("metadata.version", 7), ("barnabas.version", 2)):
+            for name, level in (("metadata.version", 7), ("barnabas.version", 3)):
                 outcomes = await admin.features.update({name: FeatureUpdate(level=level)})
                 error = outcomes[name].error
                 assert error is not None
                 assert error.code is ErrorCode.INVALID_UPDATE_VERSION
-            same = {"barnabas.version": FeatureUpdate(level=1)}
+            same = {"barnabas.version": FeatureUpdate(level=2)}
             assert (await admin.features.update(same))["barnabas.version"].is_ok
 
     asyncio.run(run())

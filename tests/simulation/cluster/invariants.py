@@ -9,8 +9,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from barnabas_broker.controller.eligible_replicas import MinInSync, is_on
 from barnabas_broker.metadata.delta import MetadataDelta
-from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.ids import TopicPartition
 from tests.simulation.cluster.node import Node
@@ -306,12 +307,24 @@ def check_image(image: MetadataImage) -> None:
                 raise InvariantError(f"a replica twice, {where}")
             if not set(partition.isr) <= set(partition.replicas):
                 raise InvariantError(f"an ISR beyond the replicas, {where}")
-            if not partition.isr:
+            if not partition.isr and not is_on(image):
                 raise InvariantError(f"an empty ISR, {where}")
+            check_eligible(partition, MinInSync(image).of(topic.topic_id), where)
             if partition.leader != -1 and partition.leader not in partition.isr:
                 raise InvariantError(f"a leader outside the ISR, {where}")
             if partition.leader != -1 and image.brokers[partition.leader].fenced:
                 raise InvariantError(f"a fenced leader, {where}")
+
+
+def check_eligible(partition: PartitionImage, min_in_sync: int | None, where: str) -> None:
+    """LEAD-7: nobody is eligible beside an ISR that is large enough. Raises: InvariantError."""
+    parts = (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr)
+    named = [node for part in parts for node in part]
+    if len(set(named)) != len(named) or not set(named) <= set(partition.replicas):
+        raise InvariantError(f"ISR, eligible and last known replicas overlap, {where}")
+    wanted = 0 if min_in_sync is None else min(min_in_sync, len(partition.replicas))
+    if len(partition.isr) >= wanted and (parts[1] or parts[2]):
+        raise InvariantError(f"eligible replicas beside a full ISR, {where}")
 
 
 class Observer:

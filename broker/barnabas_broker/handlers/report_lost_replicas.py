@@ -1,0 +1,22 @@
+"""ReportLostReplicas (20005, between brokers), version 0: replicas that must not lead.
+
+Source: `docs/formats/between-brokers.md`.
+"""
+
+from barnabas_broker.controller.local import LocalController, failed
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import Exchange
+from barnabas_protocol.messages.report_lost_replicas import (
+    ReportLostReplicasRequest,
+    ReportLostReplicasResponse,
+)
+
+__all__ = ["failed", "handle"]
+
+
+async def handle(
+    services: Services, exchange: Exchange, request: ReportLostReplicasRequest
+) -> ReportLostReplicasResponse:
+    """Take the replicas out of ISR and ELR."""
+    answer: ReportLostReplicasResponse = await LocalController(services.controller).answer(request)
+    return answer
