@@ -15,6 +15,7 @@ replica less, raises the leader epoch by one; every record raises the partition 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -148,18 +149,7 @@ def change_partition(
     new_epoch = leader != partition.leader or has_lost_replica
     if renews_leader_epoch and leader != NO_LEADER:
         new_epoch = True
-    if (
-        not new_epoch
-        and isr == partition.isr
-        and replicas == partition.replicas
-        and adding == partition.adding_replicas
-        and removing == partition.removing_replicas
-        and directories == partition.directories
-        and eligible.replicas == partition.eligible_leader_replicas
-        and eligible.last_known == partition.last_known_elr
-    ):
-        return None
-    return PartitionRecord(
+    record = PartitionRecord(
         topic_id,
         index,
         replicas,
@@ -173,6 +163,8 @@ def change_partition(
         eligible.replicas,
         eligible.last_known,
     )
+    is_same = applied(record) == replace(partition, partition_epoch=record.partition_epoch)
+    return None if is_same else record
 
 
 class _Elected(NamedTuple):
