@@ -3,8 +3,8 @@
 Source: `docs/formats/between-brokers.md`.
 """
 
+from barnabas_broker.handlers.quorum_receiver import checked_quorum
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.quorum_wire import Receiver, check_receiver
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.log_ends import log_ends
 from barnabas_protocol.errors import KafkaError
@@ -19,7 +19,7 @@ from barnabas_protocol.messages.log_ends import (
 def handle(services: Services, exchange: Exchange, request: LogEndsRequest) -> LogEndsResponse:
     """Last epoch and end of each log that is here and can be used."""
     logs = services.logs
-    check_receiver(request, Receiver(cluster_id=logs.cluster_id, node_id=logs.node_id))
+    checked_quorum(services, request)
     broker = services.image.brokers.get(logs.node_id)
     ends = log_ends(
         services.replicas,

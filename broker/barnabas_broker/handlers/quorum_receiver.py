@@ -4,6 +4,7 @@ from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.quorum_wire import QuorumAnswers, Receiver, check_receiver
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.messages.log_ends import LogEndsRequest
 from barnabas_protocol.messages.metadata_fetch import MetadataFetchRequest
 from barnabas_protocol.messages.metadata_promise import MetadataPromiseRequest
 from barnabas_protocol.messages.metadata_snapshot import MetadataSnapshotRequest
@@ -11,7 +12,10 @@ from barnabas_protocol.messages.metadata_snapshot import MetadataSnapshotRequest
 
 def checked_quorum(
     services: Services,
-    request: MetadataPromiseRequest | MetadataFetchRequest | MetadataSnapshotRequest,
+    request: MetadataPromiseRequest
+    | MetadataFetchRequest
+    | MetadataSnapshotRequest
+    | LogEndsRequest,
 ) -> QuorumAnswers:
     """The quorum that answers the request.
 

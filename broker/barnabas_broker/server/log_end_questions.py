@@ -26,12 +26,14 @@ class LogEndQuestions:
         *,
         node_id: int,
         cluster_id: Callable[[], str],
+        history_id: Callable[[], bytes],
         own: Callable[[Sequence[Place]], LogEnds],
     ) -> None:
         """`own` tells what this broker has."""
         self._peers = peers
         self._node_id = node_id
         self._cluster_id = cluster_id
+        self._history_id = history_id
         self._own = own
 
     async def __call__(
@@ -46,6 +48,7 @@ class LogEndQuestions:
         request = LogEndsRequest(
             cluster_id=self._cluster_id() or None,
             receiver_id=node_id,
+            history_id=self._history_id(),
             topics=[
                 LogEndsRequestTopic(topic_id=topic_id, partitions=partitions)
                 for topic_id, partitions in topics.items()

@@ -191,6 +191,7 @@ class Server:
                 self.link.peers,
                 node_id=self.logs.node_id,
                 cluster_id=lambda: self.logs.cluster_id,
+                history_id=lambda: self.control.quorum.history,
                 own=self._own_log_ends,
             ),
         )

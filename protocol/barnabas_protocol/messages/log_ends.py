@@ -1,7 +1,8 @@
 """LogEnds (key 20004, Barnabas's own): version 0, always flexible.
 
 The active controller asks a broker how far its replicas of some partitions reach, to elect the best
-of those that are left. `cluster_id` and `receiver_id` say whom the sender believes it speaks to.
+of those that are left. `cluster_id`, `receiver_id` and `history_id` say whom the sender believes it
+speaks to.
 """
 
 from barnabas_protocol.schema import Message, array, int16, int32, int64, string, uuid
@@ -20,6 +21,7 @@ class LogEndsRequest(Message, versions=(0, 0), flexible=0):
     cluster_id: str | None = string(nullable=0, default=None)
     receiver_id: int = int32()
     topics: list[LogEndsRequestTopic] = array(LogEndsRequestTopic)
+    history_id: bytes = uuid(tag=0)
 
 
 class LogEndsResponsePartition(Message):
