@@ -52,7 +52,7 @@ class MemoryLog:
         self._staged.clear()
         self._staged_end_offset = self.log_end_offset
 
-    def truncate_to(self, offset: int) -> bool:
+    async def truncate(self, offset: int) -> bool:
         if offset >= self.log_end_offset:
             return False
         self._written = [b for b in self._written if read_header(b).last_offset < offset]
@@ -60,6 +60,9 @@ class MemoryLog:
         self.leader_epochs.truncate_from_end(offset)
         self.log_end_offset = self._staged_end_offset = offset
         return True
+
+    async def settle_cut(self) -> None:
+        pass
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self._written.clear()

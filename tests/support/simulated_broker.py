@@ -86,17 +86,11 @@ class MachineDisk(SimulatedDisk):
             self._locks.clear()
             self._generation += 1
 
-    async def run(
-        self,
-        function: Callable[Arguments, Result],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Result:
+    async def _in_thread(self, call: Callable[[], Result]) -> Result:
         """Call it after a while and return another while later: much can happen in between."""
-        self.run_count += 1
         await asyncio.sleep(self.random.integer(RUN_MS_MAX) / 1000)
         try:
-            return function(*args, **kwargs)
+            return self._call(call)
         finally:
             await asyncio.sleep(self.random.integer(RUN_MS_MAX) / 1000)
 

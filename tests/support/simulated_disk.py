@@ -106,6 +106,7 @@ class SimulatedDisk:
         self.is_cold = False  # if set, nothing is in memory: every `read_nowait` gives None
         self.sync_count = 0
         self.run_count = 0
+        self.is_in_thread = False  # whether what runs now would run in a thread
         self._names: dict[str, _Content] = {}
         self._safe_names: dict[str, _Content] = {}
         # What one operation did to names, which happens whole or not; None: the name is gone.
@@ -356,7 +357,15 @@ class SimulatedDisk:
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
         """What a thread does for one call; there is always one that is free."""
         await asyncio.sleep(0)
-        return call()
+        return self._call(call)
+
+    def _call(self, call: Callable[[], Result]) -> Result:
+        """The call itself, in its thread."""
+        self.is_in_thread = True
+        try:
+            return call()
+        finally:
+            self.is_in_thread = False
 
     def _take_back(self, work: asyncio.Task[Any]) -> bool:
         """Cancel what no thread has begun; returns whether that was so."""

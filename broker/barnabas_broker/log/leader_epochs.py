@@ -6,8 +6,8 @@ as `leader-epoch-checkpoint`. Not here: who is leader now.
 Source: KIP-101 (why truncation by high watermark loses data), KIP-279. Invariants: epochs and start
 offsets both strictly rise. The file lags behind memory after `assign` and `truncate_from_start`,
 which are repeated by recovery as long as the recovery point on disk has not moved: so `flush` comes
-before every write of the recovery-point checkpoint. Truncation from the end is written at once,
-because nothing repeats it.
+before every write of the recovery-point checkpoint. What a truncation from the end drops has to be
+flushed before other records come to those offsets, because nothing repeats it (`log_truncation`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LeaderEpochs:
         # The file may be wrong about entries that begin here or later; None: it is right.
         self._dirty_from: int | None = None
         self._entries: list[EpochEntry] = []
-        # Flushes come from the pool (checkpoints) and from the loop (truncation); an older content
-        # must not replace a newer one. Nothing on the append path takes this lock.
+        # Flushes come from several threads of the pool; an older content must not replace a newer
+        # one. Nothing on the append path takes this lock.
         self._write_lock = threading.Lock()
 
     @classmethod
@@ -132,23 +132,16 @@ class LeaderEpochs:
         return self._entries[index - 1].leader_epoch if index else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the entries that begin at or after `end_offset`. Returns whether any did."""
-        if not self.forget_from(end_offset):
-            return False
-        self.flush()
-        return True
+        """Drop the entries that begin at or after an offset, until `flush` in memory only.
 
-    def forget_from(self, offset: int) -> bool:
-        """Drop the entries that begin at or after an offset, for now in memory only.
-
-        For recovery, which finds them again in the batches: if it were killed before the file has
-        them again, the next one might begin behind them. Returns whether there were any.
+        Recovery finds them again in the batches: if it were killed before the file has them again,
+        the next one might begin behind them. Returns whether there were any.
         """
-        keep = bisect_left(self._entries, offset, key=_start_of)
+        keep = bisect_left(self._entries, end_offset, key=_start_of)
         if keep == len(self._entries):
             return False
         del self._entries[keep:]
-        self._note_change(offset)
+        self._note_change(end_offset)
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -166,14 +159,16 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> None:
-        """Forget everything, on disk too."""
+        """Forget everything, until `flush` in memory only."""
         if self._entries:
             self._entries.clear()
             self._note_change(0)
-            self.flush()
 
     def flush(self, folder: DiskDirectory | None = None) -> None:
-        """Write the file if memory has moved on. A thread names the log's folder by its handle."""
+        """Write the file if memory has moved on. A thread names the log's folder by its handle.
+
+        In a thread: it waits for the device.
+        """
         if self._disk is None or not self.is_dirty:
             return
         with self._write_lock:

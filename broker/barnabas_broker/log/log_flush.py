@@ -16,8 +16,9 @@ be deleted, and another of its name be made, before the thread ends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.env.disk import DiskDirectory, DiskFile
@@ -70,6 +71,7 @@ class LogFlush:
         "_full_flush_bytes",
         "_loaded",
         "_log",
+        "_released",
         "_task",
         "_unsynced",
         "is_topic_id_unsynced",
@@ -88,6 +90,7 @@ class LogFlush:
         # Set for a log whose `partition.metadata` the first flush has to make durable.
         self.is_topic_id_unsynced = False
         self._task: asyncio.Task[None] | None = None
+        self._released: asyncio.Event | None = None  # set when flushes may begin again
         # The active segment at the last flush (None: the next one must be full, with names and
         # indexes), how much of it was flushed, and how much with its indexes.
         self._flushed_active: Segment | None = None
@@ -132,6 +135,16 @@ class LogFlush:
             return
         self._start()
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no flush begin until the end of the block: the log's own name is not safe yet."""
+        released = self._released = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._released = None
+            released.set()
+
     async def close(self) -> None:
         """Flush everything with final index entries and a snapshot; nothing is appended after."""
         log = self._log
@@ -159,6 +172,11 @@ class LogFlush:
             log.log_end_offset,
             log.segments.active,
         )
+
+    def note_topic_id(self) -> None:
+        """Have the next flush make the log's `partition.metadata` durable."""
+        self.is_topic_id_unsynced = True
+        self._flushed_active = None
 
     def note_truncation(self) -> None:
         """Note that the active segment is another one, or shorter."""
@@ -208,6 +226,8 @@ class LogFlush:
     async def _flush_once(self) -> None:
         """One flush of all that is written when it begins."""
         log = self._log
+        if self._released is not None:
+            await self._released.wait()
         if log.is_offline:
             return
         log.write_staged()

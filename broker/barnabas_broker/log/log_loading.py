@@ -74,7 +74,7 @@ class LogLoader:
         """Load all directories side by side."""
         manager = self._manager
         self._known_topic_id = known_topic_id
-        settle_leftovers(manager)
+        await settle_leftovers(manager)
         plans = {
             directory.path: self._find(directory) for directory in manager.online_directories()
         }
@@ -247,7 +247,8 @@ class LogLoader:
         if is_healed:
             write_topic_id(manager.disk, metadata_path, topic_id, is_durable=False)
         log = await self.load_one(directory, topic_partition, topic_id, config)
-        log.flushing.is_topic_id_unsynced = is_healed
+        if is_healed:
+            log.flushing.note_topic_id()
         manager.recovery.logs_loaded_count += 1
 
     async def _put_duplicates_aside(self, plans: dict[str, list[TopicPartition]]) -> None:

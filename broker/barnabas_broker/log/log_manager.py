@@ -95,7 +95,7 @@ class LogManager:
     def open_directories(self) -> None:
         """Lock the directories and settle the cluster id and node id. Does nothing the second time.
 
-        From here on a crash counts as one: the clean-shutdown markers are gone.
+        In a thread. From here on a crash counts as one: the clean-shutdown markers are gone.
         Raises: IdentityError, LogDirectoryLockedError, CheckpointError, NoLogDirectoryError.
         """
         if self.cluster_id:
@@ -125,7 +125,7 @@ class LogManager:
 
         Raises: what `open_directories` and `create` raise, LogDirectoryError.
         """
-        self.open_directories()
+        await self.disk.run(self.open_directories)
         for candidate in self.online_directories() if directory is None else [directory]:
             if self.disk.is_directory(candidate.partition_path(topic_partition)):
                 return await self._loader.load_one(candidate, topic_partition, topic_id, config)
@@ -145,7 +145,7 @@ class LogManager:
         partitions whose own record of it was lost with the power (LOG-14).
         Raises: what `open_directories` raises, NoLogDirectoryError if no directory survived.
         """
-        self.open_directories()
+        await self.disk.run(self.open_directories)
         await self._loader.load_all(topic_config, known_topic_id)
         if any(self.strays.values()):
             _logger.warning(
@@ -229,7 +229,7 @@ class LogManager:
             except (OSError, LogDirectoryError) as error:
                 self.take_offline(candidate.path, error)
                 continue
-            log.flushing.is_topic_id_unsynced = True
+            log.flushing.note_topic_id()
             self.add(candidate, log)
             return log
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory can take a new partition")
@@ -322,7 +322,7 @@ class LogManager:
             try:
                 if not log.is_offline:
                     directories[self.directory_of(log)] = None
-                    await self.disk.run(log.segments.active.file.sync)
+                    await log.settle_cut()
             except OSError as error:
                 if self.logs.get(log.topic_partition) is log:
                     self.take_offline(log.directory, error)
@@ -430,11 +430,13 @@ class LogManager:
 
     def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
         try:
-            write_topic_id(self.disk, f"{log.directory}/{PARTITION_METADATA_FILE}", topic_id)
+            path = f"{log.directory}/{PARTITION_METADATA_FILE}"
+            write_topic_id(self.disk, path, topic_id, is_durable=False)
         except OSError as error:
             self.take_offline(log.directory, error)
             raise log.storage_error() from error
         log.topic_id = topic_id
+        log.flushing.note_topic_id()
 
     def _directory_above(self, path: str) -> LogDirectory:
         for directory in self.directories:

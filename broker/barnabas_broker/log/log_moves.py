@@ -1,13 +1,17 @@
 """Logs that are being copied to another log directory, until one takes the place of the other.
 
 The copy grows in a directory of its own name (`-future`), unknown to the log manager. When it has
-all, the log it copies is renamed for removal and the copy gets its name, in this order, each made
-durable: after a crash in between, the copy is found beside what it replaced and is put in its place
-(`settle_leftovers`). Any other copy is thrown away at the next start, and the log copied anew: what
-of a copy survived a crash is not known. A copy that was given up has lost that name.
+all, the log it copies is renamed for removal and the copy gets its name, between two turns of the
+loop. Both names are then made durable in a thread, and nothing that the copy takes meanwhile counts
+as durable before they are. After a power cut in between, the copy is found beside what it replaced
+and is put in its place (`settle_leftovers`); or both have the partition's name, and the one is
+loaded that the metadata remembers. Any other copy is thrown away at the next start, and the log
+copied anew: what of a copy survived a crash is not known. A copy that was given up has lost that
+name.
 
-Not here: copying (`replication.future_log`). Source: KIP-113, LOG-11. Invariant: a partition never
-has two directories of its own name, and, where a copy was begun, never none that can be found.
+Not here: copying (`replication.future_log`). Source: KIP-113, LOG-11. Invariant: a partition
+never has two directories of its own name while the machine runs, and, where a copy was begun, never
+none that can be found.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.tail_cache import TailCache
 
 if TYPE_CHECKING:
+    from barnabas_broker.env.disk import Disk
     from barnabas_broker.log.log_directory import LogDirectory
     from barnabas_broker.log.log_manager import LogManager
     from barnabas_protocol.ids import TopicPartition
@@ -35,17 +40,14 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirectory) -> PartitionLog:
+async def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirectory) -> PartitionLog:
     """A new, empty log in a `-future` directory, for a copy of `log`.
 
     Raises: OSError, LogDirectoryError; then the target's disk fails.
     """
     name = layout.future_directory_name(log.topic_partition, manager.random.uuid().hex())
     path = f"{target.path}/{name}"
-    manager.disk.make_directories(path)
-    # Durable, since this is also the note that the log is to be moved.
-    write_topic_id(manager.disk, f"{path}/{PARTITION_METADATA_FILE}", log.topic_id)
-    manager.disk.sync_directory(target.path)
+    await manager.disk.run(_make_copy_directory, manager.disk, target.path, path, log.topic_id)
     # What is copied is old: it must not push what is new out of the shared tail cache.
     copy = PartitionLog.create(
         manager.disk,
@@ -63,6 +65,13 @@ def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirectory) -> 
         copy.truncate_fully_and_start_at(log.log_start_offset)
         copy.removal.cancel()
     return copy
+
+
+def _make_copy_directory(disk: Disk, parent: str, path: str, topic_id: bytes) -> None:
+    """Durable, since this is also the note that the log is to be moved."""
+    disk.make_directories(path)
+    write_topic_id(disk, f"{path}/{PARTITION_METADATA_FILE}", topic_id)
+    disk.sync_directory(parent)
 
 
 def discard_copy(manager: LogManager, copy: PartitionLog) -> None:
@@ -89,7 +98,7 @@ def leave_copy(copy: PartitionLog) -> None:
 async def put_in_place(manager: LogManager, log: PartitionLog, copy: PartitionLog) -> bool:
     """Let a complete copy take the place of its log; False if a disk fails meanwhile.
 
-    Nothing else runs before it is done, except for the writing of checkpoints at the end.
+    Nothing else runs before the copy is in service.
     """
     source, target = manager.directory_of(log), manager.directory_of(copy)
     copy.update_config(log.config)
@@ -100,17 +109,21 @@ async def put_in_place(manager: LogManager, log: PartitionLog, copy: PartitionLo
     await manager.delete(log.topic_partition)  # does not wait for anything
     if source.is_offline:
         return False
-    directory = source
     try:
-        manager.disk.sync_directory(source.path)
-        directory = target
         _rename(copy, target.partition_path(log.topic_partition))
-        manager.disk.sync_directory(target.path)
     except OSError as error:
-        manager.take_offline(directory.path, error)
+        manager.take_offline(target.path, error)
         return False
     copy.tail = manager.tail_cache.tail()
     manager.add(target, copy)
+    with copy.flushing.held():
+        for directory in (source, target):
+            try:
+                await manager.disk.run(manager.disk.sync_directory, directory.path)
+            except OSError as error:
+                manager.take_offline(directory.path, error)
+    if target.is_offline:
+        return False
     await manager.note_deletions()
     await manager.checkpointing.write_all(target)
     return True
@@ -140,7 +153,7 @@ def _point(segment: Segment, directory: str) -> None:
 # After a restart.
 
 
-def settle_leftovers(manager: LogManager) -> None:
+async def settle_leftovers(manager: LogManager) -> None:
     """Put a copy in its place whose log was already renamed; queue the others for removal.
 
     Where those were to go is in the manager's `interrupted_moves`. A directory that fails goes
@@ -171,7 +184,7 @@ def settle_leftovers(manager: LogManager) -> None:
             if is_complete:
                 _logger.warning("%s is put in the place of the log it copied", path)
                 manager.disk.rename(path, directory.partition_path(topic_partition))
-                manager.disk.sync_directory(directory.path)
+                await manager.disk.run(manager.disk.sync_directory, directory.path)
                 live.add(topic_partition)
             elif not directory.is_offline:
                 move = directory.path, _topic_id(manager, path)

@@ -54,6 +54,8 @@ class LogState:
         self.is_closed = False
         # Rises with every truncation, so that work in threads finds out that its results are old.
         self.generation = 0
+        # What a truncation has cut off may come back with a power cut (`log_truncation.settle`).
+        self.is_cut_unsettled = False
         self.closed_segments_bytes = 0
         self.index_cache = index_cache or IndexCache()
         self.tail = tail_cache.tail()

@@ -1,8 +1,12 @@
 """Cutting a partition log at its end, as a follower does that has other records than its leader.
 
-Runs on the loop: it is rare, and nothing may come between its steps. Source: behaviour REC-5.
-Invariants: afterwards no batch at or above the offset is left, in no file; indexes, leader epochs
-and producer state are those of a log that was never longer.
+Runs on the loop: it is rare, and nothing may come between its steps. The loop waits for no device,
+so a power cut may undo a truncation, in part too, until `settle` has returned. Source: behaviour
+REC-5, `docs/decisions/0014-no-fsync-on-the-loop.md`. Invariants: afterwards no batch at or above
+the offset is left, in no file; indexes, leader epochs and producer state are those of a log that
+was never longer. Whoever cuts a log settles it before it appends, and before it tells anybody where
+the log ends; a segment is cut only after the removal of those behind it is settled, or a power cut
+could leave a hole between them.
 """
 
 from __future__ import annotations
@@ -17,7 +21,42 @@ from barnabas_broker.log.segment_recovery import load_checked_indexes, resume
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from barnabas_broker.env.disk import DiskDirectory, DiskFile
+    from barnabas_broker.log.leader_epochs import LeaderEpochs
     from barnabas_broker.log.log_writer import LogWriter
+
+
+def truncation_step(log: LogWriter, offset: int) -> int:
+    """How far a truncation to `offset` may go before it has to be settled."""
+    kept = log.segments.floor(max(offset - 1, 0))
+    if offset < log.segments.first.base_offset or kept is log.segments.active:
+        return offset
+    return next(
+        segment.base_offset
+        for segment in log.segments.values()
+        if segment.base_offset > kept.base_offset
+    )
+
+
+async def settle(log: LogWriter) -> None:
+    """Return when no crash can bring back what was cut off the log. Raises: OSError."""
+    while log.is_cut_unsettled and not log.is_offline:
+        log.is_cut_unsettled = False
+        folder = log.disk.open_directory(log.directory)
+        try:
+            await log.disk.run(_settle, folder, log.segments.active.file, log.leader_epochs)
+        except BaseException:
+            log.is_cut_unsettled = True
+            raise
+        finally:
+            folder.close()
+
+
+def _settle(folder: DiskDirectory, file: DiskFile, leader_epochs: LeaderEpochs) -> None:
+    """In a thread: the names, the content, then the leader epochs."""
+    folder.sync()
+    file.sync()
+    leader_epochs.flush(folder)
 
 
 def truncate_to(log: LogWriter, offset: int) -> bool:
@@ -27,20 +66,20 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
         if offset >= log.log_end_offset:
             # A leader that was deposed before it appended anything has noted an epoch without
             # records: its new leader would let it diverge there again and again.
+            # A start after a crash drops that note as well: it need not be settled.
             log.leader_epochs.truncate_from_end(log.log_end_offset)
             return False
         if offset < log.segments.first.base_offset:
             truncate_fully_and_start_at(log, offset)
             return True
         log.generation += 1
+        log.is_cut_unsettled = True
         # The segment that ends where the offset is stays, an empty one behind it does not (REC-5).
         kept = log.segments.floor(max(offset - 1, 0))
         gone = [item for item in log.segments.values() if item.base_offset > kept.base_offset]
         log.segments.remove(gone)
         log.removal.remove(gone)
-        if log.snapshots.remove_outside(0, offset) or gone:
-            # None of these may come back after a power cut, when other records have their offsets.
-            log.disk.sync_directory(log.directory)
+        log.snapshots.remove_outside(0, offset)
         _cut(log, kept, offset)
         log.tail.clear()
         log.leader_epochs.truncate_from_end(offset)
@@ -62,6 +101,7 @@ def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
     """Drop all segments; one empty one at `offset` is left. Raises: LogDirectoryError."""
     log.discard_staged()
     log.generation += 1
+    log.is_cut_unsettled = True
     gone = log.segments.values()
     try:
         log.segments.remove(gone)
@@ -70,7 +110,6 @@ def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
         segment.create()
         log.segments.append(segment)
         log.snapshots.remove_outside(offset, offset - 1)
-        log.disk.sync_directory(log.directory)
     except OSError as error:
         raise log.fail(log.directory, error) from error
     log.tail.clear()

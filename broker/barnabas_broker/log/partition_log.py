@@ -16,12 +16,12 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.log import log_truncation
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_deletion import SegmentRemoval, delete_old_segments
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_reader import IndexCache, TimestampOffset
 from barnabas_broker.log.log_reads import LogReads
-from barnabas_broker.log.log_truncation import truncate_to
 from barnabas_broker.log.log_writer import LogWriter
 from barnabas_broker.log.recovery import LoadedLog, LogLoading
 from barnabas_broker.log.tail_cache import LogRead, TailCache
@@ -227,9 +227,30 @@ class PartitionLog(LogWriter):
     # ------------------------------------------------------------------ the rest of its life
 
     def truncate_to(self, offset: int) -> bool:
-        """Make `offset` the log end; above it a no-op (REC-5). Raises: LogDirectoryError."""
+        """Make `offset` the log end; above it a no-op (REC-5). Raises: LogDirectoryError.
+
+        A crash may undo it until `settle_cut` has returned.
+        """
         self.check_online()
-        return truncate_to(self, offset)
+        return log_truncation.truncate_to(self, offset)
+
+    def truncation_step(self, offset: int) -> int:
+        """How far a truncation may go before it has to be settled; call again for the rest."""
+        return log_truncation.truncation_step(self, offset)
+
+    async def settle_cut(self) -> None:
+        """Return when no crash can bring back what was cut off the end. Raises: OSError."""
+        await log_truncation.settle(self)
+
+    async def truncate(self, offset: int) -> bool:
+        """Make `offset` the log end, whatever crashes; returns whether it was below.
+
+        Nothing else may append meanwhile. Raises: LogDirectoryError, OSError.
+        """
+        end_offset = self.log_end_offset
+        while self.truncate_to(self.truncation_step(offset)):
+            await self.settle_cut()
+        return self.log_end_offset < end_offset
 
     async def delete_old_segments(self, now_ms: int) -> int:
         """Delete what has outlived its retention; returns how many segments (SEG-10 to SEG-12)."""

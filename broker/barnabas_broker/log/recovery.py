@@ -121,7 +121,8 @@ class LogLoading:
             segments[0].create()
             self._state.clear(end_offset)
         snapshots.remove_outside(segments[0].base_offset, end_offset)
-        self._epochs.truncate_from_end(end_offset)
+        if self._epochs.truncate_from_end(end_offset):
+            self._epochs.flush()
         self._epochs.truncate_from_start(log_start_offset)
         segments[-1].release_file()
         return LoadedLog(
@@ -227,7 +228,7 @@ class LogLoading:
         except CorruptionError as error:
             _logger.warning("%s, below the recovery point: recovering everything", error)
             return self._recover(segments, snapshots, 0, log_start_offset)
-        self._epochs.forget_from(start[1])
+        self._epochs.truncate_from_end(start[1])
         end_offset = start[1]
         for number in range(first, len(segments)):
             segment = segments[number]

@@ -146,7 +146,7 @@ class ImageLog:
 
     async def truncate(self, end_offset: int) -> None:
         """Drop the records from an offset on, and their images. Raises: OSError, ..."""
-        self._log.truncate_to(end_offset)
+        await self._log.truncate(end_offset)
         while self._waiting and self._waiting[-1].image.offset >= end_offset:
             self._waiting.pop()
         if self.pending_image.offset + 1 != end_offset:
@@ -167,6 +167,7 @@ class ImageLog:
 
     async def _put_in_place(self, name: SnapshotName) -> None:
         self._log.truncate_fully_and_start_at(name.end_offset)
+        await self._log.settle_cut()
         await self._disk.run(
             snapshot_files.finish_installing, self._disk, self._log.directory, name
         )

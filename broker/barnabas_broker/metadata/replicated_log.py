@@ -86,8 +86,12 @@ class ReplicatedLog(Protocol):
         """Bring what is written to the disk's surface."""
         ...
 
-    def truncate_to(self, offset: int) -> bool:
-        """Make an offset the log end; returns whether it was above."""
+    async def truncate(self, offset: int) -> bool:
+        """Make an offset the log end, whatever crashes; returns whether it was above."""
+        ...
+
+    async def settle_cut(self) -> None:
+        """Return when no crash can bring back what was dropped."""
         ...
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

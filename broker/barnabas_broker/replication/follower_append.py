@@ -175,7 +175,10 @@ class FollowerAppend:
         self._note_unsynced(partition)
 
     def _diverge(self, partition: Partition, followed: Followed, data: PartitionData) -> Step:
-        """Cut the log to where it may still be the beginning of the leader's (REP-16)."""
+        """Cut the log to where it may still be the beginning of the leader's (REP-16).
+
+        Perhaps in two steps: the next fetch, after the first is settled, diverges again.
+        """
         log = partition.log
         before = (log.log_end_offset, log.leader_epochs.latest)
         offset = diverging_offset(
@@ -184,7 +187,7 @@ class FollowerAppend:
             data.diverging_epoch.epoch,
             data.diverging_epoch.end_offset,
         )
-        self._truncate(log, offset)
+        self._truncate(log, log.truncation_step(offset))
         _stand(followed, log)
         if (log.log_end_offset, log.leader_epochs.latest) == before:
             logger.error(
@@ -205,7 +208,7 @@ class FollowerAppend:
         try:
             match out_of_range(log.log_end_offset, start_offset, end_offset):
                 case OutOfRange.TRUNCATE:
-                    self._truncate(log, end_offset)
+                    self._truncate(log, log.truncation_step(end_offset))
                 case OutOfRange.START_ANEW:
                     logger.warning(
                         "%s-%d ends at %d, its leader's log starts at %d: it starts anew there",

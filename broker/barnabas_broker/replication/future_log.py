@@ -170,7 +170,7 @@ class FutureLogs:
         """Copy until the copy is in place, or never can be."""
         while not self._is_over(future):
             try:
-                future.copy = begin_copy(self._logs, future.partition.log, future.target)
+                future.copy = await begin_copy(self._logs, future.partition.log, future.target)
                 if await self._copy(future, future.copy):
                     return
             except _Restart:

@@ -125,6 +125,7 @@ class ReplicaSet:
                 if self.is_closing:
                     return
                 if existing is not None:
+                    await self._settle_cut(existing)
                     self._change_partition(existing, partition)
                     continue
                 config = config or self._topic_config(name)
@@ -136,6 +137,11 @@ class ReplicaSet:
                     await asyncio.sleep(0)
         if dropped:
             await self._drop(dropped)
+
+    async def _settle_cut(self, partition: Partition) -> None:
+        """Have a truncation settled before the partition may lead, and append in its place."""
+        while partition.log.is_cut_unsettled and not partition.log.is_offline:
+            await self._logs.note_truncations([partition.log])
 
     def _is_new(self, topic: TopicImage, index: int, before: MetadataImage | None) -> bool:
         """Whether a replica's log may be made although it is expected to be somewhere.

@@ -81,7 +81,7 @@ class ControlPlane:
         Raises: MetadataLogError, IdentityError, LogDirectoryLockedError, ConfigError, OSError.
         """
         config = self._config
-        self._logs.open_directories()
+        await self._disk.run(self._logs.open_directories)
         log = await load_metadata_log(self._logs, config)
         if self._arbiter is None:
             self._arbiter = make_arbiter(

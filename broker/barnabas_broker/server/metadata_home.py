@@ -26,7 +26,7 @@ async def load_metadata_log(logs: LogManager, config: BrokerConfig) -> Partition
 
     Raises: as `metadata_directory`; LogDirectoryLockedError, NoLogDirectoryError, ...
     """
-    logs.open_directories()
+    await logs.disk.run(logs.open_directories)
     return await logs.load_partition(
         METADATA_PARTITION,
         METADATA_TOPIC_ID,

@@ -121,7 +121,7 @@ class Server:
         logger.info("broker %d serves clients", self.logs.node_id)
 
     async def _start(self) -> None:
-        self.logs.open_directories()
+        await self._disk.run(self.logs.open_directories)
         self._build()
         await self.control.recover()
         self._connect()

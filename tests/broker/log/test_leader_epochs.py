@@ -79,8 +79,10 @@ def test_the_file_is_what_apache_kafka_writes(tmp_path):
         assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n4 17\n"
         assert LeaderEpochs.load(disk, str(tmp_path)).entries == epochs.entries
         epochs.truncate_from_end(17)
+        epochs.flush()
         assert LeaderEpochs.load(disk, str(tmp_path)).entries == ((0, 0),)
         epochs.clear()
+        epochs.flush()
         assert LeaderEpochs.load(disk, str(tmp_path)).entries == ()
     finally:
         disk.close()

@@ -1,6 +1,7 @@
 """The periodic tasks of the log manager, on virtual time."""
 
 import asyncio
+from functools import partial
 
 from barnabas_broker.log import log_tasks
 from barnabas_protocol.errors import KafkaError
@@ -222,16 +223,13 @@ class ThreadedDisk(SimulatedDisk):
         super().__init__()
         self.running = []
 
-    async def run(self, function, *args, **kwargs):
-        async def work():
-            self.running.append(function)
-            await asyncio.sleep(1)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.running.remove(function)
-
-        return await asyncio.shield(asyncio.ensure_future(work()))
+    async def _in_thread(self, call):
+        self.running.append(call)
+        await asyncio.sleep(1)
+        try:
+            return self._call(call)
+        finally:
+            self.running.remove(call)
 
 
 def test_the_stop_waits_for_the_checkpoint_that_is_being_written():
@@ -267,7 +265,7 @@ def test_a_deleted_log_lets_go_of_its_files_on_the_loop():
         async def run(function, *args):
             in_thread.append(function)
             log.release_files = lambda: in_thread.append("release")
-            return function(*args)
+            return bench.disk._call(partial(function, *args))
 
         released = []
         log.release_files = lambda: released.append(log)

@@ -292,7 +292,7 @@ def test_a_crash_loses_nothing_that_was_flushed(seed: int, steps: list[str], kee
                 fixture.log.roll()
             else:
                 target = max(fixture.log.log_end_offset - 2, 0)
-                fixture.log.truncate_to(target)
+                await fixture.log.truncate(target)
                 del appended[target:]
             states.append(list(appended))
 

@@ -82,7 +82,7 @@ def test_checkpoints_that_a_crash_left_outdated_are_put_right_at_the_start(tmp_p
     async def leave_traces(manager: LogManager) -> None:
         (directory,) = manager.directories
         for checkpoint in (directory.log_start_offsets, directory.recovery_points):
-            checkpoint.write({partition("t"): 2})
+            await manager.disk.run(checkpoint.write, {partition("t"): 2})
 
     run_with(manager_over(tmp_path), leave_traces, is_clean_stop=False)
 

@@ -32,8 +32,8 @@ def abort(fixture: LogFixture, sequence: int, kind: ControlType = ControlType.AB
     return first
 
 
-def newest_of(segment: Segment) -> int:
-    return read_largest_timestamp(segment, INTERVAL)
+async def newest_of(segment: Segment) -> int:
+    return await segment.disk.run(read_largest_timestamp, segment, INTERVAL)
 
 
 @pytest.mark.parametrize("stop", ["clean", "power cut"])
@@ -45,14 +45,14 @@ def test_a_segment_that_was_flushed_before_it_was_left_gets_its_indexes(stop: st
         await append_each_flushed(fixture, 60)
         log = fixture.log
         point = log.recovery_point
-        expected = [newest_of(segment) for segment in log.segments.values()]
+        expected = [await newest_of(segment) for segment in log.segments.values()]
         if stop == "clean":
             await log.close()
         else:
             fixture.disk.crash(keep_some=False)
         indexes = fixture.files("timeindex")
         log = await fixture.reopen(was_clean=stop == "clean", recovery_point=point)
-        assert [newest_of(segment) for segment in log.segments.values()] == expected
+        assert [await newest_of(segment) for segment in log.segments.values()] == expected
         assert fixture.files("timeindex").items() >= dict(list(indexes.items())[:-1]).items()
         found = await log.offset_for_timestamp(NOW_MS + 40, 60)
         assert found is not None
@@ -93,7 +93,7 @@ def test_a_roll_while_a_flush_runs_is_flushed_after_it() -> None:
         assert left.has_written_indexes
         fixture.disk.crash(keep_some=False)
         log = await fixture.reopen(was_clean=False, recovery_point=31)
-        assert newest_of(log.segments.first) == NOW_MS + 30
+        assert await newest_of(log.segments.first) == NOW_MS + 30
 
     asyncio.run(asyncio.wait_for(scenario(), 10))
 
@@ -105,14 +105,14 @@ def test_indexes_that_an_earlier_release_left_too_short_are_made_anew(kept_entri
     async def scenario() -> None:
         await append_each_flushed(fixture, 60)
         log = fixture.log
-        expected = [newest_of(segment) for segment in log.segments.values()]
+        expected = [await newest_of(segment) for segment in log.segments.values()]
         await log.close()
         files = fixture.files("index")
         name = "00000000000000000000"
         for suffix, entry_bytes in ((".timeindex", 12), (".index", 8)):
             fixture.disk.open(f"{DIRECTORY}/{name}{suffix}").truncate(kept_entries * entry_bytes)
         log = await fixture.reopen(was_clean=True)
-        assert [newest_of(segment) for segment in log.segments.values()] == expected
+        assert [await newest_of(segment) for segment in log.segments.values()] == expected
         assert fixture.files("index") == files
 
     asyncio.run(scenario())

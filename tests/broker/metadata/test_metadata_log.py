@@ -128,7 +128,7 @@ def test_a_log_that_does_not_follow_a_snapshot_stops_the_start() -> None:
         with pytest.raises(MetadataLogError, match="begins at 1"):
             await image_of_disk(plane).recover()
         plane.log.log_start_offset = 0
-        snapshot.write(plane.disk, plane.log.directory, image, 0)
+        await plane.disk.run(snapshot.write, plane.disk, plane.log.directory, image, 0)
         plane.log.log_end_offset = 0
         with pytest.raises(MetadataLogError, match="ends at 0"):
             await image_of_disk(plane).recover()

@@ -50,7 +50,7 @@ def test_a_blank_node_belongs_to_the_cluster_that_it_finds() -> None:
         assert node.logs.cluster_id == "found"
         disk.crash()
         again = Node(disk)
-        again.logs.open_directories()
+        await disk.run(again.logs.open_directories)
         assert again.logs.cluster_id == "found"
         await again.logs.close()
 
@@ -66,7 +66,7 @@ def test_a_node_that_has_anything_keeps_its_cluster() -> None:
         disk = SimulatedDisk()
         disk.make_directories("data/b")
         node = Node(disk)
-        node.logs.open_directories()
+        await disk.run(node.logs.open_directories)
         own_id = node.logs.cluster_id
         node.logs.create(OTHER, bytes(15) + b"\x07", metadata_log_config(1 << 20))
         assert not await node.adopt("found")
@@ -83,7 +83,8 @@ def test_a_recovery_point_goes_back_with_a_truncation_before_the_other_logs_are_
         await node.adopt("found")
         logs = node.logs
         directory = logs.directory_of(logs.logs[METADATA_PARTITION])
-        directory.recovery_points.write({METADATA_PARTITION: 50, OTHER: 9})
+        points = {METADATA_PARTITION: 50, OTHER: 9}
+        await logs.disk.run(directory.recovery_points.write, points)
         await lower_recovery_point(logs, directory, METADATA_PARTITION)
         assert directory.recovery_points.read() == {METADATA_PARTITION: 0, OTHER: 9}
         await logs.close()

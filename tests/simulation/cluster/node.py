@@ -78,7 +78,6 @@ class NodeDisk(SimulatedDisk):
         self.on_limit: Callable[[], None] = lambda: None
         self.failing_prefix = ""
         self.has_failed = False
-        self.is_in_thread = False
         self.on_append: Callable[[str, bytes], None] = lambda path, data: None
         self.on_loop_sync: Callable[[str], None] = lambda path: None
 
@@ -104,11 +103,9 @@ class NodeDisk(SimulatedDisk):
         async with self._threads:
             self._queued.discard(task)
             await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
-            self.is_in_thread = True
             try:
-                return call()
+                return self._call(call)
             finally:
-                self.is_in_thread = False
                 await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
 
     def _take_back(self, work: asyncio.Task[Any]) -> bool:
