@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import shutil
+import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -160,8 +161,22 @@ class RealFile:
         self.close()
 
 
+def _lock_record(descriptor: int) -> None:
+    """Lock the whole file by fcntl(2), or raise OSError."""
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        whole_file = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, whole_file)
+    else:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 class RealLock:
-    """A file held with flock(2), which ends with the process whatever kills it."""
+    """A file held in both ways that programs lock files: flock(2), and a lock of fcntl(2).
+
+    A JVM, and so Apache Kafka, takes the second kind, and the two do not see each other. Here that
+    one belongs to the open file and not to the process, where the system can: else it would go as
+    soon as anything in this process closes the file. Both end with the process, whatever kills it.
+    """
 
     __slots__ = ("_descriptor",)
 
@@ -169,8 +184,11 @@ class RealLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            _lock_record(descriptor)
+        except OSError as error:
             os.close(descriptor)
+            if error.errno == errno.EACCES:  # POSIX leaves systems the choice between the two
+                raise BlockingIOError(errno.EAGAIN, "is locked", path) from error
             raise
         self._descriptor = descriptor
 

@@ -119,6 +119,13 @@ class LogDirectory:
                 found.append((topic_partition, path))
         return found
 
+    def has_partitions(self) -> bool:
+        """Whether there is any partition, also one that was put aside. Raises: OSError."""
+        return any(
+            layout.parse_partition_directory(name) or layout.parse_marked_directory(name)
+            for name in self._disk.list_directory(self.path)
+        )
+
     def leftover_directories(self) -> list[str]:
         """Return the paths of directories renamed for removal before the last stop. Raises:
         OSError.

@@ -1,14 +1,14 @@
 """Whose log directories these are: one cluster id and node id for all, one directory id for each.
 
 Not here: the registration with the controller. Source: behaviour NODE-1 to NODE-3, NODE-6, NODE-8.
-Invariant: a directory with partitions but without an identity is never adopted, and an identity is
-never changed.
+Invariants: nothing but locks is written before all directories are known to be this broker's; a
+directory with partitions that does not say so is never adopted; an identity is never changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.properties_files import MetaProperties, write_meta_properties
@@ -17,6 +17,10 @@ from barnabas_protocol.ids import ZERO_UUID, uuid_to_text
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import Disk
     from barnabas_broker.env.randomness import Random
+
+
+# What a Barnabas broker's metadata log has beside it, and Apache Kafka's has not: the promise.
+OWN_FILE: Final = "__cluster_metadata-0/promised-controller-epoch"
 
 
 class IdentityError(Exception):
@@ -60,11 +64,13 @@ def establish_identity(
     if known_cluster_id is None:
         known_cluster_id = uuid_to_text(random.uuid())
     _refuse_shared_directory_ids(identities)
+    is_ours = any(disk.exists(f"{directory.path}/{OWN_FILE}") for directory in usable)
+    for directory in usable:
+        _refuse_foreign_data(directory, found[directory.path], is_ours=is_ours)
     for directory in usable:
         identity = found[directory.path]
-        if identity is None:
-            _refuse_foreign_data(directory)
-        if identity is None or identity.directory_id == ZERO_UUID or identity.cluster_id is None:
+        is_whole = identity is not None and identity.format > 0
+        if identity is None or not is_whole or identity.directory_id == ZERO_UUID:
             _format(directory, disk, random, known_cluster_id, known_node_id)
     if all(directory.is_offline for directory in directories):
         raise NoLogDirectoryError("no log directory can be written")
@@ -106,17 +112,32 @@ def _refuse_shared_directory_ids(identities: Sequence[MetaProperties]) -> None:
         raise IdentityError("two log directories carry the same directory id: one is a copy")
 
 
-def _refuse_foreign_data(directory: LogDirectory) -> None:
-    """Raise for a directory that has partitions but does not say whose they are."""
+def _refuse_foreign_data(
+    directory: LogDirectory, identity: MetaProperties | None, *, is_ours: bool
+) -> None:
+    """Raise for a directory that has partitions but does not say that they are a Barnabas broker's.
+
+    A release before the mark left none; then the metadata log of the same cluster is the proof.
+    """
+    if identity is not None and (identity.format > 0 or is_ours):
+        return
     try:
-        partitions = directory.partition_directories()
+        has_partitions = directory.has_partitions()
     except OSError as error:
         directory.fail(error)
         return
-    if partitions:
+    if not has_partitions:
+        return
+    if identity is None:
         raise IdentityError(
             f"{directory.path} holds partitions but no meta.properties: it is not this broker's"
         )
+    raise IdentityError(
+        f"{directory.path} holds partitions of another program, as of Apache Kafka: its"
+        " meta.properties has no barnabas.format, and there is no metadata log of a Barnabas"
+        " broker. Nothing was changed. Give this broker another directory, and take the"
+        " partitions over by `barnabas log import`"
+    )
 
 
 def _format(

@@ -69,6 +69,7 @@ class LogManager:
         self.tail_cache = tail_cache
         self.cluster_id = ""
         self.node_id = -1
+        self._is_writing = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.directories = [LogDirectory(disk, path) for path in config.log_dirs]
         self.on_directory_offline: Callable[[LogDirectory], None] | None = None
@@ -95,7 +96,7 @@ class LogManager:
     def open_directories(self) -> None:
         """Lock the directories and settle the cluster id and node id. Does nothing the second time.
 
-        In a thread. From here on a crash counts as one: the clean-shutdown markers are gone.
+        In a thread.
         Raises: IdentityError, LogDirectoryLockedError, CheckpointError, NoLogDirectoryError.
         """
         if self.cluster_id:
@@ -103,15 +104,25 @@ class LogManager:
         identity = establish_identity(
             self.directories, self.disk, self.random, self.config.node_id, self.config.cluster_id
         )
-        for directory in self.online_directories():
-            try:
-                directory.marker.remove()
-            except OSError as error:
-                directory.fail(error)
         self.cluster_id, self.node_id = identity
         for directory in self.directories:
             if directory.error is not None:
                 _logger.error("log directory %s is offline: %s", directory.path, directory.error)
+
+    async def begin_writing(self) -> None:
+        """Take the clean-shutdown markers away: from here on a crash counts as one.
+
+        To be called when nothing can refuse the start any more, before any log is written to: a
+        start that is refused leaves the directories as they are. Does nothing the second time.
+        """
+        if self._is_writing:
+            return
+        self._is_writing = True
+        for directory in self.online_directories():
+            try:
+                await self.disk.run(directory.marker.remove)
+            except OSError as error:
+                self.take_offline(directory.path, error)
 
     async def load_partition(
         self,
@@ -146,6 +157,7 @@ class LogManager:
         Raises: what `open_directories` raises, NoLogDirectoryError if no directory survived.
         """
         await self.disk.run(self.open_directories)
+        await self.begin_writing()
         await self._loader.load_all(topic_config, known_topic_id)
         if any(self.strays.values()):
             _logger.warning(

@@ -28,21 +28,28 @@ PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 BOOT_FILE = "barnabas.boot"
 LOCK_FILE = ".lock"
+DIRECTORY_FORMAT = 1
+_FORMAT_KEY = "barnabas.format"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """The identity of a log directory. `cluster_id` is None only in a file of version 0."""
+    """The identity of a log directory. `cluster_id` is None only in a file of version 0.
+
+    `format` is the mark by which a directory is known to be ours, and the newest form of it that
+    this release knows; 0 in a file of Apache Kafka, or of a release before the mark.
+    """
 
     cluster_id: str | None
     node_id: int | None
     directory_id: bytes
+    format: int = DIRECTORY_FORMAT
 
     def encode(self) -> bytes:
         """Return the content of `meta.properties`, version 1."""
         return (
             f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.node_id}\n"
-            f"directory.id={uuid_to_text(self.directory_id)}\n"
+            f"directory.id={uuid_to_text(self.directory_id)}\n{_FORMAT_KEY}={DIRECTORY_FORMAT}\n"
         ).encode()
 
 
@@ -55,6 +62,11 @@ def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
     if not disk.exists(path):
         return None
     values = _properties(path, disk.read_bytes(path))
+    if not values:
+        raise CheckpointError(path, "it is empty: whose directory this is cannot be told")
+    format_ = integer(path, values.get(_FORMAT_KEY, "0"))
+    if format_ > DIRECTORY_FORMAT:
+        raise CheckpointError(path, f"{_FORMAT_KEY} {format_} is of a newer release of Barnabas")
     version = values.get("version", "0")
     if version not in ("0", "1"):
         raise CheckpointError(path, f"version {version!r} is unknown")
@@ -66,6 +78,7 @@ def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
         cluster_id=cluster_id,
         node_id=None if node_id is None else integer(path, node_id),
         directory_id=_uuid(path, values["directory.id"]) if "directory.id" in values else ZERO_UUID,
+        format=format_,
     )
 
 

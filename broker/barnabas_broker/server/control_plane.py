@@ -136,11 +136,10 @@ class ControlPlane:
         await forget_high_watermark(self._logs, self._directory(), METADATA_PARTITION)
 
     def _may_found(self) -> bool:
-        """Whether the log directories are of a new broker: all of them there, and no partitions."""
-        logs = self._logs
-        return not any(directory.is_offline for directory in logs.directories) and not any(
+        """Whether the log directories are of a new broker: no partitions in any that is there."""
+        return not any(
             found != METADATA_PARTITION
-            for directory in logs.directories
+            for directory in self._logs.online_directories()
             for found, _ in directory.partition_directories()
         )
 

@@ -124,6 +124,7 @@ class Server:
         await self._disk.run(self.logs.open_directories)
         self._build()
         await self.control.recover()
+        await self.logs.begin_writing()
         self._connect()
         self.dispatcher = Dispatcher(self._services())
         register_samples(

@@ -66,6 +66,7 @@ async def stopped_broker(config: BrokerConfig) -> AsyncIterator[tuple[ControlPla
     )
     try:
         await control.recover()
+        await logs.begin_writing()
         await control.lead([NOWHERE], LEAD_SECONDS_MAX)
         control.controller.expect_no_heartbeats()  # no broker is running that could be heard
         yield control, logs

@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -416,3 +419,60 @@ def test_a_crash_releases_locks() -> None:
     disk.lock("/data/.lock")
     disk.crash()
     disk.lock("/data/.lock").close()
+
+
+HOLD_LOCK = (
+    "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB);"
+    "print('held', flush=True); sys.stdin.read()"
+)
+HOLD_LOCK_JAVA = """
+import java.io.RandomAccessFile;
+
+public class Hold {
+    public static void main(String[] arguments) throws Exception {
+        var file = new RandomAccessFile(arguments[0], "rw");
+        var lock = file.getChannel().tryLock();
+        System.out.println(lock == null ? "refused" : "held");
+        System.in.read();
+    }
+}
+"""
+
+
+def holders(tmp_path: Path) -> Iterator[list[str]]:
+    """Programs that lock a file as a JVM does, a JVM itself among them where there is one."""
+    yield [sys.executable, "-c", HOLD_LOCK]
+    java = shutil.which("java")
+    if java is not None:
+        source = tmp_path / "Hold.java"
+        source.write_text(HOLD_LOCK_JAVA)
+        yield [java, str(source)]
+
+
+def test_a_lock_of_apache_kafka_is_seen_and_ours_is_seen_by_it(tmp_path: Path) -> None:
+    """Java's FileChannel locks by fcntl(2), which does not see flock(2)."""
+    path = tmp_path / ".lock"
+    disk = RealDisk()
+    for program in holders(tmp_path):
+
+        def start(program: list[str] = program) -> subprocess.Popen[str]:
+            pipe = subprocess.PIPE
+            return subprocess.Popen(
+                [*program, str(path)], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
+            )
+
+        with start() as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(BlockingIOError):
+                disk.lock(str(path))
+            holder.communicate("")
+        lock = disk.lock(str(path))
+        path.read_bytes()  # closing another descriptor of the file must not let the lock go
+        with pytest.raises(BlockingIOError):
+            disk.lock(str(path))
+        with start() as rival:
+            answer, _ = rival.communicate("\n")
+            assert "held" not in answer
+        lock.close()
+    disk.close()

@@ -77,12 +77,19 @@ def test_meta_properties_of_java_are_read(disk, tmp_path):
     path = tmp_path / "meta.properties"
     path.write_text("#\n#Sat Nov 21 02:00:00 UTC 2026\n\nbroker.id = 7\nversion: 0\n")
     found = read_meta_properties(disk, str(path))
-    assert found == MetaProperties(cluster_id=None, node_id=7, directory_id=ZERO_UUID)
+    assert found == MetaProperties(cluster_id=None, node_id=7, directory_id=ZERO_UUID, format=0)
 
 
 @pytest.mark.parametrize(
     "content",
-    ["version=2\n", "version=1\nnode.id=1\n", "version=1\ncluster.id=x\nnode.id=y\n", "z"],
+    [
+        "",
+        "\n# nothing\n",
+        "version=2\n",
+        "version=1\nnode.id=1\n",
+        "version=1\ncluster.id=x\nnode.id=y\n",
+        "z",
+    ],
 )
 def test_broken_meta_properties_are_refused(disk, tmp_path, content):
     """NODE-2: an identity that cannot be read must not be taken for none."""

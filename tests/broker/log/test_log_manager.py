@@ -7,8 +7,11 @@ from functools import partial
 import pytest
 
 from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
-from barnabas_broker.log.log_identity import IdentityError, NoLogDirectoryError
+from barnabas_broker.log.log_identity import OWN_FILE, IdentityError, NoLogDirectoryError
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.metadata.promise_file import PROMISE_FILE
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import uuid_to_text
 from barnabas_protocol.records.record import Record, encode_batch
@@ -69,6 +72,100 @@ def test_partitions_without_an_identity_are_refused(tmp_path):
     """NODE-6: an unformatted directory with data in it is somebody else's."""
     (tmp_path / "topic-0").mkdir()
     assert "no meta.properties" in refused(manager_over(tmp_path))
+
+
+KAFKA = {
+    "kraft": "node.id=1\ndirectory.id=BUroyANRPdZhw_fWuBLqeQ\nversion=1\ncluster.id=4L6g3nShT\n",
+    "zookeeper": "version=0\nbroker.id=1\ncluster.id=4L6g3nShT\n",
+}
+
+
+def contents(directory):
+    """All files but the lock, with what is in them."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("name", ["orders-0", "orders-0." + 32 * "a" + "-delete"])
+@pytest.mark.parametrize("kind", KAFKA)
+def test_a_directory_of_apache_kafka_is_refused_and_not_changed(tmp_path, kind, name):
+    """Without its metadata log, all of it would be stray; the way is to import."""
+    (tmp_path / "meta.properties").write_text(KAFKA[kind])
+    (tmp_path / ".kafka_cleanshutdown").write_text("")
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text("{}")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "00000000000000000000.log").write_bytes(b"records")
+    before = contents(tmp_path)
+    assert "barnabas log import" in refused(manager_over(tmp_path, tmp_path / "new"))
+    assert contents(tmp_path) == before
+    assert contents(tmp_path / "new") == {}
+
+
+def test_a_directory_of_a_release_before_the_mark_is_taken_for_ours(tmp_path):
+    """Its metadata log says so; from then on the mark does."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    cluster_id = run_with(manager_over(a, b), fill_both(b)).cluster_id
+    for directory in (a, b):
+        meta = directory / "meta.properties"
+        assert "barnabas.format=1\n" in meta.read_text()
+        meta.write_text(meta.read_text().replace("barnabas.format=1\n", ""))
+    assert f"{'-'.join(map(str, METADATA_PARTITION))}/{PROMISE_FILE}" == OWN_FILE
+    (a / OWN_FILE).parent.mkdir()
+    (a / OWN_FILE).write_text("0\n1\n")
+    ids = {}
+    for _ in range(2):
+        manager = manager_over(a, b)
+        manager.open_directories()
+        assert manager.cluster_id == cluster_id
+        ids = ids or {one.path: one.directory_id for one in manager.directories}
+        assert ids == {one.path: one.directory_id for one in manager.directories}
+        crash(manager)
+        (a / OWN_FILE).unlink(missing_ok=True)
+
+
+def fill_both(directory):
+    async def work(manager):
+        manager.create(partition("t"), TOPIC_ID, topic_config(), str(directory))
+        return manager
+
+    return work
+
+
+@pytest.mark.parametrize("content", ["", "#\n"])
+def test_an_empty_identity_is_refused_and_not_changed(tmp_path, content):
+    """NODE-2: it is not that of a new directory."""
+    run_with(manager_over(tmp_path), fill)
+    (tmp_path / "meta.properties").write_text(content)
+    before = contents(tmp_path)
+    manager = manager_over(tmp_path)
+    with pytest.raises(CheckpointError, match="it is empty"):
+        manager.open_directories()
+    crash(manager)
+    assert contents(tmp_path) == before
+
+
+def test_a_directory_of_a_newer_release_is_refused(tmp_path):
+    """What its marks mean is not known here."""
+    run_with(manager_over(tmp_path), fill)
+    meta = tmp_path / "meta.properties"
+    meta.write_text(meta.read_text().replace("barnabas.format=1", "barnabas.format=2"))
+    manager = manager_over(tmp_path)
+    with pytest.raises(CheckpointError, match="newer release"):
+        manager.open_directories()
+    crash(manager)
+
+
+def test_a_start_that_is_refused_changes_nothing(tmp_path):
+    """The next one finds a clean stop as it was left."""
+    run_with(manager_over(tmp_path), fill)
+    before = contents(tmp_path)
+    refused(manager_over(tmp_path, node_id=2))
+    refused(manager_over(tmp_path, cluster_id="another"))
+    assert contents(tmp_path) == before
 
 
 def test_a_second_broker_on_the_same_directory_is_refused(tmp_path):
@@ -174,11 +271,20 @@ def test_after_a_crash_the_logs_are_recovered(tmp_path):
 
 
 def test_a_crash_while_loading_leaves_no_marker(tmp_path):
-    """REC-4: the marker goes before the first log is opened; only a full load brings it back."""
+    """REC-4: the marker goes before the first log is written to; only a full load brings it back.
+
+    A start that is refused before that leaves it.
+    """
     run_with(manager_over(tmp_path), fill)
     manager = manager_over(tmp_path)
     manager.open_directories()
-    asyncio.run(manager.close(7))
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+    async def begin():
+        await manager.begin_writing()
+        await manager.close(7)
+
+    asyncio.run(begin())
     crash(manager)
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
