@@ -12,9 +12,11 @@ from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.settings import GroupSettings
 from barnabas_broker.coordinator.group.shard import GroupShard
+from barnabas_broker.coordinator.group.topics import AnyTopics
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result
 from barnabas_protocol.consumer_protocol import Subscription, encode_subscription
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.heartbeat import HeartbeatRequest
 from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -63,6 +65,21 @@ def subscription(*topics: str) -> bytes:
 RANGE = (("range", subscription("t")),)
 
 
+class ModelTopics(AnyTopics):
+    """Every topic but `gone`; those in `ids` have one, those in `counts` so many partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: dict[str, bytes | None] = {"gone": None}
+        self.counts: dict[str, int] = {"gone": 0}
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self.ids.get(name, ZERO_UUID)
+
+    def partition_count(self, name: str) -> int:
+        return self.counts.get(name, super().partition_count(name))
+
+
 class GroupModel:
     """One shard, driven by hand."""
 
@@ -75,12 +92,13 @@ class GroupModel:
         self._held: list[tuple[int, Result[Any]]] | None = None
         self._sequence = 0
         self._random = SimulatedRandom(7)
+        self.topics = ModelTopics()
         self.shard = self._load()
 
     # ---- the runtime -------------------------------------------------------------------------
 
     def _load(self) -> GroupShard:
-        shard = GroupShard(0, self.settings, self._random, GroupMetrics())
+        shard = GroupShard(0, self.settings, self._random, GroupMetrics(), self.topics)
         for offset, (key, value) in enumerate(self.log):
             shard.replay(Record(offset, self.wall_ms, key, value), -1)
         shard.loaded(self.now)
@@ -271,9 +289,7 @@ class GroupModel:
                 )
             ],
         )
-        reply = self.run(
-            lambda shard, now: shard.commits.commit(request, lambda name, _: name != "gone", now)
-        )
+        reply = self.run(lambda shard, now: shard.commits.commit(request, now))
         return {
             partition.partition_index: ErrorCode(partition.error_code)
             for partition in reply.topics[0].partitions

@@ -3,6 +3,7 @@
 refuse_with   the next appends raise this code and leave nothing in the log
 doubt_with    the next append raises this code although its batch is in the log
 pause()       appends are in the log but not committed until `resume()`
+bytes_max     how large a batch the topic takes, where that is more than the runtime's own limit
 """
 
 import asyncio
@@ -48,6 +49,7 @@ class FakePartitionWriter:
         self.doubt_with: ErrorCode | None = None
         self.read_error: ErrorCode | None = None
         self.append_count = 0
+        self.bytes_max = 0
         self._going = asyncio.Event()
         self._going.set()
         self.reads_going = asyncio.Event()
@@ -74,6 +76,12 @@ class FakePartitionWriter:
         if self.refuse_with is not None:
             raise KafkaError(self.refuse_with)
         return last_offset
+
+    async def wait_committed(self, topic_partition: TopicPartition, end_offset: int) -> None:
+        await self._going.wait()
+
+    def batch_bytes_max(self, topic_partition: TopicPartition) -> int:
+        return self.bytes_max
 
     async def read(
         self, topic_partition: TopicPartition, offset: int, max_bytes: int

@@ -20,6 +20,9 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 # More partitions in one request would make one batch of the metadata log too large.
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
+# Keys are mapped to their partitions by the count, so that another count would hide what is there.
+FIXED_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
@@ -76,6 +79,12 @@ def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[Pa
     topic = image.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if asked.name in FIXED_TOPICS:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions of {asked.name} cannot be changed: it says which of them "
+            "holds the offsets of a group.",
+        )
     if any(partition.is_reassigning for partition in topic.partitions):
         raise KafkaError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS,

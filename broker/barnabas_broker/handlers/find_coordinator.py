@@ -10,6 +10,7 @@ from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.hashing import coordinator_partition
 from barnabas_protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -62,7 +63,8 @@ def _find(services: Services, exchange: Exchange, key_type: int, key: str) -> Co
     if topic is None:
         services.topic_creation.ensure_offsets_topic()
         return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE)
-    leader = topic.partitions[services.groups.partition_for(key)].leader
+    # By the count that the topic has, whatever this broker's settings say.
+    leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
     for broker, host, port in live_brokers(services, exchange):
         if broker.node_id == leader:
             return Coordinator(key=key, node_id=leader, host=host, port=port)

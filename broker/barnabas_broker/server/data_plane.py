@@ -39,6 +39,25 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.compression import Compression
 
 
+class _ImageTopics:
+    """The topics of the newest image, for the coordinators.
+
+    An image is the newest before its partitions are led: whoever loads one of them knows every
+    topic that the coordinator before it knew.
+    """
+
+    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+        self._image = image
+
+    def topic_id(self, name: str) -> bytes | None:
+        known = self._image().topics.by_name.get(name)
+        return None if known is None else known.topic_id
+
+    def partition_count(self, name: str) -> int:
+        known = self._image().topics.by_name.get(name)
+        return 0 if known is None else len(known.partitions)
+
+
 class DataPlane:
     """What serves records, offsets and groups."""
 
@@ -83,17 +102,16 @@ class DataPlane:
         logs.remembered_directory = self._remembered_directory
         self.groups = GroupCoordinator(
             settings=GroupSettings.of(config),
-            writer=CommittedWriter(self.replicas, turn, clock, config.offsets_commit_timeout_ms),
+            writer=CommittedWriter(self.replicas, turn, clock),
             clock=clock,
             random=random,
             timer=timer,
-            partition_count=config.offsets_topic_num_partitions,
             runtime_settings=RuntimeSettings(
                 commit_timeout_ms=config.offsets_commit_timeout_ms,
                 load_buffer_bytes=config.offsets_load_buffer_size,
                 compression=Compression(config.offsets_topic_compression_codec),
             ),
-            partition_exists=self._partition_exists,
+            topics=_ImageTopics(image),
         )
 
     def connect(
@@ -162,10 +180,6 @@ class DataPlane:
         if node_id not in partition.replicas or not partition.directories:
             return ZERO_UUID
         return partition.directories[partition.replicas.index(node_id)]
-
-    def _partition_exists(self, topic: str, partition: int) -> bool:
-        known = self._image().topics.by_name.get(topic)
-        return known is not None and partition < len(known.partitions)
 
     def _leadership_changed(self, partition: Partition) -> None:
         topic, index = partition.topic_partition

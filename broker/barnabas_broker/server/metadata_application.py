@@ -59,7 +59,7 @@ class MetadataApplication:
         self._report_directories(self._replicas.misplaced(delta))
         if delta is not None and delta.deleted:
             # Not waited for: it appends, and the next image must not wait for that.
-            self._spawn(self._groups.on_topics_deleted(list(delta.deleted)))
+            self._spawn(self._groups.on_topics_deleted(dict(delta.deleted)))
         self._applied(delta, image)
 
     def _moved(self, partition: Partition) -> None:

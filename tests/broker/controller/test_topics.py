@@ -294,6 +294,18 @@ def test_bad_growth_is_refused(asked: NewPartitions, code: ErrorCode) -> None:
     assert result.error.code == code
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_topics_of_coordinators_do_not_grow(name: str) -> None:
+    """OFS-1: another count would map groups to other partitions than hold their offsets."""
+    image, _ = create(cluster(0, 1), NewTopic(name=name, partition_count=2, replication_factor=1))
+    records, (result,) = create_partitions(
+        image, [NewPartitions(name=name, count=4)], random=RANDOM
+    )
+    assert records == []
+    assert result.error is not None
+    assert result.error.code is ErrorCode.INVALID_PARTITIONS
+
+
 def test_growth_with_an_assignment_and_growth_on_trial() -> None:
     """TOP-13: the assignment is of the new partitions alone."""
     image, _ = create(cluster(0, 1), NewTopic(name="a", partition_count=1, replication_factor=1))

@@ -59,6 +59,7 @@ class ClassicGroup:
     """One group. Created Empty, without a protocol type."""
 
     __slots__ = (
+        "assigned_generation_id",
         "awaiting_join_count",
         "generation_id",
         "group_id",
@@ -85,6 +86,8 @@ class ClassicGroup:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
+        # The newest generation for which the leader's assignment went into the log: one each.
+        self.assigned_generation_id = -1
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_member_ids: dict[str, str] = {}

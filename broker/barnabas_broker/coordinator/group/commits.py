@@ -4,15 +4,17 @@ Not here: the store itself (`offsets.py`) and the records' bytes (`records.py`).
 OFS-11, GRP-19.
 
 Invariants: a change of the store and its record are made together; a group with offsets exists in
-the shard; a group goes away only after its tombstones are committed and if nothing came meanwhile.
+the shard; a group goes away when its tombstones are decided, and comes back if they are refused; an
+offset of a topic whose name is another's now is nobody's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.expiry import expired_partitions
+from barnabas_broker.coordinator.group.groups import Groups
 from barnabas_broker.coordinator.group.offsets import OffsetStore
 from barnabas_broker.coordinator.group.rebalance import Rebalancer
 from barnabas_broker.coordinator.group.records import (
@@ -22,6 +24,7 @@ from barnabas_broker.coordinator.group.records import (
     offset_record,
     offset_tombstone,
 )
+from barnabas_broker.coordinator.group.topics import NO_TOPIC, Topics, is_of
 from barnabas_broker.coordinator.runtime.shard import (
     AppendHook,
     CoordinatorRecord,
@@ -31,6 +34,7 @@ from barnabas_broker.coordinator.runtime.shard import (
 )
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult
 from barnabas_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -51,29 +55,29 @@ from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-# Says whether a partition exists; a commit for one that does not is refused (OFS-7).
-PartitionExists = Callable[[str, int], bool]
 MEMBER_EPOCHS_SINCE = 9
+# No transaction is open for longer: the log of one that seems to be was imported without its end.
+TRANSACTION_MS_MAX = 24 * 60 * 60 * 1000
 
 
 class OffsetCommands:
     """What can be done with the offsets of one shard."""
 
     def __init__(
-        self, rebalancer: Rebalancer, groups: dict[str, ClassicGroup], store: OffsetStore
+        self, rebalancer: Rebalancer, groups: Groups, store: OffsetStore, topics: Topics
     ) -> None:
         self._rebalancer = rebalancer
         self._settings = rebalancer.settings
         self._metrics = rebalancer.metrics
         self._groups = groups
         self._store = store
+        self._topics = topics
 
     # ---- commit --------------------------------------------------------------------------------
 
     def commit(
         self,
         request: OffsetCommitRequest,
-        exists: PartitionExists,
         now: Instant,
         api_version: int = 0,
     ) -> Result[OffsetCommitResponse]:
@@ -89,11 +93,12 @@ class OffsetCommands:
         topics: list[OffsetCommitResponseTopic] = []
         for topic in request.topics:
             answers: list[OffsetCommitResponsePartition] = []
+            topic_id = self._topics.topic_id(topic.name) or ZERO_UUID
             for partition in topic.partitions:
                 index = partition.partition_index
                 metadata = partition.committed_metadata or ""
                 code = ErrorCode.NONE
-                if not exists(topic.name, index):
+                if not self._exists(topic.name, index):
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif len(metadata) > bytes_max or len(metadata.encode()) > bytes_max:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -105,6 +110,7 @@ class OffsetCommands:
                         metadata,
                         now.wall_ms,
                         expire_ms,
+                        topic_id,
                     )
                     records.append(offset_record(key, committed))
                     self._store.put(key, committed)
@@ -125,9 +131,7 @@ class OffsetCommands:
                 is_new = api_version >= MEMBER_EPOCHS_SINCE
                 code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
                 raise KafkaError(code)
-            group = ClassicGroup(request.group_id)
-            group.state_changed_ms = now.wall_ms
-            self._groups[request.group_id] = group
+            self._groups.create(request.group_id, now.wall_ms)
             return
         if group.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -143,6 +147,10 @@ class OffsetCommands:
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
+    def _exists(self, topic: str, index: int) -> bool:
+        """Whether a partition exists; a commit for one that does not is refused (OFS-7)."""
+        return 0 <= index < self._topics.partition_count(topic)
+
     # ---- fetch ---------------------------------------------------------------------------------
 
     def fetch(
@@ -153,7 +161,7 @@ class OffsetCommands:
         wanted: Iterable[tuple[str, Collection[int]]]
         if request.topics is None:
             by_topic: dict[str, list[int]] = {}
-            for topic, index in self._store.of_group(group_id):
+            for topic, index in self.offsets_of(group_id):
                 by_topic.setdefault(topic, []).append(index)
             wanted = by_topic.items()
         else:
@@ -182,7 +190,7 @@ class OffsetCommands:
                 error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
             )
         committed = self._store.of_group(key.group_id).get((key.topic, key.partition))
-        if committed is None:
+        if committed is None or not self._is_current(key.topic, committed):
             return OffsetFetchResponsePartitions(
                 partition_index=key.partition, committed_offset=-1, metadata=""
             )
@@ -193,11 +201,18 @@ class OffsetCommands:
             metadata=committed.metadata,
         )
 
+    def offsets_of(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Return topic and partition of the group's offsets that are of the topics of today."""
+        for (topic, index), committed in self._store.of_group(group_id).items():
+            if self._is_current(topic, committed):
+                yield topic, index
+
+    def _is_current(self, topic: str, committed: CommittedOffset) -> bool:
+        return is_of(committed.topic_id, self._topics.topic_id(topic))
+
     # ---- removal of offsets ----------------------------------------------------------------------
 
-    def delete_offsets(
-        self, request: OffsetDeleteRequest, exists: PartitionExists
-    ) -> Result[OffsetDeleteResponse]:
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
         """Remove the offsets that an admin names, except of topics that are being consumed.
 
         A partition that does not exist is refused.
@@ -216,7 +231,7 @@ class OffsetCommands:
             answers = []
             for index in (partition.partition_index for partition in topic.partitions):
                 code = ErrorCode.NONE
-                if not exists(topic.name, index):
+                if not self._exists(topic.name, index):
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif is_consumed:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -227,13 +242,34 @@ class OffsetCommands:
                 )
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
         self._metrics.deleted_offset_count += len(records)
-        return Result(reply=OffsetDeleteResponse(topics=topics), records=records, is_atomic=False)
+        return Result(
+            reply=OffsetDeleteResponse(topics=topics),
+            records=records,
+            waits_for_commit=True,
+            is_atomic=False,
+        )
 
-    def delete_topics(self, names: Collection[str]) -> Result[None]:
-        """Remove the offsets of deleted topics from all groups (OFS-10)."""
+    def delete_topics(self, deleted: Mapping[str, bytes]) -> Result[None]:
+        """Remove the offsets of deleted topics, given by name and id, from all groups (OFS-10).
+
+        A topic that has the name by now keeps what was committed for it.
+        """
         records: list[CoordinatorRecord] = []
+
+        def is_gone(topic: str, committed: CommittedOffset) -> bool:
+            topic_id = deleted.get(topic)
+            return topic_id is not None and (
+                committed.topic_id in (topic_id, NO_TOPIC)
+                or ZERO_UUID in (committed.topic_id, topic_id)
+            )
+
         for group_id in list(self._groups):
-            gone = [key for key in self._store.of_group(group_id) if key[0] in names]
+            gone = [
+                key
+                for offsets in (self._store.of_group(group_id), self._store.pending_of(group_id))
+                for key, committed in offsets.items()
+                if is_gone(key[0], committed)
+            ]
             records += self._remove(group_id, gone)
         self._metrics.deleted_offset_count += len(records)
         return Result(reply=None, records=records, is_atomic=False)
@@ -241,11 +277,11 @@ class OffsetCommands:
     def _remove(
         self, group_id: str, partitions: Iterable[tuple[str, int]]
     ) -> list[CoordinatorRecord]:
+        """Remove offsets, those that wait for the end of a transaction too."""
         records: list[CoordinatorRecord] = []
-        offsets = self._store.of_group(group_id)
-        for topic, index in partitions:
-            if (topic, index) in offsets:
-                key = OffsetKey(group_id, topic, index)
+        for topic, index in dict.fromkeys(partitions):
+            key = OffsetKey(group_id, topic, index)
+            if (topic, index) in self._store.of_group(group_id) or self._store.is_pending(key):
                 self._store.remove(key)
                 records.append(offset_tombstone(key))
         return records
@@ -260,16 +296,22 @@ class OffsetCommands:
         elif not group.is_empty:
             code = ErrorCode.NON_EMPTY_GROUP
         else:
-            records = self._remove(group_id, list(self._store.of_group(group_id)))
+            records = self._remove(
+                group_id, [*self._store.of_group(group_id), *self._store.pending_of(group_id)]
+            )
             self._metrics.deleted_offset_count += len(records)
             records.append(group_tombstone(group_id))
+            self.take_out(group)
             return Result(
                 reply=DeletableGroupResult(group_id=group_id),
                 records=records,
                 on_append=self._bury_when_committed([group]),
                 is_atomic=False,
             )
-        return Result(reply=DeletableGroupResult(group_id=group_id, error_code=code))
+        # It may be unknown because it is just being deleted.
+        return Result(
+            reply=DeletableGroupResult(group_id=group_id, error_code=code), waits_for_commit=True
+        )
 
     def expire(self, group: ClassicGroup, now: Instant) -> list[CoordinatorRecord]:
         """Remove the group's expired offsets; returns their tombstones (OFS-8, OFS-9).
@@ -277,20 +319,28 @@ class OffsetCommands:
         The group's own tombstone follows if it is Empty and has no offset left.
         """
         group_id = group.group_id
-        expired = [
-            (topic, index)
-            for topic, index in expired_partitions(
-                group,
-                self._store.of_group(group_id),
-                now.wall_ms,
-                self._settings.offsets_retention_ms,
-            )
-            if not self._store.is_pending(OffsetKey(group_id, topic, index))
+        retention_ms = self._settings.offsets_retention_ms
+        offsets = self._store.of_group(group_id)
+        expired = expired_partitions(group, offsets, now.wall_ms, retention_ms)
+        expired += [
+            key for key, committed in offsets.items() if not self._is_current(key[0], committed)
         ]
-        records = self._remove(group_id, expired)
+        since_ms = now.wall_ms - max(retention_ms, TRANSACTION_MS_MAX)
+        pending = self._store.pending_of(group_id)
+        expired += [key for key, committed in pending.items() if committed.commit_ms <= since_ms]
+        records = self._remove(
+            group_id,
+            [
+                (topic, index)
+                for topic, index in expired
+                if not self._store.is_pending(OffsetKey(group_id, topic, index), since_ms)
+            ],
+        )
         self._metrics.expired_offset_count += len(records)
-        if self.is_abandoned(group) and group.generation_id > 0:
-            records.append(group_tombstone(group_id))
+        if self.is_abandoned(group):
+            if group.generation_id > 0:
+                records.append(group_tombstone(group_id))
+            self.take_out(group)
         return records
 
     def is_abandoned(self, group: ClassicGroup) -> bool:
@@ -301,23 +351,25 @@ class OffsetCommands:
             and not self._store.has_any(group.group_id)
         )
 
+    def take_out(self, group: ClassicGroup) -> None:
+        """Forget a group whose tombstones are decided, or of which the log knows nothing."""
+        self._groups.take_out(group)
+        self._store.forget_group(group.group_id)
+
     def bury(self, groups: Iterable[ClassicGroup], now: Instant) -> None:
-        """Forget those of the groups that are still Empty and without offsets."""
+        """End groups that were taken out, now that this is committed."""
         for group in groups:
-            group_id = group.group_id
-            is_gone = not group.is_empty or self._store.has_any(group_id)
-            if is_gone or self._groups.get(group_id) is not group:
-                continue
-            self._rebalancer.cancel_timers(group)
+            for member_id in group.pending_member_ids:
+                self._rebalancer.stop_session(group, member_id)
             group.transition(GroupState.DEAD, now.wall_ms)
-            del self._groups[group_id]
-            self._store.forget_group(group_id)
             self._metrics.deleted_group_count += 1
 
     def _bury_when_committed(self, groups: list[ClassicGroup]) -> AppendHook:
         def on_append(error: KafkaError | None, now: Instant) -> Result[None]:
             if error is None:
                 self.bury(groups, now)
+            else:
+                self._metrics.append_failure_count += 1
             return no_change()
 
         return on_append

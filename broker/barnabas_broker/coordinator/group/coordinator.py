@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
 
 from barnabas_broker.coordinator.group import replies
 from barnabas_broker.coordinator.group.classic import GroupState
-from barnabas_broker.coordinator.group.commits import PartitionExists
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.errors import append_error
 from barnabas_broker.coordinator.group.members import join_error, sync_error
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
 from barnabas_broker.coordinator.group.shard import GroupShard
+from barnabas_broker.coordinator.group.topics import AnyTopics, Topics
 from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime
 from barnabas_broker.coordinator.runtime.pipeline import PartitionWriter, RuntimeSettings, Timer
 from barnabas_broker.coordinator.runtime.shard import Instant, Result
@@ -60,10 +60,6 @@ Value = TypeVar("Value")
 Command = Callable[[GroupShard, Instant], Result[Value]]
 
 
-def _any_partition(_topic: str, _partition: int) -> bool:
-    return True
-
-
 class GroupCoordinator:
     """The classic groups whose partitions of `__consumer_offsets` this broker leads."""
 
@@ -75,19 +71,18 @@ class GroupCoordinator:
         clock: Clock,
         random: Random,
         timer: Timer,
-        partition_count: int = 50,
         runtime_settings: RuntimeSettings | None = None,
-        partition_exists: PartitionExists = _any_partition,
+        topics: Topics | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = GroupMetrics()
-        # Changes only with the partition count of the topic itself, which nobody should touch.
-        self.partition_count = partition_count
-        self._partition_exists = partition_exists
+        known = self._topics = topics or AnyTopics()
         self._is_active = False
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
-            new_shard=lambda partition: GroupShard(partition, settings, random, self.metrics),
+            new_shard=lambda partition: GroupShard(
+                partition, settings, random, self.metrics, known
+            ),
             writer=writer,
             clock=clock,
             timer=timer,
@@ -114,8 +109,15 @@ class GroupCoordinator:
         await self.runtime.close()
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` that holds the group (OFS-1)."""
-        return coordinator_partition(group_id, self.partition_count)
+        """Return the partition of `__consumer_offsets` that holds the group (OFS-1).
+
+        By the count that the topic has: `offsets.topic.num.partitions` is for its creation only,
+        and may differ between brokers. Raises: KafkaError 15 while there is no such topic.
+        """
+        partition_count = self._topics.partition_count(OFFSETS_TOPIC)
+        if not partition_count:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return coordinator_partition(group_id, partition_count)
 
     # ---- membership ----------------------------------------------------------------------------
 
@@ -190,11 +192,11 @@ class GroupCoordinator:
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse:
         """Store offsets; returns when they are committed."""
-        exists, version = self._partition_exists, context.api_version
+        version = context.api_version
         try:
             return await self._execute(
                 request.group_id,
-                lambda shard, now: shard.commits.commit(request, exists, now, version),
+                lambda shard, now: shard.commits.commit(request, now, version),
             )
         except KafkaError as error:
             return replies.commit_error(request, append_error(error.code))
@@ -216,26 +218,41 @@ class GroupCoordinator:
         self, request: OffsetDeleteRequest, context: RequestContext
     ) -> OffsetDeleteResponse:
         """Remove committed offsets of a group."""
-        exists = self._partition_exists
         try:
             if not request.group_id:
                 raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             return await self._execute(
-                request.group_id, lambda shard, _: shard.commits.delete_offsets(request, exists)
+                request.group_id, lambda shard, _: shard.commits.delete_offsets(request)
             )
         except KafkaError as error:
             return OffsetDeleteResponse(error_code=append_error(error.code))
 
-    async def on_topics_deleted(self, names: Collection[str]) -> None:
-        """Remove the offsets of deleted topics; what fails is left to expiry (OFS-10)."""
-        gone = frozenset(names)
-        for partition, _ in self.runtime.shards():
+    async def on_topics_deleted(self, deleted: Mapping[str, bytes]) -> None:
+        """Remove the offsets of deleted topics, by name and id (OFS-10).
+
+        Of a partition that is being loaded too, when it is. What fails is left to expiry; a topic
+        that gets the name meanwhile has another id, and keeps what is committed for it.
+        """
+        tasks = []
+        for partition in self.runtime.states():
+            tasks.append(asyncio.create_task(self._forget_topics(partition, deleted)))
+            # One shard a turn: each looks at all of its offsets.
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+
+    async def _forget_topics(self, partition: int, deleted: Mapping[str, bytes]) -> None:
+        while True:
+            await self.runtime.wait_until_loaded(partition)
             try:
                 await self.runtime.execute(
-                    partition, lambda shard, _: shard.commits.delete_topics(gone)
+                    partition, lambda shard, _: shard.commits.delete_topics(deleted)
                 )
-            except KafkaError:
-                self.metrics.append_failure_count += 1
+            except KafkaError as error:
+                if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    continue
+                if error.code is not ErrorCode.NOT_COORDINATOR:
+                    self.metrics.append_failure_count += 1
+            return
 
     # ---- admin ---------------------------------------------------------------------------------
 
@@ -306,7 +323,7 @@ class GroupCoordinator:
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """Return group, topic, partition and committed offset, for lag."""
         for _, shard in self.runtime.shards():
-            for group_id, topic, partition, committed in shard.offsets.all_offsets():
+            for group_id, topic, partition, committed in shard.current_offsets():
                 yield group_id, topic, partition, committed.offset
 
     # ---- checks --------------------------------------------------------------------------------

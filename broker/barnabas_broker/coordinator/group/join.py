@@ -229,6 +229,7 @@ class Joiner:
         old_leader_id = group.leader_id
         member = group.replace_static(old_id, new_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        sender_before = (member.client_id, member.client_host)
         group.update(member, join.protocols, join.rebalance_timeout_ms, request.session_timeout_ms)
         member.client_id = join.context.client_id
         member.client_host = join.context.client_host
@@ -237,6 +238,7 @@ class Joiner:
         if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
             group.park_join(member, join.reply)
             return self._rebalancer.prepare_if_possible(group, now)
+        group.compute_subscribed_topics()
 
         def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
             if group.members.get(new_id) is not member:
@@ -248,6 +250,8 @@ class Joiner:
             if group.state is GroupState.STABLE:
                 group.replace_static(new_id, old_id)
                 group.update(member, *before)
+                member.client_id, member.client_host = sender_before
+                group.compute_subscribed_topics()
                 self._rebalancer.stop_session(group, new_id)
                 self._rebalancer.start_session(group, old_id, member.session_timeout_ms, then)
             return join.fail(append_error(error.code))

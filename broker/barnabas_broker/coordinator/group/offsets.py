@@ -41,19 +41,42 @@ class OffsetStore:
     def group_ids(self) -> Iterator[str]:
         """Return the groups that have offsets, committed or pending."""
         yield from [group_id for group_id, offsets in self._groups.items() if offsets]
-        yield from {key.group_id for keys in self._pending.values() for key in keys}
+        yield from {key.group_id for key, _ in self._undecided()}
 
     def has_any(self, group_id: str) -> bool:
         """Whether the group has an offset, committed or pending."""
         return bool(self._groups.get(group_id)) or self.has_pending_of(group_id)
 
-    def is_pending(self, key: OffsetKey) -> bool:
-        """Whether an undecided transaction has an offset for the key."""
-        return any(key in keys for keys in self._pending.values())
+    def is_pending(self, key: OffsetKey, since_ms: int = -1) -> bool:
+        """Whether an undecided transaction has an offset for the key, committed after `since_ms`.
+
+        One that a later record of the key has superseded does not count: nothing comes of it.
+        """
+        for keys in self._pending.values():
+            committed = keys.get(key)
+            if committed is not None and committed.commit_ms > since_ms:
+                return True
+        return False
 
     def has_pending_of(self, group_id: str) -> bool:
         """Whether an undecided transaction has an offset of the group."""
-        return any(key.group_id == group_id for keys in self._pending.values() for key in keys)
+        return any(key.group_id == group_id for key, _ in self._undecided())
+
+    def pending_of(self, group_id: str) -> Mapping[TopicPartitionKey, CommittedOffset]:
+        """Return what undecided transactions have for the group."""
+        if not self._pending:
+            return _NOTHING
+        return {
+            (key.topic, key.partition): committed
+            for key, committed in self._undecided()
+            if key.group_id == group_id
+        }
+
+    def _undecided(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        for keys in self._pending.values():
+            for key, committed in keys.items():
+                if committed is not None:
+                    yield key, committed
 
     def count(self) -> int:
         """Return how many offsets are committed."""

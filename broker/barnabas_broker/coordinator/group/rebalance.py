@@ -25,6 +25,9 @@ from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.join_group import JoinGroupResponse
 
+# When the log has refused to take that a group is Empty.
+EMPTY_RETRY_MS = 5_000
+
 
 class Rebalancer:
     """The steps that joins, syncs, leaves and timers of all groups of a shard have in common."""
@@ -212,7 +215,7 @@ class Rebalancer:
         group.next_generation(now.wall_ms)
         self.metrics.completed_rebalance_count += 1
         if group.is_empty:
-            return Result(reply=None, records=[group_record(group)], on_append=self._count_failure)
+            return self._write_empty(group)
         self._answer_joins(group, now)
         return no_change()
 
@@ -247,11 +250,30 @@ class Rebalancer:
             members=group.joined_members() if with_members else [],
         )
 
-    def _count_failure(self, error: KafkaError | None, _: Instant) -> Result[None]:
-        """A lost record of an Empty group is harmless: the next change writes it again."""
-        if error is not None:
-            self.metrics.append_failure_count += 1
-        return no_change()
+    def _write_empty(self, group: ClassicGroup) -> Result[None]:
+        """Have the log know that the group is Empty; if it refuses, again after a while."""
+        group_id, generation_id = group.group_id, group.generation_id
+
+        def is_unchanged() -> bool:
+            return (
+                self._groups.get(group_id) is group
+                and group.is_empty
+                and group.generation_id == generation_id
+            )
+
+        def on_append(error: KafkaError | None, now: Instant) -> Result[None]:
+            if error is not None:
+                self.metrics.append_failure_count += 1
+                if is_unchanged():
+                    self._timers.schedule(
+                        _empty_key(group_id), now.monotonic_ms + EMPTY_RETRY_MS, again
+                    )
+            return no_change()
+
+        def again(_: Instant) -> Result[None]:
+            return self._write_empty(group) if is_unchanged() else no_change()
+
+        return Result(reply=None, records=[group_record(group)], on_append=on_append)
 
     # ---- CompletingRebalance ---------------------------------------------------------------------
 
@@ -285,6 +307,10 @@ class Rebalancer:
 
 def _session_key(group_id: str, member_id: str) -> Hashable:
     return ("session", group_id, member_id)
+
+
+def _empty_key(group_id: str) -> Hashable:
+    return ("empty", group_id)
 
 
 def _join_key(group_id: str) -> Hashable:

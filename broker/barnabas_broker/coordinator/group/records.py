@@ -5,7 +5,8 @@ Not here: what a record means for a group (`shard.py`). Source: formats.md 10.
     key    int16 type, fields of the type      (never flexible)
     value  int16 version, fields of the version; null is a tombstone
 
-Written: OffsetCommitValue 3 (1 with an explicit retention), GroupMetadataValue 3. Read: 0-4.
+Written: OffsetCommitValue 4 with the topic's id, as Kafka 4.3 does (1 with an explicit retention, 3
+where the id is not known), GroupMetadataValue 3. Read: 0-4.
 Invariant: an unknown type or version is not an error; it is skipped and counted.
 """
 
@@ -20,6 +21,7 @@ from barnabas_broker.coordinator.group.members import ClassicMember
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord
 from barnabas_protocol.codec import decode, encode
 from barnabas_protocol.errors import ParseError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.records_consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -31,6 +33,8 @@ from barnabas_protocol.messages.records_consumer_offsets import (
 OFFSET_COMMIT_TYPES = (0, 1)
 GROUP_METADATA_TYPE = 2
 OFFSET_COMMIT_VERSION = 3
+# The first with the id of the topic, in a tag.
+OFFSET_COMMIT_VERSION_WITH_ID = 4
 # The only version with an expiry time; only OffsetCommit requests of version 2-4 can ask for one.
 OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VERSION = 3
@@ -42,13 +46,17 @@ _INT16 = struct.Struct(">h")
 
 
 class CommittedOffset(NamedTuple):
-    """What a group committed for a partition; times are wall time in milliseconds, -1 = none."""
+    """What a group committed for a partition; times are wall time in milliseconds, -1 = none.
+
+    The topic's id is zero where it is not known.
+    """
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_ms: int
     expire_ms: int = -1
+    topic_id: bytes = ZERO_UUID
 
 
 class OffsetKey(NamedTuple):
@@ -67,15 +75,18 @@ class GroupKey(NamedTuple):
 
 def offset_record(key: OffsetKey, committed: CommittedOffset) -> CoordinatorRecord:
     """Return the record that stores a committed offset."""
-    version = (
-        OFFSET_COMMIT_VERSION if committed.expire_ms < 0 else OFFSET_COMMIT_VERSION_WITH_EXPIRY
-    )
+    version = OFFSET_COMMIT_VERSION
+    if committed.expire_ms >= 0:
+        version = OFFSET_COMMIT_VERSION_WITH_EXPIRY
+    elif committed.topic_id != ZERO_UUID:
+        version = OFFSET_COMMIT_VERSION_WITH_ID
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         commit_timestamp=committed.commit_ms,
         expire_timestamp=committed.expire_ms,
+        topic_id=committed.topic_id,
     )
     return CoordinatorRecord(_offset_key(key), _INT16.pack(version) + encode(value, version))
 
@@ -158,6 +169,7 @@ def read_offset(data: bytes) -> CommittedOffset | None:
         value.metadata,
         value.commit_timestamp,
         value.expire_timestamp,
+        value.topic_id,
     )
 
 

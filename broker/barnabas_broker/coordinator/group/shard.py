@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.commits import OffsetCommands
 from barnabas_broker.coordinator.group.context import RequestContext
+from barnabas_broker.coordinator.group.groups import Groups
 from barnabas_broker.coordinator.group.join import Join, Joiner
 from barnabas_broker.coordinator.group.members import JoinReply
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.offsets import OffsetStore
 from barnabas_broker.coordinator.group.rebalance import Rebalancer
 from barnabas_broker.coordinator.group.records import (
+    CommittedOffset,
     GroupKey,
     read_group,
     read_key,
@@ -30,10 +32,12 @@ from barnabas_broker.coordinator.group.records import (
 )
 from barnabas_broker.coordinator.group.settings import GroupSettings
 from barnabas_broker.coordinator.group.sync import Syncer
+from barnabas_broker.coordinator.group.topics import AnyTopics, Topics, bound_id, is_of
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_broker.env.randomness import Random
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from barnabas_protocol.messages.join_group import JoinGroupRequest
 from barnabas_protocol.messages.list_groups import ListedGroup
@@ -49,18 +53,24 @@ class GroupShard:
     """The state machine of one partition."""
 
     def __init__(
-        self, partition: int, settings: GroupSettings, random: Random, metrics: GroupMetrics
+        self,
+        partition: int,
+        settings: GroupSettings,
+        random: Random,
+        metrics: GroupMetrics,
+        topics: Topics | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
         self.metrics = metrics
         self.timers = ShardTimers()
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups = Groups()
         self.offsets = OffsetStore()
+        self._topics: Topics = topics or AnyTopics()
         self._rebalancer = Rebalancer(settings, self.timers, metrics, self.groups)
         self._joiner = Joiner(self._rebalancer, self.groups, random)
         self.members = Syncer(self._rebalancer, self.groups)
-        self.commits = OffsetCommands(self._rebalancer, self.groups, self.offsets)
+        self.commits = OffsetCommands(self._rebalancer, self.groups, self.offsets, self._topics)
 
     def join(
         self, request: JoinGroupRequest, context: RequestContext, now: Instant, reply: JoinReply
@@ -96,7 +106,11 @@ class GroupShard:
             committed = read_offset(record.value)
             if committed is None:
                 self._skip(record, "unknown value version")
-            elif producer_id >= 0:
+                return
+            if committed.topic_id == ZERO_UUID:
+                topic_id = bound_id(self._topics.topic_id(key.topic))
+                committed = committed._replace(topic_id=topic_id)
+            if producer_id >= 0:
                 self.offsets.put_pending(producer_id, key, committed)
             else:
                 self.offsets.put(key, committed)
@@ -130,14 +144,20 @@ class GroupShard:
     def begin(self, sequence: int) -> None:
         """Count what changes from now on to this command."""
         self.offsets.begin(sequence)
+        self.groups.begin(sequence)
 
     def committed(self, sequence: int) -> None:
         """Forget how to undo up to this command."""
         self.offsets.committed(sequence)
+        self.groups.committed(sequence)
 
     def roll_back(self, sequence: int) -> None:
-        """Undo the offsets of this command and later ones; groups have hooks for that."""
+        """Undo offsets, creations and removals of this command and later ones.
+
+        What it changed within a group is undone by its hook.
+        """
         self.offsets.roll_back(sequence)
+        self.groups.roll_back(sequence, self.commits.is_abandoned)
 
     def close(self, code: ErrorCode) -> None:
         """Answer everything parked and let all groups go (OFS-4)."""
@@ -158,31 +178,35 @@ class GroupShard:
         """Expire offsets group by group; a long run is cut into steps (OFS-8, OFS-9)."""
         group_ids = rest or list(self.groups)
         records: list[CoordinatorRecord] = []
-        touched: list[ClassicGroup] = []
+        taken_out: list[ClassicGroup] = []
         while group_ids and len(records) < self.settings.expiry_step_tombstones_max:
             group = self.groups.get(group_ids.pop())
             if group is None:
                 continue
-            tombstones = self.commits.expire(group, now)
-            records += tombstones
-            if tombstones:
-                touched.append(group)
-            elif self.commits.is_abandoned(group):
-                # It never had anything in the log.
-                self.commits.bury([group], now)
+            records += self.commits.expire(group, now)
+            if self.groups.get(group.group_id) is not group:
+                taken_out.append(group)
         delay_ms = 1 if group_ids else self.settings.expiry_interval_ms
         self._schedule_expiry(now, delay_ms, group_ids)
+        if not records:
+            # The log has nothing of them; the undoing of an earlier command may still want them.
+            self.metrics.deleted_group_count += len(taken_out)
+            return Result(reply=None)
 
         def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
             if error is None:
-                self.commits.bury(
-                    (group for group in touched if self.commits.is_abandoned(group)), then
-                )
+                self.commits.bury(taken_out, then)
             else:
                 self.metrics.append_failure_count += 1
             return Result(reply=None)
 
         return Result(reply=None, records=records, on_append=on_append, is_atomic=False)
+
+    def current_offsets(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
+        """Return group, topic, partition and offset of all that are of the topics of today."""
+        for group_id, topic, partition, committed in self.offsets.all_offsets():
+            if is_of(committed.topic_id, self._topics.topic_id(topic)):
+                yield group_id, topic, partition, committed
 
     # ---- questions -----------------------------------------------------------------------------
 

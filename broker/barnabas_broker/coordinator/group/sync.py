@@ -2,7 +2,8 @@
 
 Not here: the course of the rebalance (`rebalance.py`). Source: GRP-10, GRP-11, GRP-14, GRP-17.
 Invariant: a sync is answered exactly once: at once, with the leader's assignment when that is
-committed, or with the error that ended the rebalance.
+committed, or with the error that ended the rebalance. A generation has one assignment: the first
+that its leader sends.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class Syncer:
             case GroupState.COMPLETING_REBALANCE:
                 group.park_sync(member, reply)
                 self._rebalancer.synced(group, member)
-                if member.member_id == group.leader_id:
+                if (
+                    member.member_id == group.leader_id
+                    and group.assigned_generation_id != group.generation_id
+                ):
                     return self._persist(group, request)
             case GroupState.STABLE:
                 self._rebalancer.synced(group, member)
@@ -87,18 +91,27 @@ class Syncer:
         given = {each.member_id: bytes(each.assignment) for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation_id = group.generation_id
+        group.assigned_generation_id = generation_id
+
+        def is_awaited() -> bool:
+            """Whether no other rebalance has begun meanwhile and answered the syncs."""
+            return (
+                group.state is GroupState.COMPLETING_REBALANCE
+                and group.generation_id == generation_id
+            )
+
+        def failed(error: KafkaError, now: Instant) -> Result[None]:
+            if not is_awaited():
+                return no_change()
+            self._metrics.append_failure_count += 1
+            self._rebalancer.fail_syncs(group, append_error(error.code), now)
+            return self._rebalancer.prepare(group, now)
 
         def on_append(error: KafkaError | None, now: Instant) -> Result[None]:
-            if (
-                group.state is not GroupState.COMPLETING_REBALANCE
-                or group.generation_id != generation_id
-            ):
-                # Another rebalance has begun meanwhile and answered the syncs.
-                return no_change()
             if error is not None:
-                self._metrics.append_failure_count += 1
-                self._rebalancer.fail_syncs(group, append_error(error.code), now)
-                return self._rebalancer.prepare(group, now)
+                return failed(error, now)
+            if not is_awaited():
+                return no_change()
             group.transition(GroupState.STABLE, now.wall_ms)
             for member in list(group.members.values()):
                 member.assignment = assignments.get(member.member_id, b"")
@@ -106,7 +119,12 @@ class Syncer:
                     self._rebalancer.touch(group, member, now)
             return no_change()
 
-        return Result(reply=None, records=[group_record(group, assignments)], on_append=on_append)
+        return Result(
+            reply=None,
+            records=[group_record(group, assignments)],
+            on_append=on_append,
+            on_timeout=failed,
+        )
 
     # ---- heartbeat -----------------------------------------------------------------------------
 

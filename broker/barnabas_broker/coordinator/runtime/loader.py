@@ -3,7 +3,8 @@
 Not here: when to load and what to answer meanwhile (`loop.py`). Source: OFS-2, formats.md 10.
 
 The log is read up to its end, beyond the high watermark too: what a former leader left there will
-be committed or truncated, and the partition is loaded again in the second case.
+be committed or truncated. The shard serves only when the high watermark has reached that end, so
+that nothing is answered that was never committed (`loop.py`).
 Invariant: a transactional record counts only when its producer's commit marker has been seen.
 """
 
@@ -54,10 +55,11 @@ class PartitionReader(Protocol):
 
 @dataclass(slots=True)
 class LoadSummary:
-    """What one load went through."""
+    """What one load went through, and the log end offset up to which it read."""
 
     record_count: int = 0
     size_bytes: int = 0
+    end_offset: int = 0
 
 
 async def replay_partition(
@@ -82,6 +84,7 @@ async def replay_partition(
             # Compaction took everything that was left, or the end moved back.
             break
         await asyncio.sleep(0)
+    summary.end_offset = reader.end_offset(topic_partition)
     return summary
 
 

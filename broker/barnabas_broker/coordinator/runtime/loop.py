@@ -4,11 +4,13 @@ Not here: what a command does (the shards), how its records get committed (`pipe
 load reads (`loader.py`). Source: OFS-2, OFS-4; architecture, "Coordinators".
 
     load(partition)     none -> LOADING -> ACTIVE, or FAILED if the log cannot be read
+    failed load         FAILED -> LOADING after a while, as long as the partition is ours
     unload(partition)   any -> none
     doubt               ACTIVE -> LOADING (see `pipeline.py`)
 
-Invariants: partitions load one at a time, in the order asked for, while the others serve; a load
-that ends after its slot was replaced or dropped is discarded.
+Invariants: partitions are read one at a time, in the order asked for, while the others serve; a
+load that ends after its slot was replaced or dropped is discarded; a partition serves only when
+the high watermark has reached the end that its load read up to.
 """
 
 from __future__ import annotations
@@ -38,6 +40,11 @@ S = TypeVar("S", bound=Shard)
 Value = TypeVar("Value")
 
 
+# A load that failed is tried again after this long, doubled with each failure.
+RETRY_MS_MIN = 1_000
+RETRY_MS_MAX = 60_000
+
+
 class SlotState(Enum):
     """How far a partition is."""
 
@@ -47,10 +54,11 @@ class SlotState(Enum):
 
 
 class _Slot(Generic[S]):
-    __slots__ = ("leader_epoch", "loaded", "pipeline", "state")
+    __slots__ = ("failure_count", "leader_epoch", "loaded", "pipeline", "state")
 
-    def __init__(self, leader_epoch: int) -> None:
+    def __init__(self, leader_epoch: int, failure_count: int = 0) -> None:
         self.leader_epoch = leader_epoch
+        self.failure_count = failure_count
         self.state = SlotState.LOADING
         self.pipeline: ShardPipeline[S] | None = None
         self.loaded = asyncio.Event()
@@ -78,6 +86,7 @@ class CoordinatorRuntime(Generic[S]):
         self._slots: dict[int, _Slot[S]] = {}
         self._load_queue: deque[tuple[int, _Slot[S]]] = deque()
         self._load_task: asyncio.Task[None] | None = None
+        self._settling: set[asyncio.Task[None]] = set()
         self.load_count = 0
         self.load_failure_count = 0
         self.load_ms_last = 0
@@ -144,10 +153,11 @@ class CoordinatorRuntime(Generic[S]):
         """Answer everything parked and stop (STOP-9)."""
         for partition in list(self._slots):
             self._drop(partition, ErrorCode.NOT_COORDINATOR)
-        task = self._load_task
-        if task is not None:
+        tasks = [*self._settling, *([] if self._load_task is None else [self._load_task])]
+        for task in tasks:
             task.cancel()
-            await asyncio.wait([task])
+        if tasks:
+            await asyncio.wait(tasks)
 
     def _active(self, partition: int) -> ShardPipeline[S]:
         slot = self._slots.get(partition)
@@ -165,10 +175,13 @@ class CoordinatorRuntime(Generic[S]):
         if slot.pipeline is not None:
             slot.pipeline.close(code)
 
-    def _enqueue(self, partition: int, leader_epoch: int) -> None:
-        slot: _Slot[S] = _Slot(leader_epoch)
+    def _enqueue(self, partition: int, leader_epoch: int, failure_count: int = 0) -> None:
+        slot: _Slot[S] = _Slot(leader_epoch, failure_count)
         self._slots[partition] = slot
         self._load_queue.append((partition, slot))
+        self._start_loading()
+
+    def _start_loading(self) -> None:
         if self._load_task is None:
             self._load_task = asyncio.get_running_loop().create_task(self._load_queued())
 
@@ -189,12 +202,8 @@ class CoordinatorRuntime(Generic[S]):
             summary = await replay_partition(
                 self._writer, topic_partition, shard, self._settings.load_buffer_bytes
             )
-        except Exception:
-            self.load_failure_count += 1
-            logger.exception("%s-%d could not be loaded", *topic_partition)
-            if self._slots.get(partition) is slot:
-                slot.state = SlotState.FAILED
-                slot.loaded.set()
+        except Exception as error:
+            self._load_failed(partition, slot, error)
             return
         if self._slots.get(partition) is not slot:
             return
@@ -208,6 +217,29 @@ class CoordinatorRuntime(Generic[S]):
                 summary.size_bytes,
                 self.load_ms_last,
             )
+        # The next partition is not to wait until all of this one is committed.
+        task = asyncio.get_running_loop().create_task(
+            self._settle(partition, slot, shard, summary.end_offset)
+        )
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _settle(self, partition: int, slot: _Slot[S], shard: S, end_offset: int) -> None:
+        """Serve when all that was read is committed."""
+        topic_partition = TopicPartition(self._topic, partition)
+        try:
+            await self._writer.wait_committed(topic_partition, end_offset)
+            has_grown = self._writer.end_offset(topic_partition) != end_offset
+        except Exception as error:
+            self._load_failed(partition, slot, error)
+            return
+        if self._slots.get(partition) is not slot:
+            return
+        if has_grown:
+            # Something of a former shard of this partition was still on its way.
+            self._load_queue.append((partition, slot))
+            self._start_loading()
+            return
         slot.pipeline = ShardPipeline(
             shard,
             topic_partition,
@@ -220,6 +252,22 @@ class CoordinatorRuntime(Generic[S]):
         slot.state = SlotState.ACTIVE
         slot.pipeline.start()
         slot.loaded.set()
+
+    def _load_failed(self, partition: int, slot: _Slot[S], error: Exception) -> None:
+        """Answer 15 for a while, then try again; a partition that is ours no more is forgotten."""
+        if self._slots.get(partition) is not slot:
+            return
+        self.load_failure_count += 1
+        logger.error("%s-%d could not be loaded", self._topic, partition, exc_info=error)
+        slot.state = SlotState.FAILED
+        slot.loaded.set()
+        delay_ms = min(RETRY_MS_MIN << min(slot.failure_count, 16), RETRY_MS_MAX)
+
+        def retry() -> None:
+            if self._slots.get(partition) is slot:
+                self._enqueue(partition, slot.leader_epoch, slot.failure_count + 1)
+
+        self._timer.schedule(delay_ms, retry)
 
     def _reload(self, partition: int, slot: _Slot[S]) -> None:
         if self._slots.get(partition) is slot:

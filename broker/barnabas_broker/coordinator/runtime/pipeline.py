@@ -4,16 +4,19 @@ Not here: which partitions this broker owns, and loading (`loop.py`). Source: OF
 gathers commands while an append is under way plays the part of Kafka's append linger.
 
 How a failed append is undone. The state changes when the command runs, before its records are in
-the log, so a failure must take it back. Two cases, told apart by the error code:
+the log, so a failure must take it back. Three cases:
 
 - The records were refused (not the leader, too few replicas, too large). Nothing of them is in the
   log: the shard's undo journal takes the command back, and with it all later commands of the
-  queue, which may rest on it. Other groups notice nothing.
-- The records may be in the log (time-out, too few replicas after the append, an unknown fault).
-  Only the log knows, so the shard is thrown away and loaded from it again.
+  queue, which may rest on it, the newest first. Other groups notice nothing.
+- The outcome is not known within `offsets.commit.timeout.ms`. Who waits is answered with an error,
+  and the shard stays as it is: its records are in the log and will be committed, unless the
+  leadership goes, and the shard with it. Until then no other command may write.
+- The leadership or the disk was lost after the append, or a fault is unknown. Only the log knows,
+  so the shard is thrown away and loaded from it again.
 
-A journal alone would be wrong in the second case; loading alone would drop the members of every
-group of the partition for each refused commit.
+A journal alone would be wrong in the last case; loading in the second would read a whole partition
+again for each slow commit, and drop the members of all its groups.
 
 Invariants: at most one append per shard is under way; batches hold whole commands in the order in
 which they ran; every future is resolved, by commit, failure or close.
@@ -26,6 +29,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from barnabas_broker.coordinator.runtime.loader import PartitionReader
@@ -40,6 +44,11 @@ logger = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Shard)
 Value = TypeVar("Value")
+
+# A timer that fires so late tells that the process was held up (SIGSTOP, a stalled machine).
+HELD_UP_MS_MIN = 1_000
+# What those who could not be heard then get on top: the default interval of members' heartbeats.
+HELD_UP_GRACE_MS = 3_000
 
 # After these the records may be in the log and may still be committed.
 IN_DOUBT = frozenset(
@@ -57,8 +66,20 @@ class PartitionWriter(PartitionReader, Protocol):
     def append(self, topic_partition: TopicPartition, batch: bytes) -> Awaitable[int]:
         """Append; gives the last offset once the high watermark has passed it.
 
-        Raises: KafkaError; a code of `IN_DOUBT` if the records may be in the log all the same.
+        However long that takes: there is no time-out. Raises: KafkaError; a code of `IN_DOUBT` if
+        the records may be in the log all the same.
         """
+        ...
+
+    def wait_committed(self, topic_partition: TopicPartition, end_offset: int) -> Awaitable[None]:
+        """Return once the high watermark has reached an offset.
+
+        Raises: KafkaError if this broker does not lead the partition, or ceases to.
+        """
+        ...
+
+    def batch_bytes_max(self, topic_partition: TopicPartition) -> int:
+        """Return how large a batch the topic takes. Raises: KafkaError."""
         ...
 
 
@@ -85,7 +106,7 @@ class RuntimeSettings:
     commit_timeout_ms: int = 5000
     compression: Compression = Compression.NONE
     load_buffer_bytes: int = 5 * 1024 * 1024
-    # Below max.message.bytes of the internal topic, batch header included.
+    # Several commands share a batch of up to this size; a single one may need what the topic takes.
     batch_bytes_max: int = 900_000
     # Commands are refused while more than this waits to be appended.
     queue_bytes_max: int = 32 * 1024 * 1024
@@ -94,7 +115,16 @@ class RuntimeSettings:
 class _Write:
     """The records of one command on their way into the log; none for a reply that only waits."""
 
-    __slots__ = ("appended_count", "future", "result", "sequence", "taken_count")
+    __slots__ = (
+        "appended_count",
+        "deadline_ms",
+        "future",
+        "is_dropped",
+        "is_late",
+        "result",
+        "sequence",
+        "taken_count",
+    )
 
     def __init__(
         self, sequence: int, result: Result[Any], future: asyncio.Future[None] | None
@@ -104,6 +134,11 @@ class _Write:
         self.future = future
         self.taken_count = 0
         self.appended_count = 0
+        self.deadline_ms = 0
+        # Its waiter has been told that the outcome is not known in time.
+        self.is_late = False
+        # It wrote nothing and its waiter is gone.
+        self.is_dropped = False
 
     def resolve(self, error: KafkaError | None) -> None:
         if self.future is None or self.future.done():
@@ -141,6 +176,8 @@ class ShardPipeline(Generic[S]):
         self._append_task: asyncio.Task[None] | None = None
         self._timer_task: TimerTask | None = None
         self._timer_deadline_ms = 0
+        self._timer_due_ms = 0
+        self._timeout_task: TimerTask | None = None
         self._is_closed = False
 
     def start(self) -> None:
@@ -156,11 +193,19 @@ class ShardPipeline(Generic[S]):
         if self._queue_bytes > self._settings.queue_bytes_max:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         shard = self.shard
+        future: asyncio.Future[None] | None = None
         result, sequence = self._run(lambda now: command(shard, now))
-        self._arm_timer()
-        if result.records or (result.waits_for_commit and self._queue):
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if result.records:
+            future = asyncio.get_running_loop().create_future()
             self._submit(_Write(sequence, result, future))
+        elif result.waits_for_commit and self._queue:
+            if self._is_stalled:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            future = asyncio.get_running_loop().create_future()
+            self._submit(_Write(sequence, result, future))
+        # After the submission: a refusal at once may have scheduled something.
+        self._arm_timer()
+        if future is not None:
             await future
         return result.reply
 
@@ -171,6 +216,8 @@ class ShardPipeline(Generic[S]):
         self._is_closed = True
         if self._timer_task is not None:
             self._timer_task.cancel()
+        if self._timeout_task is not None:
+            self._timeout_task.cancel()
         if self._append_task is not None:
             self._append_task.cancel()
         error = KafkaError(code)
@@ -184,6 +231,9 @@ class ShardPipeline(Generic[S]):
 
     def _run(self, command: Callable[[Instant], Result[Value]]) -> tuple[Result[Value], int]:
         """Run under a new sequence number; a command that raises leaves nothing behind."""
+        if not self._queue:
+            # Nothing is under way that could take what was before back.
+            self.shard.committed(self._sequence)
         self._sequence += 1
         sequence = self._sequence
         self.shard.begin(sequence)
@@ -205,15 +255,37 @@ class ShardPipeline(Generic[S]):
 
     # ---- appending ---------------------------------------------------------------------------
 
+    @property
+    def _is_stalled(self) -> bool:
+        """Whether the oldest write has been under way for longer than anybody waits."""
+        return bool(self._queue) and self._queue[0].is_late
+
     def _submit(self, write: _Write) -> None:
         size = sum(record.size_bytes for record in write.result.records)
         if write.result.is_atomic and size > self._settings.batch_bytes_max:
-            self._refuse(write, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
+            error = self._too_large(size)
+            if error is not None:
+                self._refuse(write, error)
+                return
+        if self._is_stalled and write.result.records:
+            self._refuse(write, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
+        write.deadline_ms = self._clock.monotonic_ms() + self._settings.commit_timeout_ms
         self._queue.append(write)
         self._queue_bytes += size
+        if self._timeout_task is None:
+            self._arm_timeout()
         if self._append_task is None:
             self._append_task = asyncio.get_running_loop().create_task(self._append_all())
+
+    def _too_large(self, size: int) -> KafkaError | None:
+        """Return why one command cannot be a batch of its own."""
+        try:
+            limit = self._writer.batch_bytes_max(self._topic_partition)
+        except KafkaError as error:
+            return error
+        limit = max(limit, self._settings.batch_bytes_max)
+        return KafkaError(ErrorCode.MESSAGE_TOO_LARGE) if size > limit else None
 
     def _refuse(self, write: _Write, error: KafkaError) -> None:
         """Take the newest command back before anything of it was appended."""
@@ -266,12 +338,9 @@ class ShardPipeline(Generic[S]):
             compression=self._settings.compression,
         )
         try:
-            async with asyncio.timeout(self._settings.commit_timeout_ms / 1000):
-                await self._writer.append(self._topic_partition, batch)
+            await self._writer.append(self._topic_partition, batch)
         except KafkaError as error:
             return error
-        except TimeoutError:
-            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         except Exception:
             logger.exception("%s-%d: the append failed", *self._topic_partition)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -281,6 +350,8 @@ class ShardPipeline(Generic[S]):
 
     def _committed(self, writes: list[_Write]) -> None:
         for write in writes:
+            if write.is_dropped:
+                continue
             self._dequeue(write)
             self.shard.committed(write.sequence)
             self._call_hook(write, None)
@@ -302,8 +373,10 @@ class ShardPipeline(Generic[S]):
         self.shard.roll_back(writes[0].sequence)
         for write in writes:
             self._dequeue(write)
-        for write in writes:
+        # The newest first, as each may have built on those before it.
+        for write in reversed(writes):
             self._call_hook(write, error)
+        for write in writes:
             write.resolve(error)
         return True
 
@@ -316,6 +389,41 @@ class ShardPipeline(Generic[S]):
         if hook is not None:
             self._run_detached(lambda now: hook(error, now))
 
+    # ---- outcomes that are late --------------------------------------------------------------
+
+    def _arm_timeout(self) -> None:
+        """Look again when the oldest write that somebody waits for has waited long enough."""
+        self._timeout_task = None
+        waiting = next((write for write in self._queue if not write.is_late), None)
+        if waiting is not None and not self._is_closed:
+            delay_ms = max(0, waiting.deadline_ms - self._clock.monotonic_ms())
+            self._timeout_task = self._timer.schedule(delay_ms, self._time_out)
+
+    def _time_out(self) -> None:
+        """Answer who has waited for too long; the outcome is still awaited."""
+        self._timeout_task = None
+        if self._is_closed:
+            return
+        now_ms = self._clock.monotonic_ms()
+        late = [write for write in self._queue if not write.is_late and write.deadline_ms <= now_ms]
+        for write in late:
+            write.is_late = True
+            write.is_dropped = not write.result.records
+        if any(write.is_dropped for write in late):
+            self._queue = deque(write for write in self._queue if not write.is_dropped)
+        for write in late:
+            if write.is_dropped:
+                write.resolve(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+                continue
+            logger.warning("%s-%d: a write is not committed in time", *self._topic_partition)
+            error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            write.resolve(error)
+            hook = write.result.on_timeout
+            if hook is not None:
+                self._run_detached(partial(hook, error))
+        self._arm_timeout()
+        self._arm_timer()
+
     # ---- timers ------------------------------------------------------------------------------
 
     def _arm_timer(self) -> None:
@@ -326,15 +434,21 @@ class ShardPipeline(Generic[S]):
             if deadline_ms >= self._timer_deadline_ms:
                 return
             self._timer_task.cancel()
-        delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
         self._timer_deadline_ms = deadline_ms
-        self._timer_task = self._timer.schedule(delay_ms, self._fire)
+        self._timer_due_ms = max(deadline_ms, now_ms)
+        self._timer_task = self._timer.schedule(self._timer_due_ms - now_ms, self._fire)
 
     def _fire(self) -> None:
         self._timer_task = None
         if self._is_closed:
             return
         timers = self.shard.timers
+        late_ms = self._clock.monotonic_ms() - self._timer_due_ms
+        if late_ms >= HELD_UP_MS_MIN:
+            # The heartbeats of that time are still to be read: nobody expires by our own absence.
+            logger.warning("%s-%d: timers are %d ms late", *self._topic_partition, late_ms)
+            timers.postpone_all(late_ms + HELD_UP_GRACE_MS)
         while (action := timers.take_due(self._clock.monotonic_ms())) is not None:
             self._run_detached(action)
         self._arm_timer()

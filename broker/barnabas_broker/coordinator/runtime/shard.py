@@ -5,8 +5,9 @@ output, no event loop. A command is a method of the shard that changes its state
 returns the records that make the change durable; the runtime appends them and hands out the reply
 when they are committed (architecture, "Coordinators").
 
-Invariants: a shard that replays all records that its commands returned has the same durable state;
-a rolled back command leaves durable state as if it had never run.
+Invariants: an in-memory state is changed by exactly the records that replay would change: a shard
+that replays all records that its commands returned has the same durable state, and a rolled back
+command leaves durable state as if it had never run.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class CoordinatorRecord(NamedTuple):
 
 # Told how the append of a command's records ended (None: committed); may change more.
 AppendHook = Callable[[KafkaError | None, Instant], "Result[None]"]
+# Told that the outcome is not known in time; the append hook still follows when it is.
+TimeoutHook = Callable[[KafkaError, Instant], "Result[None]"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Result(Generic[Reply]):
     reply: Reply
     records: list[CoordinatorRecord] = field(default_factory=list)
     on_append: AppendHook | None = None
+    on_timeout: TimeoutHook | None = None
     # The reply shows state that may not be committed yet: hold it back until that is.
     waits_for_commit: bool = False
     # All records in one batch or none of them; tombstones may be spread over several.
@@ -70,6 +74,7 @@ def with_reply(result: Result[None], reply: Value) -> Result[Value]:
         reply=reply,
         records=result.records,
         on_append=result.on_append,
+        on_timeout=result.on_timeout,
         waits_for_commit=result.waits_for_commit,
         is_atomic=result.is_atomic,
     )

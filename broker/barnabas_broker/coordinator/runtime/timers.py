@@ -63,6 +63,11 @@ class ShardTimers:
         if timer is not None and deadline_ms > timer.deadline_ms:
             timer.deadline_ms = deadline_ms
 
+    def postpone_all(self, by_ms: int) -> None:
+        """Move every deadline: the process was held up, and so were those who were to be heard."""
+        for timer in self._timers.values():
+            timer.deadline_ms += by_ms
+
     def cancel(self, key: Hashable) -> None:
         """Forget the key's timer, if it has one."""
         self._timers.pop(key, None)

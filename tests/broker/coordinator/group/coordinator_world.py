@@ -1,14 +1,16 @@
 """A group coordinator over a log in memory, for tests on virtual time."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.coordinator.group.settings import GroupSettings
+from barnabas_broker.coordinator.group.topics import Topics
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.heartbeat import HeartbeatRequest
 from barnabas_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -32,19 +34,34 @@ GROUP = "my-group"
 PARTITION = 12
 
 
+class Coordinator(GroupCoordinator):
+    """Takes names alone as well: which topic had the name is not known then."""
+
+    async def on_topics_deleted(self, deleted: Mapping[str, bytes] | Collection[str]) -> None:
+        if not isinstance(deleted, Mapping):
+            deleted = dict.fromkeys(deleted, ZERO_UUID)
+        await super().on_topics_deleted(deleted)
+
+
 class World:
     """A group coordinator with one loaded partition, and requests to it."""
 
-    def __init__(self, writer: FakePartitionWriter | None = None, **settings: int) -> None:
+    def __init__(
+        self,
+        writer: FakePartitionWriter | None = None,
+        topics: Topics | None = None,
+        **settings: int,
+    ) -> None:
         loop = asyncio.get_running_loop()
         clock = VirtualClock(loop)
         self.writer = writer or FakePartitionWriter()
-        self.groups = GroupCoordinator(
+        self.groups = Coordinator(
             settings=GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
             writer=self.writer,
             clock=clock,
             random=SimulatedRandom(3),
             timer=Timer(loop, clock),
+            topics=topics,
         )
 
     async def start(self) -> "World":

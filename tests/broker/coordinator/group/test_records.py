@@ -42,6 +42,15 @@ def test_an_offset_is_written_in_version_3() -> None:
     assert offset_tombstone(KEY) == (record.key, None)
 
 
+def test_the_id_of_a_topic_is_written_in_version_4() -> None:
+    """formats.md 10: the flexible form with the id in tag 0, as Kafka 4.3 writes it."""
+    committed = CommittedOffset(42, 5, "note", 1000, -1, bytes(range(16)))
+    record = offset_record(KEY, committed)
+    fields = struct.pack(">qi", 42, 5) + b"\x05note" + struct.pack(">q", 1000)
+    assert record.value == b"\x00\x04" + fields + b"\x01\x00\x10" + bytes(range(16))
+    assert read_offset(record.value) == committed
+
+
 def test_an_explicit_expiry_time_is_written_in_version_1() -> None:
     """formats.md 10: the only version that has it."""
     record = offset_record(KEY, CommittedOffset(42, 5, "", 1000, 2000))

@@ -186,3 +186,76 @@ def test_unloading_answers_what_waits_for_its_commit() -> None:
         await world.runtime.close()
 
     run_virtual(scenario())
+
+
+def test_a_failed_load_is_tried_again() -> None:
+    """One failed read must not leave a partition without a coordinator for good."""
+
+    async def scenario() -> None:
+        world = World()
+        world.log().append(encode_batch([Record(0, 0, b"n", b"7")]))
+        world.writer.read_error = ErrorCode.KAFKA_STORAGE_ERROR
+        await world.start()
+        await asyncio.sleep(60)
+        assert world.runtime.states() == {0: SlotState.FAILED}
+        # Ever more seldom: after 1, 3, 7, 15 and 31 seconds.
+        assert world.runtime.load_failure_count == 6
+        world.writer.read_error = None
+        await asyncio.sleep(60)
+        assert await world.get() == 7
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_failed_load_is_not_tried_again_for_another() -> None:
+    """OFS-4."""
+
+    async def scenario() -> None:
+        world = World()
+        world.log().append(encode_batch([Record(0, 0, b"n", b"7")]))
+        world.writer.read_error = ErrorCode.KAFKA_STORAGE_ERROR
+        await world.start()
+        world.runtime.unload(0)
+        await asyncio.sleep(60)
+        assert world.runtime.states() == {}
+        assert world.runtime.load_failure_count == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_nothing_is_served_before_all_that_was_read_is_committed() -> None:
+    """OFS-2: the tail above the high watermark counts as uncommitted; others load meanwhile."""
+
+    async def scenario() -> None:
+        world = World()
+        world.log().append(encode_batch([Record(0, 0, b"n", b"7")]))
+        world.writer.pause()
+        world.runtime.load(0, 1)
+        await asyncio.sleep(10)
+        assert await world.error(world.get()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        world.writer.resume()
+        await world.runtime.wait_until_loaded(0)
+        assert await world.get() == 7
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_what_comes_into_the_log_while_it_is_loaded_is_read_too() -> None:
+    """A former shard's last batch may still be on its way."""
+
+    async def scenario() -> None:
+        world = World()
+        world.log().append(encode_batch([Record(0, 0, b"n", b"7")]))
+        world.writer.pause()
+        world.runtime.load(0, 1)
+        await asyncio.sleep(1)
+        world.log().append(encode_batch([Record(0, 0, b"n", b"8")]))
+        world.writer.resume()
+        await world.runtime.wait_until_loaded(0)
+        assert await world.get() == 8
+        await world.runtime.close()
+
+    run_virtual(scenario())

@@ -4,7 +4,12 @@ import asyncio
 
 import pytest
 
-from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result
+from barnabas_broker.coordinator.runtime.shard import (
+    AppendHook,
+    CoordinatorRecord,
+    Instant,
+    Result,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.records.batch import read_header
 from barnabas_protocol.records.compression import Compression
@@ -188,8 +193,8 @@ def test_after_a_doubtful_append_the_log_decides(code: ErrorCode) -> None:
     run_virtual(scenario())
 
 
-def test_an_append_that_takes_too_long_is_doubtful() -> None:
-    """OFS-5: `offsets.commit.timeout.ms`."""
+def test_an_append_that_takes_too_long_is_awaited_and_not_loaded_again() -> None:
+    """OFS-5: `offsets.commit.timeout.ms` ends the wait of the client, not that of the shard."""
 
     async def scenario() -> None:
         world = World(commit_timeout_ms=5000)
@@ -198,9 +203,168 @@ def test_an_append_that_takes_too_long_is_doubtful() -> None:
         started = asyncio.get_running_loop().time()
         assert await world.error(world.add()) is ErrorCode.REQUEST_TIMED_OUT
         assert asyncio.get_running_loop().time() - started == pytest.approx(5)
+        # What is not committed is not shown, and nothing is built on it.
+        assert await world.error(world.get()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await world.error(world.add()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         world.writer.resume()
-        await world.runtime.wait_until_loaded(0)
+        await asyncio.sleep(0.1)
         assert await world.get() == 1
+        assert len(world.shards) == 1
+        assert len(world.log().records()) == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_readers_that_gave_up_are_not_kept() -> None:
+    """Everything is bounded: a commit may hang for hours, and clients ask again and again."""
+
+    async def scenario() -> None:
+        world = World(commit_timeout_ms=5000)
+        await world.start()
+        world.writer.pause()
+        adding = asyncio.ensure_future(world.error(world.add()))
+        await asyncio.sleep(0.1)
+        reading = [asyncio.ensure_future(world.error(world.get())) for _ in range(5)]
+        await asyncio.sleep(6)
+        assert {await each for each in reading} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        assert await adding is ErrorCode.REQUEST_TIMED_OUT
+        pipeline = world.runtime._slots[0].pipeline
+        assert pipeline is not None
+        assert len(pipeline._queue) == 1
+        world.writer.resume()
+        await asyncio.sleep(0.1)
+        assert await world.get() == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_late_refusal_is_undone() -> None:
+    """OFS-5: the outcome counts, whenever it is known; hooks hear of both."""
+
+    async def scenario() -> None:
+        world = World(commit_timeout_ms=5000)
+        await world.start()
+        assert await world.add() == 1
+        world.writer.pause()
+        heard: list[tuple[str, ErrorCode | None]] = []
+
+        def hook(error: KafkaError | None, _: Instant) -> Result[None]:
+            heard.append(("append", None if error is None else error.code))
+            return Result(reply=None)
+
+        def timed_out(error: KafkaError, _: Instant) -> Result[None]:
+            heard.append(("timeout", error.code))
+            return Result(reply=None)
+
+        def command(shard: CountingShard, _: Instant) -> Result[int]:
+            result = shard.add("n", hook=hook)
+            result.on_timeout = timed_out
+            return result
+
+        assert await world.error(world.runtime.execute(0, command)) is ErrorCode.REQUEST_TIMED_OUT
+        assert heard == [("timeout", ErrorCode.REQUEST_TIMED_OUT)]
+        world.writer.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+        world.writer.resume()
+        await asyncio.sleep(0.1)
+        world.writer.refuse_with = None
+        assert heard[1:] == [("append", ErrorCode.NOT_ENOUGH_REPLICAS)]
+        assert await world.get() == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_hooks_of_refused_commands_run_newest_first() -> None:
+    """Each may have built on those before it."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        world.writer.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+        order: list[int] = []
+
+        def hook(number: int) -> AppendHook:
+            def heard(_: KafkaError | None, __: Instant) -> Result[None]:
+                order.append(number)
+                return Result(reply=None)
+
+            return heard
+
+        await asyncio.gather(*(world.error(world.add(hook=hook(n))) for n in range(3)))
+        assert order == [2, 1, 0]
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_timer_set_by_a_refusal_is_armed() -> None:
+    """A command that is refused at once sets a timer by its hook, and no other command comes."""
+
+    async def scenario() -> None:
+        world = World(batch_bytes_max=300)
+        await world.start()
+        shard = world.shards[0]
+        fired: list[int] = []
+
+        def action(now: Instant) -> Result[None]:
+            fired.append(now.monotonic_ms)
+            return Result(reply=None)
+
+        def hook(_: KafkaError | None, now: Instant) -> Result[None]:
+            shard.timers.schedule("later", now.monotonic_ms + 1000, action)
+            return Result(reply=None)
+
+        large = world.add(padding=500, hook=hook)
+        assert await world.error(large) is ErrorCode.MESSAGE_TOO_LARGE
+        await asyncio.sleep(2)
+        assert len(fired) == 1
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_one_command_may_be_as_large_as_the_topic_takes() -> None:
+    """A group of a megabyte can sync; `max.message.bytes` of the topic says how large."""
+
+    async def scenario() -> None:
+        world = World(batch_bytes_max=300)
+        await world.start()
+        world.writer.bytes_max = 1000
+        assert await world.add(padding=900) == 1
+        assert await world.error(world.add(padding=1100)) is ErrorCode.MESSAGE_TOO_LARGE
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_timers_are_put_off_after_the_process_was_held_up() -> None:
+    """SIGSTOP for a minute: what those who were to be heard have sent is still to be read."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        fired: list[int] = []
+
+        def action(now: Instant) -> Result[None]:
+            fired.append(now.monotonic_ms)
+            return Result(reply=None)
+
+        def command(shard: CountingShard, now: Instant) -> Result[None]:
+            for name in ("soon", "later"):
+                after_ms = 10_000 if name == "soon" else 20_000
+                shard.timers.schedule(name, now.monotonic_ms + after_ms, action)
+            return Result(reply=None)
+
+        await world.runtime.execute(0, command)
+        await asyncio.sleep(1)
+        selector = asyncio.get_running_loop()._virtual_selector  # type: ignore[attr-defined]
+        selector.now_seconds += 60
+        await asyncio.sleep(2)
+        assert fired == []
+        await asyncio.sleep(30)
+        assert [round(each / 1000) for each in fired] == [64, 74]
         await world.runtime.close()
 
     run_virtual(scenario())
