@@ -17,10 +17,12 @@ COMMANDS = {
     "consume": ("barnabas_cli.consume", "Read records from a topic."),
     "dev": ("barnabas_cli.dev", "Run a broker on this machine, with nothing to configure."),
     "diff": ("barnabas_cli.apply:diff", "Show what 'apply' would change."),
+    "drain": ("barnabas_cli.drain:drain", "Have this machine's broker lead nothing."),
     "group": ("barnabas_cli.group", "Consumer groups: lag, members, resetting offsets."),
     "log": ("barnabas_cli.log", "Look into and import partition directories."),
     "produce": ("barnabas_cli.produce", "Write lines as records to a topic."),
     "topic": ("barnabas_cli.topic", "Topics: list, describe, create, alter, delete."),
+    "undrain": ("barnabas_cli.drain:undrain", "Take a drain back."),
     "user": ("barnabas_cli.user", "Users' SCRAM credentials: list, set, delete."),
 }
 

@@ -203,6 +203,12 @@ class BrokerLifecycle:
             self._drain_interval_ms = DRAIN_INTERVAL_MS_MIN
             self.wake()
 
+    def stay(self) -> None:
+        """Take back the wish to stop: a controller that has fenced this broker unfences it."""
+        self.wishes = Wishes(is_fenced=False, is_shut_down=False)
+        self.may_stop = False
+        self.wake()
+
     def wake(self) -> None:
         """Send the next heartbeat now: there is something to tell."""
         self._wake.set()

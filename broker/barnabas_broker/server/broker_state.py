@@ -8,7 +8,7 @@ Source: BOOT-11 of the behaviour list; the values are exported as a metric and a
 | STARTING | RECOVERY, SHUTTING_DOWN |
 | RECOVERY | RUNNING, SHUTTING_DOWN |
 | RUNNING | PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN |
-| PENDING_CONTROLLED_SHUTDOWN | SHUTTING_DOWN |
+| PENDING_CONTROLLED_SHUTDOWN | RUNNING, SHUTTING_DOWN |
 | SHUTTING_DOWN | NOT_RUNNING |
 """
 
@@ -33,7 +33,9 @@ LEGAL_MOVES: dict[BrokerState, frozenset[BrokerState]] = {
     BrokerState.RUNNING: frozenset(
         {BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN}
     ),
-    BrokerState.PENDING_CONTROLLED_SHUTDOWN: frozenset({BrokerState.SHUTTING_DOWN}),
+    BrokerState.PENDING_CONTROLLED_SHUTDOWN: frozenset(
+        {BrokerState.RUNNING, BrokerState.SHUTTING_DOWN}
+    ),
     BrokerState.SHUTTING_DOWN: frozenset({BrokerState.NOT_RUNNING}),
 }
 

@@ -9,6 +9,7 @@ behaviour list; KIP-631 for the controller's part.
 | RUNNING | STOPPED | a broker that never ran, or was told not to drain, stops |
 | DRAINING | DRAINED | told so, nothing can be moved, the budget is spent, cut short |
 | DRAINED | STOPPED | the process ends |
+| DRAINING, DRAINED | RUNNING | the drain is taken back, by `/undrain` |
 
 Not here: heartbeats, by which the controller is told (`broker_lifecycle`), and the stop itself.
 Invariant: a drain always ends, by its deadline at the latest.
@@ -109,6 +110,10 @@ class Drain:
     def cut_short(self) -> Drain:
         """The drain after somebody would not wait any longer."""
         return self._ended(DrainEnd.CUT_SHORT) if self.phase is DrainPhase.DRAINING else self
+
+    def undone(self) -> Drain:
+        """The drain after the broker was told to stay; a process that ends cannot be."""
+        return self if self.phase is DrainPhase.STOPPED else Drain()
 
     def stopped(self) -> Drain:
         """The drain of a process that ends, drained or not."""

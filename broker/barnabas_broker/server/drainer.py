@@ -89,6 +89,18 @@ class Drainer:
         await self.until_drained(half_ms if timeout_ms is None else min(timeout_ms, half_ms))
         return {"phase": self.state.phase.value, "leaders": self.leaders_count}
 
+    def undo(self) -> None:
+        """Stay after all: a broker that was fenced is unfenced again."""
+        if self.state.phase not in (DrainPhase.DRAINING, DrainPhase.DRAINED):
+            return
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        self.state = self.state.undone()
+        self._ended.clear()
+        self._lifecycle.stay()
+        logger.info("the drain is taken back")
+
     def cut_short(self) -> None:
         """Wait no longer."""
         self.state = self.state.cut_short()

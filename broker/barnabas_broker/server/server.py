@@ -85,6 +85,7 @@ class Server:
         self._has_admin_http = has_admin_http
         self._admin: LateAdmin | None = None
         self._is_built = False
+        self._is_stopping = False
         self._starting: asyncio.Task[None] | None = None
         self.collector = MetricsCollector()
         self.publisher = MetadataPublisher()
@@ -273,6 +274,7 @@ class Server:
             self.status,
             self.collector,
             self.drain,
+            self.undrain,
         )
         late = LateAdmin(admin, self._background.spawn, self._fail)
         self.collector.register(late.loop_lag.samples)
@@ -319,6 +321,13 @@ class Server:
             return {"phase": self.state.name.lower(), "leaders": 0}
         return await self.membership.drainer.asked(timeout_ms)
 
+    async def undrain(self) -> dict[str, Any]:
+        """Serve on after a drain, unless the process is stopping: what `/undrain` does."""
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._is_stopping:
+            self.membership.drainer.undo()
+            self.state = move(self.state, BrokerState.RUNNING)
+        return {"state": self.state.name.lower()}
+
     def _begin_drain(self) -> None:
         self.state = move(self.state, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
 
@@ -334,6 +343,7 @@ class Server:
         """
         if self.state in (BrokerState.SHUTTING_DOWN, BrokerState.NOT_RUNNING):
             return
+        self._is_stopping = True
         if self._may_drain():
             self.membership.drainer.start("the broker stops")
             await self.membership.drainer.until_drained()

@@ -1,6 +1,7 @@
 """The operators' port, over real HTTP."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -8,17 +9,22 @@ from typing import Any
 import pytest
 
 from barnabas_broker.admin import admin_server
+from barnabas_broker.admin.admin_connections import CONNECTIONS_MAX
 from barnabas_broker.admin.admin_server import AdminServer
 from barnabas_broker.metrics.collector import MetricsCollector, Sample
 
 WAIT_SECONDS = 20
 
 
-async def get(server: AdminServer, path: str) -> tuple[int, dict[str, str], str]:
+async def get(
+    server: AdminServer, path: str, method: str = "GET", host: str = "localhost"
+) -> tuple[int, dict[str, str], str]:
     """Status, headers and body."""
     async with asyncio.timeout(WAIT_SECONDS):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        writer.write(
+            f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+        )
         answer = (await reader.read()).decode()
         writer.close()
         await writer.wait_closed()
@@ -91,7 +97,7 @@ def test_metrics_are_those_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_hook_starts_the_drain_and_is_told_how_far_it_is() -> None:
-    """`operator.md` 4: GET and POST alike; the wait is in seconds; a wrong one is refused."""
+    """`operator.md` 4: POST only; the wait is in seconds; a wrong one is refused."""
 
     async def run() -> None:
         asked: list[int | None] = []
@@ -100,16 +106,25 @@ def test_a_hook_starts_the_drain_and_is_told_how_far_it_is() -> None:
             asked.append(timeout_ms)
             return {"phase": "draining", "leaders": 2}
 
+        async def undrain() -> dict[str, Any]:
+            return {"state": "running"}
+
         server = AdminServer(
-            "127.0.0.1", 0, lambda: True, lambda: True, dict, MetricsCollector(), drain
+            "127.0.0.1", 0, lambda: True, lambda: True, dict, MetricsCollector(), drain, undrain
         )
         await server.start()
         try:
-            status, _, body = await get(server, "/drain?timeout=30")
+            status, _, body = await get(server, "/drain?timeout=30", "POST")
             assert (status, json.loads(body)["leaders"]) == (200, 2)
-            assert (await get(server, "/drain"))[0] == 200
-            assert (await get(server, "/drain?timeout=soon"))[0] == 400
+            assert (await get(server, "/drain", "POST"))[0] == 200
+            for wrong in ("soon", "-1", "9" * 5000):
+                assert (await get(server, f"/drain?timeout={wrong}", "POST"))[0] == 400
+            assert (await get(server, "/drain", "GET"))[0] == 405
+            assert (await get(server, "/drain", "POST", "evil.example"))[0] == 403
             assert asked == [30_000, None]
+            status, _, body = await get(server, "/undrain", "POST")
+            assert (status, json.loads(body)) == (200, {"state": "running"})
+            assert (await get(server, "/undrain"))[0] == 405
         finally:
             await server.stop()
 
@@ -118,6 +133,26 @@ def test_a_hook_starts_the_drain_and_is_told_how_far_it_is() -> None:
 
 def test_a_broker_that_does_not_run_has_nothing_to_drain() -> None:
     async def work(server: AdminServer, state: dict[str, Any], _: MetricsCollector) -> None:
-        assert (await get(server, "/drain"))[0] == 503
+        assert (await get(server, "/drain", "POST"))[0] == 503
+        assert (await get(server, "/undrain", "POST"))[0] == 503
+
+    with_server(work)
+
+
+def test_silent_connections_make_room_for_probes() -> None:
+    """Attack: 20,000 connections took all descriptors; the oldest idle one goes first."""
+
+    async def work(server: AdminServer, state: dict[str, Any], _: MetricsCollector) -> None:
+        silent = [
+            await asyncio.open_connection("127.0.0.1", server.port)
+            for _ in range(CONNECTIONS_MAX + 5)
+        ]
+        assert (await get(server, "/live"))[0] == 200
+        assert server.connections.count <= CONNECTIONS_MAX
+        async with asyncio.timeout(WAIT_SECONDS):
+            with contextlib.suppress(ConnectionResetError):
+                assert await silent[0][0].read() == b""
+        for _reader, writer in silent:
+            writer.close()
 
     with_server(work)

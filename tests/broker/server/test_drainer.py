@@ -143,3 +143,26 @@ def test_a_fault_of_ours_ends_the_drain_and_not_the_stop() -> None:
         assert await world.drainer.until_drained(2_000)
 
     draining(work)
+
+
+def test_a_drain_can_be_taken_back() -> None:
+    """Attack: a drain that anybody asked for left the broker unready until it was restarted."""
+
+    async def work(world: Draining) -> None:
+        world.drainer.undo()  # nothing to take back
+        world.drainer.start("a mistake")
+        world.controller.should_shut_down = True
+        assert await world.drainer.until_drained(2_000)
+        world.controller.should_shut_down = False
+        world.drainer.undo()
+        assert world.drainer.state.phase is DrainPhase.RUNNING
+        await asyncio.sleep(1)
+        beat = world.controller.beats[-1][1]
+        assert not beat.want_shut_down
+        assert not beat.want_fence
+        assert not world.lifecycle.may_stop
+        world.drainer.start("another")
+        assert world.starts == 2
+        assert not await world.drainer.until_drained(500)
+
+    draining(work)

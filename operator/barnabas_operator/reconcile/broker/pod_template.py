@@ -111,7 +111,7 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
             "timeoutSeconds": 5,
             "failureThreshold": 3,
         },
-        "lifecycle": {"preStop": {"httpGet": _admin(f"/drain?timeout={drain_seconds}")}},
+        "lifecycle": {"preStop": {"exec": {"command": _drain_command(drain_seconds)}}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -126,6 +126,11 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
     if spec.resources:
         container["resources"] = {key: dict(value) for key, value in spec.resources.items()}
     return container
+
+
+def _drain_command(seconds: int) -> list[str]:
+    """The broker takes a drain from its own pod only, not from the kubelet's address."""
+    return ["barnabas", "drain", "--admin-port", str(names.ADMIN_PORT), "--timeout", str(seconds)]
 
 
 def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:

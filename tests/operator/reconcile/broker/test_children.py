@@ -98,8 +98,8 @@ def test_pods_are_stopped_as_the_drain_wants_it() -> None:
     pod = rendered(spec)["StatefulSet demo"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["terminationGracePeriodSeconds"] == 60
-    hook = container["lifecycle"]["preStop"]["httpGet"]
-    assert (hook["path"], hook["port"]) == ("/drain?timeout=30", "admin")
+    hook = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert hook == ["barnabas", "drain", "--admin-port", "9644", "--timeout", "30"]
     assert started(spec, 0).properties["barnabas.drain.budget.ms"] == "40000"
     assert container["livenessProbe"]["httpGet"]["path"] == "/live"
     assert container["readinessProbe"]["httpGet"]["path"] == "/ready"

@@ -1,0 +1,54 @@
+"""Who may ask what of the admin HTTP: pure rules over a request's origin.
+
+Reading (probes, metrics, status) is for everybody who reaches the port. What changes the broker is
+for whoever is on its machine, or in its pod: a POST over the loopback address. A browser there runs
+programs of others, so a request that a web page could have sent is refused: one that names an
+Origin, or, where it came over the loopback address or changes something, a Host that is a foreign
+name (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+_LOCAL_NAMES = frozenset(("", "localhost", "localhost.localdomain", "ip6-localhost"))
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address, IPv4 in IPv6 included, is of this machine alone."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address in _LOCAL_NAMES and bool(address)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return (mapped or parsed).is_loopback
+
+
+def refusal(*, changes: bool, peer: str, own: str, host: str, origin: str | None) -> str | None:
+    """Why a request is refused; None where it may pass.
+
+    `peer` is the address it comes from, `own` the one it came to; `host` and `origin` are headers.
+    """
+    if origin is not None:
+        return "requests of web pages are not answered"
+    if (changes or is_loopback(own)) and not _is_address_or_local(host):
+        return "the Host header is neither an address nor localhost"
+    if changes and peer != own and not is_loopback(peer):
+        return "this is for the broker's own machine or pod: use 127.0.0.1 there"
+    return None
+
+
+def _is_address_or_local(host: str) -> bool:
+    """Whether a Host header is one that no foreign DNS can make a browser send."""
+    name = host.strip()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
+    if name.lower() in _LOCAL_NAMES:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
