@@ -49,12 +49,16 @@ async def _recover(config: BrokerConfig, *, is_confirmed: bool) -> None:
     async with last_resort(config) as resort:
         standing = resort.standing
         _show(standing)
-        if not standing.other_members and standing.stored.record is not None:
-            click.echo(f"Broker {standing.me.node_id} is the only member already: start it.")
-            return
+        is_alone = not standing.other_members and standing.stored.record is not None
+        if is_alone:
+            click.echo(
+                f"Broker {standing.me.node_id} is the only member already: what follows from that"
+                " is done once more."
+            )
         if not is_confirmed:
             _ask(standing)
-        await resort.carry_out()
+        if not is_alone:
+            await resort.carry_out()
     await fence_others(config)
     click.echo(
         f"Broker {standing.me.node_id} is now the only member. Start it first, then the others:"

@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 # A clean stop tells the store that nobody leads; a store that is away is not waited for longer.
 RESIGN_SECONDS_MAX: Final = 2
 RESIGN_AGAIN_SECONDS: Final = 0.02
+READING_SECONDS: Final = 0.05
 # Who asks for a promise asks again before this is over; most of it is a flush.
 PROMISE_SECONDS_MAX: Final = 5
 # Others become members first, where without them nobody could lead; they have to be heard for that.
@@ -241,6 +242,15 @@ class MetadataQuorum(QuorumAsking):
     async def wait_for_change(self) -> None:
         """Return when the leader, or whether it is active, has changed."""
         await self._changed.wait()
+
+    async def wait_for_reading(self) -> None:
+        """Return when the arbiter's record may have been read once more.
+
+        Raises: what stopped the quorum.
+        """
+        if self._failure is not None:
+            raise self._failure
+        await asyncio.sleep(READING_SECONDS)
 
     async def until_active(self, seconds_max: float | None = None) -> None:
         """Return when this node leads and has committed a record of its own epoch.

@@ -11,6 +11,7 @@ from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
+from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.local import LocalController
 from barnabas_broker.controller.log_comparison import AskLogEnds
 from barnabas_broker.env.clock import Clock
@@ -36,6 +37,7 @@ from barnabas_broker.server.cluster_identity import (
     lower_recovery_point,
 )
 from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
+from barnabas_broker.server.recovery_order import RecoveryOrder, settle_order
 
 
 class ControlPlane:
@@ -164,6 +166,14 @@ class ControlPlane:
         """
         await self.start(advertised)
         await self.quorum.until_active(seconds_max)
+
+    async def complete_recovery(self) -> None:
+        """Carry out what an interrupted `barnabas cluster recover` has left to be done.
+
+        Raises: what stops the quorum, OSError, KafkaError.
+        """
+        order = RecoveryOrder(self._disk, self.quorum.log.directory)
+        await settle_order(self.quorum, self.controller, order, topic_configs(self._dynamic))
 
     async def stop(self) -> None:
         """Answer what is queued at the controller, give leadership up, let go of the arbiter."""

@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from barnabas_broker.arbiter.arbiter import Arbiter, ArbiterError, ArbiterRecord, Member, Stored
 from barnabas_broker.arbiter.decided_swap import swap_until_decided
 from barnabas_broker.arbiter.election import ForeignClusterError, Verdict
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.controller import brokers
-from barnabas_broker.controller.elections import TopicConfigs, topic_configs
+from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
@@ -34,14 +32,13 @@ from barnabas_broker.metadata.history import (
     first_history,
     new_history,
 )
-from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import (
     MetadataLogError,
 )
 from barnabas_broker.metadata.promise_file import PromiseFile
-from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.server.arbiter_choice import make_arbiter
 from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
+from barnabas_broker.server.recovery_order import RecoveryOrder, carry_out_order
 from barnabas_broker.server.stopped_broker import stopped_broker
 
 
@@ -99,50 +96,41 @@ def alone(standing: Standing, now_ms: int) -> ArbiterRecord:
 class LastResort:
     """One stopped broker, its locks held."""
 
-    def __init__(self, standing: Standing, arbiter: Arbiter, clock: Clock) -> None:
+    def __init__(
+        self, standing: Standing, arbiter: Arbiter, clock: Clock, order: RecoveryOrder
+    ) -> None:
         self.standing = standing
+        self._order = order
         self._arbiter = arbiter
         self._clock = clock
 
     async def carry_out(self) -> ArbiterRecord:
         """Make this node the only member; returns the record that is stored now.
 
+        From before that on, the rest of the recovery is ordered on disk: whatever interrupts it,
+        the broker's next start completes it.
         Raises: as `alone`; ArbiterError where the record has changed since it was shown.
         """
         tried = alone(self.standing, self._clock.wall_ms())
+        await self._order.write(tried.histories[0])
         decided = await swap_until_decided(self._arbiter, self.standing.stored.token, tried)
         if decided.verdict is not Verdict.WON:
+            await self._order.remove()
             raise ArbiterError("the arbiter's record has changed meanwhile: look again")
         return tried
 
 
 async def fence_others(config: BrokerConfig) -> list[int]:
-    """Have the metadata say that no other broker is there; returns those that it named.
+    """Complete a recovery of a broker that is still stopped; returns those that were fenced.
 
-    What this broker has in sync it leads alone then. Otherwise its own return would count first:
-    it would leave the ISR, in favour of replicas whose disks are lost. To be called when this node
-    is the only member, and with the broker still stopped.
+    To be called when this node is the only member; safe to be repeated.
     Raises: what opening directories, metadata log and arbiter raise.
     """
     configs = topic_configs(DynamicConfig(config.properties))
     async with stopped_broker(config) as (control, logs):
-        controller = control.controller
-        known = control.quorum.pending_image.brokers.values()
-        others = sorted(
-            broker.node_id
-            for broker in known
-            if broker.node_id != logs.node_id and not broker.fenced
-        )
-        for broker in known:
-            if broker.node_id != logs.node_id:
-                await controller.submit(partial(_give_up, broker.node_id, configs))
+        others = await carry_out_order(control.quorum, control.controller, configs)
+        await RecoveryOrder(logs.disk, control.quorum.log.directory).remove()
     return others
-
-
-def _give_up(
-    node_id: int, configs: TopicConfigs, image: MetadataImage
-) -> tuple[list[MetadataRecord], None]:
-    return brokers.give_up(image, node_id, configs), None
 
 
 @asynccontextmanager
@@ -170,7 +158,7 @@ async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
             stored=await arbiter.read(),
             histories=history.ids,
         )
-        yield LastResort(standing, arbiter, clock)
+        yield LastResort(standing, arbiter, clock, RecoveryOrder(disk, log.directory))
     finally:
         if arbiter is not None:
             await arbiter.close()

@@ -145,6 +145,7 @@ class Server:
         self.gate.open_control(self.dispatcher)
         self._admin = self._make_admin()
         await self.control.start(self.listeners.advertised())
+        await self.control.complete_recovery()
         await self.membership.join()
         await self.logs.load(self._config_of_loaded, self._topic_id_of_loaded)
         await self.membership.report_losses(self.logs.lost)

@@ -15,7 +15,8 @@ from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.metadata.history import first_history
 from barnabas_broker.metadata.metadata_log import MetadataLogError
-from barnabas_broker.server.last_resort import Standing, alone, last_resort
+from barnabas_broker.server.last_resort import Standing, alone, fence_others, last_resort
+from barnabas_cli import cluster_recover
 from tests.support.in_process_broker import running_broker
 
 ME = Member(1, b"m" * 16)
@@ -58,6 +59,30 @@ def test_what_cannot_be_right_is_refused() -> None:
         alone(replace(STANDING, cluster_id="another"), 9)
     with pytest.raises(MetadataLogError):
         alone(replace(STANDING, end_offset=0), 9)
+
+
+def test_the_command_completes_a_recovery_however_often_it_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been interrupted just after this broker had become the only member."""
+
+    async def run_once() -> None:
+        async with running_broker(tmp_path / "data"):
+            pass
+
+    asyncio.run(run_once())
+    config = tmp_path / "broker.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in properties(tmp_path).items()))
+    completed = []
+
+    async def complete(config: BrokerConfig) -> list[int]:
+        completed.append(config.log_dirs)
+        return await fence_others(config)
+
+    monkeypatch.setattr(cluster_recover, "fence_others", complete)
+    for _ in range(2):
+        cluster_recover.recover_cluster(config, {}, is_confirmed=True)
+    assert len(completed) == 2
 
 
 def properties(directory: Path) -> dict[str, str]:

@@ -4,8 +4,15 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from barnabas_broker.arbiter.arbiter import ArbiterRecord
 from barnabas_broker.metadata.history import new_history
+from barnabas_broker.server.recovery_order import (
+    EPOCHS_SKIPPED,
+    ORDER_FILE,
+    PRODUCER_IDS_SKIPPED,
+)
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.ids import uuid_to_text
 from barnabas_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
@@ -70,6 +77,18 @@ class World:
 
     def folders(self, node: Node) -> set[str]:
         return {path.split("/")[2] for path in node.disk._names if "/orders-" in path}
+
+    def recovered_by(self, node_id: int) -> ArbiterRecord:
+        """The record that `barnabas cluster recover` makes."""
+        record = self.store.stored.record
+        (survivor,) = (member for member in record.members if member.node_id == node_id)
+        new = new_history("c", survivor.directory_id, 1, record.histories[0])
+        return record._replace(
+            controller_epoch=record.controller_epoch + 1,
+            leader=None,
+            members=(survivor,),
+            histories=(new, *record.histories),
+        )
 
     def said(self, text: str) -> bool:
         return any(text in problem for problem in self.cluster.problems)
@@ -148,6 +167,57 @@ def test_an_old_copy_of_the_record_lets_nobody_lead() -> None:
     world.cluster.run(tell)
 
 
+def test_an_interrupted_recovery_is_completed_by_the_next_start() -> None:
+    """Nobody has to run the command again: what it has ordered is done before the registration.
+
+    The others are fenced, so that what the survivor has in sync it leads; numbers that the lost
+    metadata may have given out are not given out again.
+    """
+    world = World()
+
+    async def tell() -> None:
+        await world.begin()
+        await world.stop(*world.nodes)
+        record = world.recovered_by(2)
+        ids = [uuid_to_text(one) for one in record.histories]
+        folder = "/data/__cluster_metadata-0"
+        world.nodes[2].disk.write_atomically(f"{folder}/{ORDER_FILE}", f"0\n{ids[0]}\n".encode())
+        world.store.put(record)
+        world.nodes[2].start()
+        await world.until(lambda: world.nodes[2].is_ready)
+        image = world.nodes[2].server.image
+        (orders,) = image.topics.by_name["orders"].partitions
+        assert (orders.isr, orders.leader) == ((2,), 2)
+        assert orders.leader_epoch >= EPOCHS_SKIPPED
+        assert orders.partition_epoch >= EPOCHS_SKIPPED
+        assert image.next_producer_id >= PRODUCER_IDS_SKIPPED
+        assert image.brokers[0].fenced
+        assert image.brokers[1].fenced
+        assert not world.nodes[2].disk.exists(f"{folder}/{ORDER_FILE}")
+        world.start(*world.nodes[:2])
+        await world.until(lambda: all(node.is_ready for node in world.nodes))
+
+    world.cluster.run(tell)
+
+
+def test_an_order_of_a_recovery_that_never_happened_is_dropped() -> None:
+    """The command was interrupted before it changed the record."""
+    world = World()
+
+    async def tell() -> None:
+        await world.begin()
+        await world.stop(world.nodes[2])
+        path = f"/data/__cluster_metadata-0/{ORDER_FILE}"
+        world.nodes[2].disk.write_atomically(path, f"0\n{uuid_to_text(b'x' * 16)}\n".encode())
+        world.nodes[2].start()
+        await world.until(lambda: world.nodes[2].is_ready)
+        assert not world.nodes[2].disk.exists(path)
+        (orders,) = world.nodes[2].server.image.topics.by_name["orders"].partitions
+        assert orders.leader_epoch < EPOCHS_SKIPPED
+
+    world.cluster.run(tell)
+
+
 def test_members_that_come_back_follow_a_recovered_history() -> None:
     """`barnabas cluster recover` by a broker that lacks the newest topic: the others give it up,
     and keep its data as a stray.
@@ -160,17 +230,7 @@ def test_members_that_come_back_follow_a_recovered_history() -> None:
         await world.create_topic("orders-later", 2)
         await asyncio.sleep(6)  # the high watermark is in the checkpoint
         await world.stop(*world.nodes[:2])
-        record = world.store.stored.record
-        survivor = next(member for member in record.members if member.node_id == 2)
-        new = new_history("c", survivor.directory_id, 1, record.histories[0])
-        world.store.put(
-            record._replace(
-                controller_epoch=record.controller_epoch + 1,
-                leader=None,
-                members=(survivor,),
-                histories=(new, *record.histories),
-            )
-        )
+        world.store.put(world.recovered_by(2))
         world.start(world.nodes[2])
         await world.until(lambda: world.nodes[2].is_ready)
         world.start(*world.nodes[:2])
