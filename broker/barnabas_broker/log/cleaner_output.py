@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 from barnabas_broker.log.index_file import write_index
 from barnabas_broker.log.layout import (
     CLEANED_FILE_SUFFIX,
+    INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_FILE_SUFFIX,
+    TIME_INDEX_SUFFIX,
 )
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
-    from barnabas_broker.env.disk import Buffer, Disk
+    from barnabas_broker.env.disk import Buffer, Disk, DiskDirectory
     from barnabas_broker.log.partition_log import PartitionLog
     from barnabas_broker.log.transaction_index import AbortedTransaction
     from barnabas_protocol.records.batch import BatchHeader
@@ -68,27 +70,40 @@ class CleanedSegment:
         for transaction in transactions:
             self.segment.open_transaction_index().append(transaction)
 
-    def finish(self, modified_ms: int) -> None:
-        """Put the output on disk and give it its `.swap` names. Raises: OSError."""
+    def finish(self, folder: DiskDirectory) -> None:
+        """Put the output on the device, by the handle of the log's folder. Raises: OSError."""
         segment = self.segment
         segment.append_final_entry()
         assert segment.offset_index is not None
         assert segment.time_index is not None
-        for index in (segment.offset_index, segment.time_index):
-            write_index(segment.disk, index.path, *index.pending(), sync=True)
+        write_index(folder, segment.name(INDEX_SUFFIX), *segment.offset_index.pending())
+        write_index(folder, segment.name(TIME_INDEX_SUFFIX), *segment.time_index.pending())
         if segment.transaction_index is not None:
             segment.transaction_index.flush()
         segment.file.sync()
+
+    def complete(self, modified_ms: int) -> None:
+        """On the loop: give the finished output its `.swap` names, for the caller to sync.
+
+        From then on a start puts it in service, until `discard`. Raises: OSError.
+        """
+        segment = self.segment
         segment.disk.set_modified_ms(segment.log_path, modified_ms)
         segment.drop_indexes()
         segment.close()
         self._rename(SWAP_FILE_SUFFIX)
-        segment.disk.sync_directory(segment.directory)
 
     def discard(self) -> None:
         """Remove the output, whichever of its names it has. Raises: OSError."""
         segment = self.segment
         segment.close()
+        if segment.name_suffix == SWAP_FILE_SUFFIX:
+            # With this one step it is incomplete again: a start that finds the rest removes it.
+            path = segment.log_path
+            segment.name_suffix = CLEANED_FILE_SUFFIX
+            if segment.disk.exists(path):
+                segment.disk.rename(path, segment.log_path)
+            remove_files(segment.disk, segment.directory, segment.base_offset, SWAP_FILE_SUFFIX)
         remove_files(segment.disk, segment.directory, segment.base_offset, segment.name_suffix)
 
     def put_in_service(self) -> Segment:
@@ -117,6 +132,7 @@ def swap_in(log: PartitionLog, output: CleanedSegment, old: Sequence[Segment]) -
 
     The old files are removed after the usual delay, so reads under way can finish. Raises: OSError.
     """
+    log.completed_output = None
     log.removal.remove(old)
     segment = output.put_in_service()
     log.segments.replace(old, [segment])

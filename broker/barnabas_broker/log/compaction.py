@@ -23,14 +23,14 @@ from barnabas_broker.log.cleaner_map import OffsetMap
 from barnabas_broker.log.cleaner_output import CleanedSegment, swap_in
 from barnabas_broker.log.cleaner_transactions import CleanedTransactions
 from barnabas_broker.log.errors import CorruptionError
-from barnabas_broker.log.layout import CLEANED_FILE_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from barnabas_broker.log.layout import CLEANED_FILE_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from barnabas_broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import BatchHeader, check_crc, read_header
 from barnabas_protocol.records.record import decode_records
 
 if TYPE_CHECKING:
-    from barnabas_broker.env.disk import Buffer, Disk
+    from barnabas_broker.env.disk import Buffer, Disk, DiskDirectory
     from barnabas_broker.log.partition_log import PartitionLog
     from barnabas_broker.log.segment import Segment
 
@@ -64,6 +64,7 @@ class Compaction:
 
     __slots__ = (
         "_aborted",
+        "_active_base",
         "_closed",
         "_disk",
         "_generation",
@@ -106,6 +107,7 @@ class Compaction:
         segments = log.segments.values()
         # As the round left them: what else is missing, others have taken.
         self._closed = segments[:-1]
+        self._active_base = segments[-1].base_offset
         self._sources = [
             _Source(segment, by_base[segment.base_offset])
             for segment in segments[:-1]
@@ -145,7 +147,14 @@ class Compaction:
             raise CorruptionError(self._log.directory, error.position, error.reason) from error
 
     async def _run(self, throttle: Throttle) -> int:
-        await self._disk.run(self._prepare)
+        folder = self._disk.open_directory(self._log.directory)
+        try:
+            return await self._run_in(folder, throttle)
+        finally:
+            folder.close()
+
+    async def _run_in(self, folder: DiskDirectory, throttle: Throttle) -> int:
+        await self._disk.run(self._prepare, folder)
         await self._pump(self._map_keys(), throttle)
         # One for all outputs: a transaction may begin in one run of segments and end in the next.
         self._transactions = CleanedTransactions(self._aborted)
@@ -158,10 +167,13 @@ class Compaction:
         )
         by_base = {source.facts.base_offset: source for source in self._sources}
         for run in runs:
-            await self._compact_run([by_base[facts.base_offset] for facts in run], throttle)
+            sources = [by_base[facts.base_offset] for facts in run]
+            await self._compact_run(folder, sources, throttle)
         return end_offset
 
-    async def _compact_run(self, sources: list[_Source], throttle: Throttle) -> None:
+    async def _compact_run(
+        self, folder: DiskDirectory, sources: list[_Source], throttle: Throttle
+    ) -> None:
         self._check_current(sources)
         output = await self._disk.run(
             CleanedSegment,
@@ -174,10 +186,19 @@ class Compaction:
         try:
             await self._pump(self._rewrite(sources, output), throttle)
             self._check_current(sources)
-            await self._disk.run(output.finish, sources[-1].modified_ms)
-            # The check is repeated because this waited; from here to the end nothing else runs.
+            await self._disk.run(output.finish, folder)
+            # The check is repeated after each wait: what a thread waits for, others do not.
+            self._check_current(sources)
+            output.complete(sources[-1].modified_ms)
+            # Whoever changes the log from here on makes it incomplete again first.
+            self._log.completed_output = output
+            await self._disk.run(folder.sync)
+            if self._log.completed_output is not output:
+                raise LogChangedError(self._log.directory)
             self._check_current(sources)
         except BaseException:
+            if self._log.completed_output is output:
+                self._log.completed_output = None
             output.discard()
             raise
         self.bytes_written += output.segment.size_bytes
@@ -215,11 +236,13 @@ class Compaction:
 
     # ---------------------------------------------------------------- in the disk's threads
 
-    def _prepare(self) -> None:
+    def _prepare(self, folder: DiskDirectory) -> None:
         """Remove what an earlier round may have left; read the aborted transactions.
 
-        A stale `.cleaned` file would make start-up drop a `.swap` that is complete.
+        A stale `.cleaned` file would make start-up drop a `.swap` that is complete. The holes that
+        this round may make are noted before there are any.
         """
+        self._log.holes.allow(self._active_base, folder)
         directory = self._log.directory
         for name in self._disk.list_directory(directory):
             if name.endswith(CLEANED_FILE_SUFFIX):
@@ -288,7 +311,7 @@ class Compaction:
     def _batches(self, source: _Source) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield the batches of a source, their checksums verified."""
         path = source.log_path
-        file = self._disk.open(path, read_only=True)
+        (file,) = source.segment.open_files(LOG_SUFFIX)
         try:
             for position, header, data in scan_batches(path, file, 0, source.facts.size_bytes):
                 if not check_crc(data, 0, header):

@@ -31,22 +31,20 @@ class PendingRemoval(NamedTuple):
     log: PartitionLog | None
 
 
-def rename_for_removal(
-    disk: Disk, random: Random, path: str, topic_partition: TopicPartition, *, is_copy: bool = False
+def removal_path(
+    random: Random, path: str, topic_partition: TopicPartition, *, is_copy: bool = False
 ) -> str:
-    """Rename a partition directory to its `-delete` name and return the new path.
+    """A new `-delete` name for a partition directory, beside its present one.
 
     A copy that nobody needs gets a name of its own: `-delete` is for a log that a complete copy may
     replace.
 
-    It is not made durable: a crash that undoes it leaves a directory whose topic id the metadata no
-    longer has, which the next start treats as stray. Raises: OSError.
+    The renaming is not made durable: a crash that undoes it leaves a directory whose topic id the
+    metadata no longer has, which the next start treats as stray.
     """
     parent = path.rpartition("/")[0]
     name_of = layout.discarded_directory_name if is_copy else layout.deleted_directory_name
-    new_path = f"{parent}/{name_of(topic_partition, random.uuid().hex())}"
-    disk.rename(path, new_path)
-    return new_path
+    return f"{parent}/{name_of(topic_partition, random.uuid().hex())}"
 
 
 class RemovalQueue:

@@ -21,6 +21,7 @@ from barnabas_broker.log import checkpoints, layout, properties_files
 from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
 from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.holes import Holes
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.recovery import LoadedLog, LogLoading
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
@@ -48,6 +49,7 @@ class FoundPartition:
 
     `topic_id` is zero if the directory has no `partition.metadata` (Kafka before 2.8).
     `cut_bytes` is what an unclean stop left behind the last whole batch; it is not imported.
+    `has_holes`: offsets are missing between segments, as after compaction.
     """
 
     path: str
@@ -60,6 +62,7 @@ class FoundPartition:
     record_count: int
     size_bytes: int
     cut_bytes: int
+    has_holes: bool
 
 
 def inspect_partition(disk: Disk, path: str) -> FoundPartition:
@@ -98,6 +101,7 @@ def inspect_partition(disk: Disk, path: str) -> FoundPartition:
         record_count=checked.record_count,
         size_bytes=checked.size_bytes,
         cut_bytes=checked.cut_bytes,
+        has_holes=checked.has_holes,
     )
 
 
@@ -133,6 +137,9 @@ def import_partition(
             properties_files.write_topic_id(
                 disk, f"{working}/{properties_files.PARTITION_METADATA_FILE}", topic_id
             )
+            if found.has_holes:
+                # It was compacted: the topic's policy here may be another one.
+                Holes(disk, working).allow_soon(found.log_end_offset)
             loaded = LogLoading(disk, working, config, clock.wall_ms()).load(
                 recovery_point=0, log_start_offset=found.log_start_offset, was_clean=False
             )
@@ -182,6 +189,7 @@ class _Checked:
     record_count: int = 0
     size_bytes: int = 0
     cut_bytes: int = 0
+    has_holes: bool = False
 
 
 def _check_segments(disk: Disk, path: str, bases: list[int]) -> _Checked:
@@ -190,6 +198,7 @@ def _check_segments(disk: Disk, path: str, bases: list[int]) -> _Checked:
         log_path = f"{path}/{layout.segment_file_name(base_offset, layout.LOG_SUFFIX)}"
         if base_offset < checked.next_offset:
             raise ImportRefusedError(f"{log_path} begins before the segment in front of it ends")
+        checked.has_holes |= base_offset > checked.next_offset
         checked.next_offset = base_offset
         file = disk.open(log_path, read_only=True)
         position, file_bytes = 0, file.size()

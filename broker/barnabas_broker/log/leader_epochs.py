@@ -183,6 +183,10 @@ class LeaderEpochs:
                 self._note_change(0 if was_dirty_from is None else was_dirty_from)
                 raise
 
+    def note_missing(self) -> None:
+        """Note that there is no file, or none that can be read: the next flush writes it."""
+        self._note_change(0)
+
     def _note_change(self, offset: int) -> None:
         if self._dirty_from is None or offset < self._dirty_from:
             self._dirty_from = offset

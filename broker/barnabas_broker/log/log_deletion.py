@@ -58,6 +58,10 @@ class SegmentRemoval:
                 delay = log.config.file_delete_delay_ms / 1000
                 self._pending[segment] = loop.call_later(delay, self._due, segment)
 
+    def waiting(self) -> list[Segment]:
+        """The segments whose files wait for their removal."""
+        return list(self._pending)
+
     def cancel(self) -> None:
         """Close the files of what waits; the next start removes it."""
         pending, self._pending = self._pending, {}
@@ -138,6 +142,7 @@ def _remove(log: PartitionLog, gone: list[Segment]) -> None:
     following = log.segments.after(gone[-1])
     assert following is not None
     log.advance_log_start_offset(following.base_offset)
+    log.drop_completed_output()
     log.segments.remove(gone)
     log.closed_segments_bytes -= sum(segment.size_bytes for segment in gone)
     log.removal.remove(gone)

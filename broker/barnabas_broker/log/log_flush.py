@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.env.disk import DiskDirectory, DiskFile
@@ -74,6 +74,7 @@ class LogFlush:
         "_released",
         "_task",
         "_unsynced",
+        "companion",
         "is_topic_id_unsynced",
     )
 
@@ -89,6 +90,9 @@ class LogFlush:
         self._loaded = self._extent() if is_clean else None
         # Set for a log whose `partition.metadata` the first flush has to make durable.
         self.is_topic_id_unsynced = False
+        # Awaited with an offset before what is below it counts as flushed: for a copy that is about
+        # to take the log's place, and has to vouch for the same.
+        self.companion: Callable[[int], Awaitable[None]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._released: asyncio.Event | None = None  # set when flushes may begin again
         # The active segment at the last flush (None: the next one must be full, with names and
@@ -244,6 +248,8 @@ class LogFlush:
             if snapshot is not None or noted:
                 folder = log.disk.open_directory(log.directory)
             await log.disk.run(self._write, folder, steps, end_offset, snapshot)
+            if self.companion is not None:
+                await self.companion(end_offset)
             if self._log.is_offline:
                 return  # its folder may have another name by now, and that name another log
             if generation != log.generation:
@@ -333,6 +339,7 @@ class LogFlush:
         if snapshot is not None:
             assert folder is not None
             log.leader_epochs.flush(folder)
+            log.holes.flush(folder)
             write_snapshot(folder, end_offset, snapshot)
             if self.is_topic_id_unsynced:
                 sync_topic_id(log.disk, folder, log.directory.rpartition("/")[0])

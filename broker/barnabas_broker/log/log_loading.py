@@ -54,6 +54,7 @@ class _Checkpointed(NamedTuple):
     recovery_points: dict[TopicPartition, int]
     log_start_offsets: dict[TopicPartition, int]
     high_watermarks: dict[TopicPartition, int]
+    cleaner_offsets: dict[TopicPartition, int]
 
 
 class LogLoader:
@@ -74,9 +75,10 @@ class LogLoader:
         """Load all directories side by side."""
         manager = self._manager
         self._known_topic_id = known_topic_id
-        await settle_leftovers(manager)
+        kept = await settle_leftovers(manager)
         plans = {
-            directory.path: self._find(directory) for directory in manager.online_directories()
+            directory.path: self._find(directory, kept)
+            for directory in manager.online_directories()
         }
         await self._put_duplicates_aside(plans)
         manager.recovery.logs_remaining_count = sum(map(len, plans.values()))
@@ -136,6 +138,7 @@ class LogLoader:
             recovery_point=known.recovery_points.get(topic_partition, 0),
             log_start_offset=known.log_start_offsets.get(topic_partition, 0),
             high_watermark=known.high_watermarks.get(topic_partition, 0),
+            compacted_below=known.cleaner_offsets.get(topic_partition, 0),
             was_clean=directory.was_clean,
             index_cache=manager.index_cache,
         )
@@ -144,13 +147,18 @@ class LogLoader:
         manager.add(directory, log)
         return log
 
-    def _find(self, directory: LogDirectory) -> list[TopicPartition]:
-        """Return the partitions to load, and queue what the last run left to be removed."""
+    def _find(self, directory: LogDirectory, kept: set[str]) -> list[TopicPartition]:
+        """Return the partitions to load, and queue what the last run left to be removed.
+
+        But not the directories in `kept`.
+        """
         manager = self._manager
         try:
             now_ms = manager.clock.monotonic_ms()
             delay_ms = manager.config.log_segment_delete_delay_ms
             for path in directory.leftover_directories():
+                if path in kept:
+                    continue
                 manager.removals.add(path, now_ms + delay_ms)
             found = [key for key, _ in directory.partition_directories()]
             manager.strays[directory.path] = len(directory.stray_names())
@@ -314,6 +322,7 @@ class LogLoader:
                 directory.read_offsets(directory.recovery_points),
                 directory.read_offsets(directory.log_start_offsets),
                 directory.read_offsets(directory.high_watermarks),
+                directory.read_offsets(directory.cleaner_offsets),
             )
             self._checkpointed[directory.path] = known
         return known

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.cleaner import LogCleaner
-from barnabas_broker.log.directory_removal import RemovalQueue, rename_for_removal
+from barnabas_broker.log.directory_removal import RemovalQueue, removal_path
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_identity import NoLogDirectoryError, establish_identity
@@ -263,19 +263,22 @@ class LogManager:
             return
         directory = self._take_out(log)
         try:
-            new_path = rename_for_removal(self.disk, self.random, log.directory, topic_partition)
+            log.drop_completed_output()
+            log.rename_directory(
+                log.replaced_path or removal_path(self.random, log.directory, topic_partition)
+            )
         except OSError as error:
             self.take_offline(directory.path, error)
             return
         delay_ms = log.config.file_delete_delay_ms
-        self.removals.add(new_path, self.clock.monotonic_ms() + delay_ms, log)
+        self.removals.add(log.directory, self.clock.monotonic_ms() + delay_ms, log)
 
     def put_log_aside(self, log: PartitionLog, reason: str) -> None:
         """Take a log out of service that is not this broker's, and keep it as a stray (TOP-15)."""
         directory = self._take_out(log)
-        start = log.log_start_offset
         try:
-            self.put_aside(directory, log.directory, log.topic_partition, reason, start)
+            log.drop_completed_output()
+            self.put_aside(directory, log.directory, log.topic_partition, reason, log)
         except OSError as error:
             self.take_offline(directory.path, error)
         log.release_files()
@@ -286,10 +289,15 @@ class LogManager:
         path: str,
         topic_partition: TopicPartition,
         reason: str,
-        log_start_offset: int | None = None,
+        log: PartitionLog | None = None,
     ) -> None:
-        """Rename a partition directory that is not this broker's; it is kept. Raises: OSError."""
-        if log_start_offset is None:
+        """Rename a partition directory that is not this broker's; it is kept. Raises: OSError.
+
+        `log`: the log that is open there, if there is one.
+        """
+        if log is not None:
+            log_start_offset = log.log_start_offset
+        else:
             starts = directory.read_offsets(directory.log_start_offsets)
             log_start_offset = starts.get(topic_partition, 0)
         stray = put_aside(
@@ -300,6 +308,7 @@ class LogManager:
             reason=reason,
             now_ms=self.clock.wall_ms(),
             log_start_offset=log_start_offset,
+            rename=None if log is None else log.rename_directory,
         )
         _logger.warning("%s %s: kept as %s", path, reason, stray)
         self.recovery.logs_stray_count += 1
@@ -340,6 +349,8 @@ class LogManager:
                     self.take_offline(log.directory, error)
         for directory in directories:
             await self.checkpointing.write_recovery_points(directory)
+            # A cut below the log start has lowered it: the old one would hide what comes now.
+            await self.checkpointing.write_log_start_offsets(directory)
 
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
         """Give all open logs of some topics new settings, in force from the next use on (SEG-14).
@@ -411,6 +422,7 @@ class LogManager:
 
     async def _close_directory(self, directory: LogDirectory, broker_epoch: int) -> None:
         gate = asyncio.Semaphore(_CLOSING_AT_ONCE_MAX)
+        failed: list[PartitionLog] = []
 
         async def close_one(log: PartitionLog) -> None:
             async with gate:
@@ -418,12 +430,20 @@ class LogManager:
                     await log.close()
                 except (OSError, LogDirectoryError) as error:
                     self.take_offline(directory.path, error)
+                except KafkaError:
+                    _logger.debug("%s is out of service already", log.directory)
+                except Exception:
+                    # A bug with one log keeps no other from being closed; but then nobody says
+                    # that the directory was left clean.
+                    _logger.exception("%s could not be closed", log.directory)
+                    failed.append(log)
 
         async with asyncio.TaskGroup() as group:
             for log in list(directory.logs.values()):
                 group.create_task(close_one(log))
         await self.checkpointing.write_all(directory)
-        await self._write_marker(directory, broker_epoch)
+        if not failed:
+            await self._write_marker(directory, broker_epoch)
 
     async def _write_marker(self, directory: LogDirectory, broker_epoch: int) -> None:
         """Say that the directory was left clean, unless something in it failed on the way."""

@@ -6,6 +6,8 @@ Invariants: log start <= last stable offset <= high watermark <= log end <= stag
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
@@ -16,6 +18,9 @@ from barnabas_broker.log.recovery import LoadedLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.cleaner_output import CleanedSegment
 
 
 class LogState:
@@ -45,6 +50,7 @@ class LogState:
         self.producer_state = loaded.producer_state
         self.leader_epochs = loaded.leader_epochs
         self.snapshots = loaded.snapshots
+        self.holes = loaded.holes
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = self.staged_end_offset = loaded.log_end_offset
         # Everything below it is on the device.
@@ -52,6 +58,8 @@ class LogState:
         self.high_watermark = loaded.log_start_offset
         self.is_offline = False
         self.is_closed = False
+        # Compaction's output while a start would put it in service, but it is not yet.
+        self.completed_output: CleanedSegment | None = None
         # Rises with every truncation, so that work in threads finds out that its results are old.
         self.generation = 0
         # What a truncation has cut off may come back with a power cut (`log_truncation.settle`).
@@ -85,6 +93,16 @@ class LogState:
         self.high_watermark = offset
         self.producer_state.advance_high_watermark(offset)
         return True
+
+    def drop_completed_output(self) -> bool:
+        """Before segments are cut or removed: have no start put others in their place.
+
+        Returns whether there was something to drop. Raises: OSError.
+        """
+        output, self.completed_output = self.completed_output, None
+        if output is not None:
+            output.discard()
+        return output is not None
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Raise the log start offset, at most to the log end; returns whether it moved.

@@ -22,6 +22,7 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import DiskDirectory, DiskFile
+    from barnabas_broker.log.holes import Holes
     from barnabas_broker.log.leader_epochs import LeaderEpochs
     from barnabas_broker.log.log_writer import LogWriter
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 def truncation_step(log: LogWriter, offset: int) -> int:
     """How far a truncation to `offset` may go before it has to be settled."""
     kept = log.segments.floor(max(offset - 1, 0))
-    if offset < log.segments.first.base_offset or kept is log.segments.active:
+    lowest = max(log.segments.first.base_offset, log.log_start_offset)
+    if offset < lowest or kept is log.segments.active:
         return offset
     return next(
         segment.base_offset
@@ -44,7 +46,8 @@ async def settle(log: LogWriter) -> None:
         log.is_cut_unsettled = False
         folder = log.disk.open_directory(log.directory)
         try:
-            await log.disk.run(_settle, folder, log.segments.active.file, log.leader_epochs)
+            file = log.segments.active.file
+            await log.disk.run(_settle, folder, file, log.leader_epochs, log.holes)
         except BaseException:
             log.is_cut_unsettled = True
             raise
@@ -52,11 +55,14 @@ async def settle(log: LogWriter) -> None:
             folder.close()
 
 
-def _settle(folder: DiskDirectory, file: DiskFile, leader_epochs: LeaderEpochs) -> None:
-    """In a thread: the names, the content, then the leader epochs."""
+def _settle(
+    folder: DiskDirectory, file: DiskFile, leader_epochs: LeaderEpochs, holes: Holes
+) -> None:
+    """In a thread: the names, the content, then the leader epochs and the note of holes."""
     folder.sync()
     file.sync()
     leader_epochs.flush(folder)
+    holes.flush(folder)
 
 
 def truncate_to(log: LogWriter, offset: int) -> bool:
@@ -69,17 +75,21 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
             # A start after a crash drops that note as well: it need not be settled.
             log.leader_epochs.truncate_from_end(log.log_end_offset)
             return False
-        if offset < log.segments.first.base_offset:
+        if offset < max(log.segments.first.base_offset, log.log_start_offset):
+            # Nothing that is left of the log can be read: it is an empty one, also for a start
+            # that still finds the old log start in its checkpoint.
             truncate_fully_and_start_at(log, offset)
             return True
         log.generation += 1
         log.is_cut_unsettled = True
+        log.drop_completed_output()
         # The segment that ends where the offset is stays, an empty one behind it does not (REC-5).
         kept = log.segments.floor(max(offset - 1, 0))
         gone = [item for item in log.segments.values() if item.base_offset > kept.base_offset]
         log.segments.remove(gone)
         log.removal.remove(gone)
         log.snapshots.remove_outside(0, offset)
+        log.holes.forget_from(offset)
         _cut(log, kept, offset)
         log.tail.clear()
         log.leader_epochs.truncate_from_end(offset)
@@ -104,12 +114,14 @@ def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
     log.is_cut_unsettled = True
     gone = log.segments.values()
     try:
+        log.drop_completed_output()
         log.segments.remove(gone)
         log.removal.remove(gone)
         segment = Segment(log.disk, log.directory, offset, created_ms=log.clock.wall_ms())
         segment.create()
         log.segments.append(segment)
         log.snapshots.remove_outside(offset, offset - 1)
+        log.holes.forget_from(offset)
     except OSError as error:
         raise log.fail(log.directory, error) from error
     log.tail.clear()

@@ -286,26 +286,30 @@ class LogWriter(LogState):
             or last_offset > self._roll_offset
             or now_ms > self._roll_now_ms
         ) and (self._active_bytes or last_offset - self._base_offset > RELATIVE_OFFSET_MAX):
-            self.roll()
+            self.roll(last_offset - RELATIVE_OFFSET_MAX)
 
-    def roll(self) -> None:
+    def roll(self, lowest_base: int = 0) -> None:
         """Write what is staged, leave the active segment and begin a new one (SEG-2).
 
-        The old segment is flushed in the background. Does nothing to an empty segment that begins
-        at the log end. Raises: LogDirectoryError.
+        It begins at the log end, or at `lowest_base` if that is above it: there is then nothing in
+        between. The old segment is flushed in the background. Does nothing to an empty segment that
+        begins there. Raises: LogDirectoryError.
         """
         self.write_staged()
         old = self.segments.active
-        if old.base_offset == self.log_end_offset:
+        base_offset = max(self.log_end_offset, lowest_base)
+        if old.base_offset == base_offset:
             return
         try:
+            if base_offset > self.log_end_offset:
+                self.holes.allow_soon(base_offset)
             old.append_final_entry()
             if self._is_preallocated:
                 old.trim_file()
             segment = Segment(
                 self.disk,
                 self.directory,
-                self.log_end_offset,
+                base_offset,
                 created_ms=self.clock.wall_ms(),
             )
             segment.create(self.config.segment_bytes if self.config.preallocate else 0)

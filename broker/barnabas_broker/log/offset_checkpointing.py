@@ -20,9 +20,13 @@ from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas_broker.env.disk import DiskDirectory
     from barnabas_broker.log.leader_epochs import LeaderEpochs
     from barnabas_broker.log.log_manager import LogManager
     from barnabas_broker.log.partition_log import PartitionLog
+
+
+_FOLDERS_MAX = 64
 
 
 class OffsetCheckpointing:
@@ -86,25 +90,38 @@ class OffsetCheckpointing:
                 return
             if self._last_written.get(checkpoint.path) == offsets:
                 return
-            logs = directory.logs.values() if epochs_first else ()
-            dirty = [
-                log.leader_epochs
-                for log in logs
-                if log.leader_epochs.is_dirty_below(log.recovery_point)
-            ]
             try:
-                await self._manager.disk.run(_flush_and_write, dirty, checkpoint, offsets)
+                if epochs_first:
+                    await self._flush_epochs(directory)
+                await self._manager.disk.run(checkpoint.write, offsets)
             except OSError as error:
                 self._manager.take_offline(directory.path, error)
                 return
             self._last_written[checkpoint.path] = offsets
 
+    async def _flush_epochs(self, directory: LogDirectory) -> None:
+        """Put leader epochs of flushed records on the device. Raises: OSError.
 
-def _flush_and_write(
-    dirty: list[LeaderEpochs], checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]
-) -> None:
-    for epochs in dirty:
-        # The directory may have been renamed meanwhile, because the partition was deleted.
+        The thread gets open folders, a bounded number at once: by its path it might find that of
+        another log by now.
+        """
+        dirty = [
+            log
+            for log in directory.logs.values()
+            if log.leader_epochs.is_dirty_below(log.recovery_point)
+        ]
+        for first in range(0, len(dirty), _FOLDERS_MAX):
+            opened = [
+                (log.leader_epochs, self._manager.disk.open_directory(log.directory))
+                for log in dirty[first : first + _FOLDERS_MAX]
+                if directory.logs.get(log.topic_partition) is log
+            ]
+            await self._manager.disk.run(_flush_each, opened)
+
+
+def _flush_each(dirty: list[tuple[LeaderEpochs, DiskDirectory]]) -> None:
+    for epochs, folder in dirty:
+        # The directory may have been removed meanwhile, because the partition was deleted.
         with contextlib.suppress(FileNotFoundError):
-            epochs.flush()
-    checkpoint.write(offsets)
+            epochs.flush(folder)
+        folder.close()

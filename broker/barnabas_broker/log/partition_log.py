@@ -11,6 +11,8 @@ nothing is answered any more (LOG-11).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from typing import NamedTuple
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
@@ -18,6 +20,7 @@ from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.log import log_truncation
 from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE
 from barnabas_broker.log.log_deletion import SegmentRemoval, delete_old_segments
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_reader import IndexCache, TimestampOffset
@@ -29,6 +32,13 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
 __all__ = ["LogRead", "PartitionLog"]
+
+
+class Successor(NamedTuple):
+    """The copy that is to take a log's place, and where the log's own directory is to go then."""
+
+    copy: PartitionLog
+    replaced_path: str
 
 
 class PartitionLog(LogWriter):
@@ -61,6 +71,7 @@ class PartitionLog(LogWriter):
         )
         # Called when a flush that nobody waits for finds that the disk fails.
         self.on_disk_failure: Callable[[LogDirectoryError], None] | None = None
+        self.successor: Successor | None = None
         self.reads = LogReads(self)
         self.flushing = LogFlush(self, is_clean=loaded.is_clean, unsynced=loaded.unsynced)
         self.removal = SegmentRemoval(self)
@@ -118,6 +129,7 @@ class PartitionLog(LogWriter):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
+        compacted_below: int = 0,
         was_clean: bool,
         index_cache: IndexCache | None = None,
     ) -> PartitionLog:
@@ -125,7 +137,9 @@ class PartitionLog(LogWriter):
 
         The offsets are the checkpointed ones. Raises: LogDirectoryError.
         """
-        loading = LogLoading(disk, directory, config, clock.wall_ms())
+        loading = LogLoading(
+            disk, directory, config, clock.wall_ms(), compacted_below=compacted_below
+        )
         try:
             loaded = await disk.run(
                 loading.load,
@@ -279,6 +293,31 @@ class PartitionLog(LogWriter):
         self.is_offline = True
         self._staged = []
         self.tail.clear()
+
+    @property
+    def replaced_path(self) -> str | None:
+        """The name for removal that tells a start that the log's copy was complete, if it is."""
+        successor = self.successor
+        if successor is None or successor.copy.is_offline:
+            return None
+        is_complete = successor.copy.log_end_offset == self.log_end_offset
+        return successor.replaced_path if is_complete else None
+
+    def rename_directory(self, directory: str) -> None:
+        """Give the log's folder another name, on the same disk. Raises: OSError.
+
+        What belongs to the log finds it there, threads that are at work included.
+        """
+        with ExitStack() as renaming:
+            segments = [*self.segments.values(), *self.removal.waiting()]
+            for segment in segments:
+                renaming.enter_context(segment.renaming())
+            self.disk.rename(self.directory, directory)
+            self.directory = directory
+            for segment in segments:
+                segment.move_to(directory)
+        self.snapshots.directory = self.holes.directory = directory
+        self.leader_epochs.path = f"{directory}/{LEADER_EPOCH_FILE}"
 
     def release_files(self) -> None:
         """Close all files, when no read can be under way any more."""

@@ -2,6 +2,7 @@
 
 - `meta.properties` in a log directory: cluster id, node id, directory id.
 - `partition.metadata` in a partition directory: the topic id.
+- `partition.move` in a `-future` directory: of which partition it is a copy.
 - `.kafka_cleanshutdown` in a log directory: present only after a clean stop.
 - `barnabas.boot` in a log directory: in which boot of the machine, and under which broker epoch, a
   broker last ran on it.
@@ -15,16 +16,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.log.checkpoints import CheckpointError, integer
-from barnabas_protocol.ids import ZERO_UUID, uuid_from_text, uuid_to_text
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import Disk, DiskDirectory
 
 META_PROPERTIES_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
+MOVE_FILE = "partition.move"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 BOOT_FILE = "barnabas.boot"
 LOCK_FILE = ".lock"
@@ -123,6 +125,33 @@ def write_topic_id(disk: Disk, path: str, topic_id: bytes, *, is_durable: bool =
         file.write_at(content, 0)
     finally:
         file.close()
+
+
+class MoveNote(NamedTuple):
+    """What a `-future` directory is a copy of, and the name that the original gets at the end."""
+
+    topic_partition: TopicPartition
+    replaced: str
+
+
+def read_move_note(disk: Disk, directory: str) -> MoveNote | None:
+    """Return the note in a copy's directory; None if there is none, or it cannot be read."""
+    path = f"{directory}/{MOVE_FILE}"
+    if not disk.exists(path):
+        return None
+    try:
+        values = _properties(path, disk.read_bytes(path))
+        partition = integer(path, values["partition"])
+        return MoveNote(TopicPartition(values["topic"], partition), values["replaced"])
+    except (CheckpointError, KeyError):
+        return None
+
+
+def write_move_note(disk: Disk, directory: str, note: MoveNote) -> None:
+    """Put the note into a copy's directory."""
+    topic, partition = note.topic_partition
+    text = f"version=0\ntopic={topic}\npartition={partition}\nreplaced={note.replaced}\n"
+    disk.write_atomically(f"{directory}/{MOVE_FILE}", text.encode())
 
 
 def sync_topic_id(disk: Disk, folder: DiskDirectory, log_directory: str) -> None:

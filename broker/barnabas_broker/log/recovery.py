@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Disk
+from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.holes import ANYWHERE, Holes
 from barnabas_broker.log.index_file import write_index
 from barnabas_broker.log.interrupted_work import finish_interrupted_work, remove_segment_files
 from barnabas_broker.log.layout import (
@@ -52,6 +54,7 @@ class LoadedLog:
     producer_state: ProducerState
     leader_epochs: LeaderEpochs
     snapshots: SnapshotFiles
+    holes: Holes
     # The files are as a clean stop left them, or there never was anything in them.
     is_clean: bool
     # Segments whose files may not be on the device, below the recovery point too: a process that
@@ -62,12 +65,23 @@ class LoadedLog:
 class LogLoading:
     """Loads one partition directory. Use once: `load`."""
 
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        compacted_below: int = 0,
+    ) -> None:
+        """Make one. `compacted_below`: where the cleaner's checkpoint says that it has been."""
         self._disk = disk
         self._directory = directory
         self._interval_bytes = config.index_interval_bytes
-        # Compaction may have removed the last records of a segment.
-        self._has_gaps = "compact" in config.cleanup_policy
+        # What holds for a log that an earlier release has compacted, without a note.
+        unless_noted = ANYWHERE if "compact" in config.cleanup_policy else compacted_below
+        self._holes_unless_noted = unless_noted
+        self._holes = Holes(disk, directory)
         self._now_ms = now_ms
         self._is_clean = True
         self._unsynced: list[Segment] = []
@@ -86,6 +100,7 @@ class LogLoading:
             producer_state=self._state,
             leader_epochs=LeaderEpochs(self._disk, f"{self._directory}/{LEADER_EPOCH_FILE}"),
             snapshots=SnapshotFiles(self._disk, self._directory, []),
+            holes=self._holes,
             is_clean=True,
         )
 
@@ -96,8 +111,9 @@ class LogLoading:
         """
         names = finish_interrupted_work(self._disk, self._directory)
         snapshots = SnapshotFiles(self._disk, self._directory, names)
-        self._epochs = self._load_epochs()
+        self._holes = Holes.load(self._disk, self._directory, self._holes_unless_noted)
         segments = self._find_segments(set(names))
+        self._epochs = self._load_epochs(segments)
         end_offset = log_start_offset
         if segments:
             log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -105,6 +121,9 @@ class LogLoading:
                 end_offset = self._resume(segments, snapshots, log_start_offset)
             else:
                 end_offset = self._recover(segments, snapshots, recovery_point, log_start_offset)
+            if end_offset < log_start_offset and not any(item.size_bytes for item in segments):
+                # It was cut below its start, and the checkpoint does not know of it yet.
+                log_start_offset = end_offset
             if end_offset < log_start_offset:
                 _logger.warning(
                     "%s ends at %d, below its start offset %d: all segments are dropped",
@@ -133,18 +152,36 @@ class LogLoading:
             producer_state=self._state,
             leader_epochs=self._epochs,
             snapshots=snapshots,
+            holes=self._holes,
             is_clean=self._is_clean,
             unsynced=[segment for segment in self._unsynced if segment in segments],
         )
 
-    def _load_epochs(self) -> LeaderEpochs:
+    def _load_epochs(self, segments: list[Segment]) -> LeaderEpochs:
+        """The leader epochs in their file, or those of all batches if that is lost."""
+        path = f"{self._directory}/{LEADER_EPOCH_FILE}"
         try:
-            return LeaderEpochs.load(self._disk, self._directory)
+            if self._disk.exists(path):
+                return LeaderEpochs.load(self._disk, self._directory)
         except CheckpointError as error:
-            _logger.warning("%s: leader epochs start anew from the batches", error)
-            path = f"{self._directory}/leader-epoch-checkpoint"
-            self._disk.remove(path)
-            return LeaderEpochs.load(self._disk, self._directory)
+            _logger.warning("%s: leader epochs are taken from the batches", error)
+        epochs = LeaderEpochs(self._disk, path)
+        filled = [segment for segment in segments if segment.size_bytes]
+        if not filled:
+            return epochs
+        self._is_clean = False
+        epochs.note_missing()
+        for segment in filled:
+            end = segment.size_bytes
+            try:
+                for _, header, _ in scan_batches(segment.log_path, segment.file, 0, end):
+                    epochs.assign(header.leader_epoch, header.base_offset)
+            except CorruptionError as error:
+                _logger.warning("%s: leader epochs are known up to there", error)
+                break
+            finally:
+                segment.release_file()
+        return epochs
 
     def _find_segments(self, names: set[str]) -> list[Segment]:
         """The segments by their `.log` files; indexes without one are removed."""
@@ -233,7 +270,7 @@ class LogLoading:
         for number in range(first, len(segments)):
             segment = segments[number]
             if number > first:
-                if segment.base_offset > end_offset and not self._has_gaps:
+                if segment.base_offset > end_offset and segment.base_offset > self._holes.below:
                     # A segment is begun at the log end: the end of the one before never arrived.
                     self._cut(segments, number, f"{segment.log_path} begins behind a hole")
                     break

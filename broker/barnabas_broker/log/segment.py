@@ -134,6 +134,16 @@ class Segment:
         finally:
             self._renamings += 1
 
+    def move_to(self, directory: str) -> None:
+        """Find the files under another folder's name from now on."""
+        self.directory = directory
+        if self.offset_index is not None:
+            self.offset_index.path = self.path(INDEX_SUFFIX)
+        if self.time_index is not None:
+            self.time_index.path = self.path(TIME_INDEX_SUFFIX)
+        if self.transaction_index is not None:
+            self.transaction_index.path = self.path(TRANSACTION_INDEX_SUFFIX)
+
     def create(self, preallocate_bytes: int = 0) -> None:
         """Make the files of a new, empty segment, whose indexes are in memory from then on.
 

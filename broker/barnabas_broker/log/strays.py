@@ -11,6 +11,7 @@ Not here: finding out what is stray (`log_loading`, `replication.replica_set`), 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -63,8 +64,11 @@ def put_aside(
     reason: str,
     now_ms: int,
     log_start_offset: int,
+    rename: Callable[[str], None] | None = None,
 ) -> str:
     """Rename a partition directory to its `-stray` name and return the new path.
+
+    `rename`: how an open log gives its directory another name.
 
     A crash that undoes the renaming leaves a directory that the next start puts aside again.
     Raises: OSError.
@@ -85,7 +89,10 @@ def put_aside(
         file.close()
     parent = path.rpartition("/")[0]
     name = layout.stray_directory_name(topic_partition, random.uuid().hex())
-    disk.rename(path, f"{parent}/{name}")
+    if rename is None:
+        disk.rename(path, f"{parent}/{name}")
+    else:
+        rename(f"{parent}/{name}")
     return f"{parent}/{name}"
 
 

@@ -74,8 +74,9 @@ class FollowerAppend:
         self._find = find
         self._on_directory_error = on_directory_error
         self._note_truncations = note_truncations
-        # Logs that must be flushed before the leader hears of their new end, in order.
-        self._unsynced: dict[PartitionLog, None] = {}
+        # Partitions whose logs must be flushed before the leader hears of their new end, in order.
+        # Not the logs: a copy in another directory may take the place of one before that.
+        self._unsynced: dict[Partition, None] = {}
         # Logs that were cut: that must be safe before other records come to the same places.
         self._cut: dict[PartitionLog, None] = {}
         self.bytes_in = 0
@@ -264,7 +265,7 @@ class FollowerAppend:
 
     def _note_unsynced(self, partition: Partition) -> None:
         if partition.durable_end_offset < partition.log.log_end_offset:
-            self._unsynced[partition.log] = None
+            self._unsynced[partition] = None
 
     @property
     def is_unsettled(self) -> bool:
@@ -281,16 +282,25 @@ class FollowerAppend:
         if cut:
             await self._note_truncations(list(cut))
         unsynced, self._unsynced = self._unsynced, {}
-        for log in unsynced:
-            log.flushing.start_in_background()
-        for log in unsynced:
+        targets = {partition: partition.log.log_end_offset for partition in unsynced}
+        for partition in unsynced:
+            partition.log.flushing.start_in_background()
+        for partition, target in targets.items():
             try:
-                if not log.is_offline:
-                    await log.flush()
+                await _flush(partition, target)
             except LogDirectoryError as error:
                 self._on_directory_error(error)
             except KafkaError:
-                logger.debug("%s is no longer in service", log.directory)
+                logger.debug("%s is no longer in service", partition.log.directory)
+
+
+async def _flush(partition: Partition, target: int) -> None:
+    """Flush up to an offset whichever log the partition has, when it ends, in its place."""
+    while not partition.log.is_offline:
+        log = partition.log
+        await log.flush(target)
+        if partition.log is log:
+            return
 
 
 def partition_of(followed: Followed) -> TopicPartition:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol
 
 from barnabas_broker.log.errors import LogDirectoryError
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 COPY_BYTES = 1024 * 1024
 # A log that grows while its copy is flushed is caught up with at the end without waiting.
 LAST_READS_MAX = 8
+# How long a flush of a log waits for that of its copy, which is about to take its place.
+COMPANION_SECONDS = 5.0
 # Directories that were asked for before their replica was there.
 WISHES_MAX = 10_000
 
@@ -204,20 +207,42 @@ class FutureLogs:
         while not self._is_over(future):
             _check(log, copy, generation)
             if copy.log_end_offset < log.log_end_offset:
-                read = await log.read(copy.log_end_offset, COPY_BYTES, log.log_end_offset)
+                offset = copy.log_end_offset
+                read = await log.read(offset, COPY_BYTES, log.log_end_offset)
                 _check(log, copy, generation)
-                _append(copy, read)
+                _append(copy, read, offset)
                 await asyncio.sleep(0)  # reads from memory do not give way by themselves
                 if read.size_bytes * 2 > COPY_BYTES:
                     continue
-            # Nearly all is there: a log that is written all the time never waits for its copy.
-            await copy.flush()
-            if self._is_over(future):
-                break
-            _check(log, copy, generation)
-            if self._catch_up(log, copy):
-                return await self._put_in_place(future, copy)
+            # Nearly all is there. From now on nothing that is flushed counts as such before its
+            # copy is flushed too: so the copy vouches for all that the log does, when it replaces
+            # it, and a log that is written all the time never waits for its copy.
+            log.flushing.companion = partial(self._flush_too, log, copy)
+            try:
+                await copy.flush()
+                if self._is_over(future):
+                    break
+                _check(log, copy, generation)
+                is_flushed = copy.recovery_point >= min(log.recovery_point, log.log_end_offset)
+                if is_flushed and self._catch_up(log, copy):
+                    return await self._put_in_place(future, copy)
+            finally:
+                log.flushing.companion = None
         return False
+
+    async def _flush_too(self, log: PartitionLog, copy: PartitionLog, end_offset: int) -> None:
+        """Flush a copy up to what has been flushed of its log; give up if its disk does not."""
+        try:
+            async with asyncio.timeout(COMPANION_SECONDS):
+                while copy.log_end_offset < end_offset and not copy.is_offline:
+                    offset = copy.log_end_offset
+                    read = await log.read(offset, COPY_BYTES, log.log_end_offset)
+                    _append(copy, read, offset)
+                await copy.flush(end_offset)
+        except (KafkaError, LogDirectoryError, OSError, TimeoutError) as error:
+            # The copy's own affair, which whoever makes it finds out too.
+            logger.info("the copy in %s is not flushed: %s", copy.directory, error)
+            log.flushing.companion = None
 
     def _catch_up(self, log: PartitionLog, copy: PartitionLog) -> bool:
         """Copy the rest without waiting; returns whether that was possible."""
@@ -225,10 +250,11 @@ class FutureLogs:
         for _ in range(LAST_READS_MAX):
             if copy.log_end_offset == log.log_end_offset:
                 return True
-            read = log.read_nowait(copy.log_end_offset, COPY_BYTES, log.log_end_offset)
+            offset = copy.log_end_offset
+            read = log.read_nowait(offset, COPY_BYTES, log.log_end_offset)
             if read is None:
                 return False
-            _append(copy, read)
+            _append(copy, read, offset)
         return copy.log_end_offset == log.log_end_offset
 
     async def _put_in_place(self, future: FutureLog, copy: PartitionLog) -> bool:
@@ -252,7 +278,10 @@ def _check(log: PartitionLog, copy: PartitionLog, generation: int) -> None:
         raise _Restart
 
 
-def _append(copy: PartitionLog, read: LogRead) -> None:
+def _append(copy: PartitionLog, read: LogRead, offset: int) -> None:
+    """Append what was read from an offset, unless that was done while it was read."""
+    if copy.log_end_offset != offset:
+        return
     buffers = read.buffers
     copy.append_as_follower(buffers[0] if len(buffers) == 1 else b"".join(buffers))
     copy.write_staged()

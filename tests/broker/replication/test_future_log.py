@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.log.log_flush import LogFlush
+from barnabas_broker.log.log_moves import begin_copy
+from barnabas_broker.replication.follower_append import FollowerAppend
 from barnabas_broker.replication.future_log import FutureLogs
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
@@ -22,6 +25,7 @@ from tests.support.replica_nodes import (
     until,
     values_of,
 )
+from tests.support.simulated_disk import SimulatedDisk
 from tests.support.virtual_loop import run_virtual
 
 A, B = "/a", "/b"
@@ -306,3 +310,82 @@ def test_the_power_may_go_at_any_time_of_a_move() -> None:
 
         found_in.add(run_virtual(test()))
     assert found_in == {f"{A}/t-0", f"{B}/t-0"}
+
+
+class SlowCopyDisk(SimulatedDisk):
+    """A flush of the second directory takes 50 ms, as that of a disk does."""
+
+    async def run(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, LogFlush) and owner._log.directory.startswith(B):
+            await asyncio.sleep(0.05)
+        return await super().run(function, *args, **kwargs)
+
+
+FSYNC = LogConfig.build({}, {"barnabas.flush.policy": "group-fsync", "retention.ms": "-1"})
+
+
+def test_what_was_acknowledged_from_the_old_disk_is_on_the_new_one() -> None:
+    """Under group-fsync nothing that is acknowledged depends on the page cache (LOG-2)."""
+
+    async def test(cut_ms: int) -> None:
+        node = ReplicaNode(
+            0, Links(), directories=f"{A},{B}", topic_config=FSYNC, disk=SlowCopyDisk()
+        )
+        await node.start()
+        await node.learn([*topic_records(), led_by(0, 0)])
+        if node.log.directory != f"{A}/t-0":
+            node.replicas.future_logs.move(TP, A)
+            await moved(node)
+        partition = node.replicas.find(TP)
+        for number in range(20):
+            node.produce(b"%d" % number * 5_000)
+        node.replicas.future_logs.move(TP, B)
+        acknowledged = 0
+        for number in range(cut_ms):
+            if number % 14 == 0:
+                node.produce(b"while it moves")
+            await asyncio.sleep(0.001)
+            while partition.is_acknowledged(acknowledged + 1, -1):
+                acknowledged += 1
+        image, disk = node.image, node.disk
+        disk.crash(keep_some=False)
+        again = ReplicaNode(0, Links(), disk=disk, directories=f"{A},{B}", topic_config=FSYNC)
+        await again.start(image)
+        assert again.log.log_end_offset >= acknowledged, cut_ms
+        assert acknowledged or cut_ms < 60
+        directories.add(again.log.directory)
+        await again.stop()
+
+    directories: set[str] = set()
+    for cut_ms in range(20, 240, 7):
+        run_virtual(test(cut_ms))
+    assert directories == {f"{A}/t-0", f"{B}/t-0"}
+
+
+def test_a_follower_acknowledges_only_what_is_flushed_where_its_log_is_now() -> None:
+    """Its log is replaced by the copy between an append and the flush before the next fetch."""
+
+    async def work(node: ReplicaNode) -> None:
+        partition = node.partition()
+        other = node.log
+        follower = FollowerAppend(
+            lambda _: partition,
+            on_directory_error=lambda _: None,
+            note_truncations=node.logs.note_truncations,
+        )
+        partition.log.update_config(FSYNC)
+        await partition.log.flush()
+        node.produce(b"more")
+        await asyncio.sleep(0)
+        follower._note_unsynced(partition)
+        settling = asyncio.create_task(follower.settle())
+        copy = await begin_copy(node.logs, other, node.logs.directories[1])
+        copy.append_as_follower(b"".join((await other.read(0, 1 << 24, 99)).buffers))
+        copy.write_staged()
+        other.retire()
+        partition.log = copy
+        await settling
+        assert copy.recovery_point == copy.log_end_offset > 0
+
+    run(work)

@@ -1,0 +1,187 @@
+"""Offsets that are missing between two segments: compaction's holes, and ends that were lost."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.log.holes import HOLES_FILE, Holes
+from barnabas_broker.log.import_directory import import_partition, inspect_partition
+from barnabas_protocol.records.record import Record, encode_batch
+from tests.broker.log.cleaner_fixtures import NAME, TOPIC_ID, Bench, compacted, contents, put
+from tests.broker.log.log_fixtures import DIRECTORY, SMALL, LogFixture, config
+from tests.support.simulated_random import SimulatedRandom
+
+FAR = 3_000_000_000
+SETTINGS = compacted(segment_bytes=4096, index_interval_bytes=512)
+DELETE = dataclasses.replace(
+    LogConfig.build({}, {"retention.ms": "-1"}), segment_bytes=4096, index_interval_bytes=512
+)
+
+
+async def compacted_log(bench: Bench) -> None:
+    """A log with holes between its segments, of which the checkpoint knows little."""
+    log = await bench.open(SETTINGS)
+    directory = bench.manager.directory_of(log)
+    for number in range(20):
+        put(log, (b"k%d" % (number % 3), bytes(200)))
+    await log.flush()
+    await bench.manager.checkpointing.write_recovery_points(directory)
+    for number in range(100):
+        put(log, (b"k%d" % (number % 3), bytes(200)))
+    await log.flush()
+    await bench.manager.cleaner.clean_once()
+
+
+def kill(bench: Bench) -> None:
+    for directory in bench.manager.directories:
+        directory.close()
+    bench.manager = bench.new_manager()
+
+
+@pytest.mark.parametrize("checkpoint", ["old", "broken"])
+@pytest.mark.parametrize("cleaner_checkpoint", ["there", "lost"])
+def test_holes_of_compaction_stay_holes_under_another_policy(
+    checkpoint: str, cleaner_checkpoint: str
+) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        await compacted_log(bench)
+        log = bench.manager.logs[NAME]
+        directory = bench.manager.directory_of(log)
+        log.update_config(DELETE)
+        for number in range(50):
+            put(log, (b"n%d" % number, bytes(200)))
+        await log.flush()
+        before = contents(log)
+        kill(bench)
+        if checkpoint == "broken":
+            bench.disk.open(directory.recovery_points.path).write_at(b"garbage", 0)
+        if cleaner_checkpoint == "lost":
+            bench.disk.remove(directory.cleaner_offsets.path)
+        assert contents(await bench.open(DELETE)) == before
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_an_earlier_release_compacted_has_no_note() -> None:
+    """The cleaner's own checkpoint says how far it has been."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        await compacted_log(bench)
+        log = bench.manager.logs[NAME]
+        bench.disk.remove(f"{log.directory}/{HOLES_FILE}")
+        before = contents(log)
+        kill(bench)
+        assert contents(await bench.open(DELETE)) == before
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("settings", [DELETE, SETTINGS])
+def test_a_lost_end_is_no_hole(settings: LogConfig) -> None:
+    """Whole batches are missing at the end of a segment: what comes behind them goes too."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        await compacted_log(bench)
+        log = bench.manager.logs[NAME]
+        for _ in range(60):
+            put(log, (b"k", bytes(200)))
+        noted = log.holes.below
+        victim = next(s for s in log.segments.values()[:-1] if s.base_offset >= noted)
+        position = victim.offset_index.last()[1] if victim.offset_index else 0
+        assert position
+        bench.disk.open(victim.log_path).truncate(position)
+        following = log.segments.after(victim)
+        assert following is not None
+        kill(bench)
+        log = await bench.open(settings)
+        assert log.segments.active.base_offset == victim.base_offset
+        assert log.log_end_offset < following.base_offset
+
+    asyncio.run(scenario())
+
+
+def test_a_cut_takes_the_note_back() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        await compacted_log(bench)
+        log = bench.manager.logs[NAME]
+        assert log.holes.below > 30
+        await log.truncate(30)
+        assert Holes.load(bench.disk, log.directory, 0).below == 30
+
+    asyncio.run(scenario())
+
+
+def test_a_note_that_cannot_be_read_allows_holes_anywhere() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        await compacted_log(bench)
+        log = bench.manager.logs[NAME]
+        before = contents(log)
+        bench.disk.open(f"{log.directory}/{HOLES_FILE}").write_at(b"garbage", 0)
+        kill(bench)
+        assert contents(await bench.open(DELETE)) == before
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("first", [[], [0, 1]])
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_gap_wider_than_a_segment_can_be_followed(first: list[int], policy: str) -> None:
+    """As in a `__consumer_offsets` after 2^31 commits, of which few were not compacted away."""
+    fixture = LogFixture(config({"cleanup.policy": policy}, **SMALL))
+
+    async def scenario() -> None:
+        offsets = [*first, *range(FAR, FAR + 40)]
+        for offset in offsets:
+            records = [Record(offset, 1, b"key", bytes(200))]
+            batch = encode_batch(records, base_offset=offset, leader_epoch=0)
+            fixture.log.append_as_follower(batch)
+            fixture.log.write_staged()
+        assert await fixture.offsets() == offsets
+        fixture.log.release_files()
+        await fixture.reopen(was_clean=False)
+        assert await fixture.offsets() == offsets
+        await fixture.log.flush()
+        point = fixture.log.recovery_point
+        fixture.disk.crash(keep_some=False)
+        await fixture.reopen(was_clean=False, recovery_point=point)
+        assert await fixture.offsets() == offsets
+
+    asyncio.run(scenario())
+
+
+def test_a_compacted_log_is_imported_with_its_holes() -> None:
+    """Though the topic that it gets here is not compacted."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        await compacted_log(bench)
+        log = bench.manager.logs[NAME]
+        before = contents(log)
+        await bench.manager.close()
+        disk = bench.disk
+        disk.rename(log.directory, f"/{log.directory.rpartition('/')[2]}")
+        disk.remove(f"/{log.directory.rpartition('/')[2]}/{HOLES_FILE}")
+        found = inspect_partition(disk, f"/{log.directory.rpartition('/')[2]}")
+        assert found.has_holes
+        random = SimulatedRandom()
+        import_partition(disk, bench.clock, random, found, "/data", DELETE, topic_id=TOPIC_ID)
+        bench.manager = bench.new_manager()
+        assert contents(await bench.open(DELETE)) == before
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_was_never_compacted_has_no_note() -> None:
+    fixture = LogFixture()
+    for _ in range(30):
+        fixture.append(bytes(900))
+    asyncio.run(fixture.log.close())
+    assert len(fixture.log.segments) > 3
+    assert not fixture.disk.exists(f"{DIRECTORY}/{HOLES_FILE}")
