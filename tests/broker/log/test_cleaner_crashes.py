@@ -17,7 +17,7 @@ from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 
-class PowerCutError(Exception):
+class PowerCutError(BaseException):
     """The machine is off from here on."""
 
 
