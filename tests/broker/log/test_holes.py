@@ -171,7 +171,11 @@ def test_a_compacted_log_is_imported_with_its_holes() -> None:
         found = inspect_partition(disk, f"/{log.directory.rpartition('/')[2]}")
         assert found.has_holes
         random = SimulatedRandom()
-        import_partition(disk, bench.clock, random, found, "/data", DELETE, topic_id=TOPIC_ID)
+        await disk.run(
+            import_partition,
+            *(disk, bench.clock, random, found, "/data", DELETE),
+            topic_id=TOPIC_ID,
+        )
         bench.manager = bench.new_manager()
         assert contents(await bench.open(DELETE)) == before
 
