@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from barnabas_broker.controller.brokers import check_broker_epoch
-from barnabas_broker.controller.partition_change import Candidates, change_partition
+from barnabas_broker.controller.partition_change import Candidates, change_partition, renewed
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_protocol.errors import ErrorCode
@@ -110,22 +110,7 @@ def _moved(
     record = change_partition(topic_id, index, placed, candidates, isr=isr)
     if record is not None:
         return [record]
-    return [
-        PartitionRecord(
-            topic_id,
-            index,
-            placed.replicas,
-            placed.isr,
-            placed.leader,
-            placed.leader_epoch,
-            placed.partition_epoch + 1,
-            placed.directories,
-            placed.adding_replicas,
-            placed.removing_replicas,
-            placed.eligible_leader_replicas,
-            placed.last_known_elr,
-        )
-    ]
+    return [renewed(topic_id, index, placed)]
 
 
 def _without(nodes: tuple[int, ...], removed: int) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ stays in the ISR until it moves. A change that completes a reassignment closes i
 (LEAD-10). Takes and gives the messages of AlterPartition (56): a broker may have thousands of
 partitions in one.
 
-Invariant: what is answered without an error is what the image says after the records.
+Invariants: what is answered without an error is what the image says after the records. A refusal of
+members raises the partition epoch: it is final, also for copies of the proposal that come later.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from barnabas_broker.controller.partition_change import (
     Candidates,
     PartitionChanges,
     change_partition,
+    renewed,
 )
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.metadata.records import PartitionRecord
@@ -94,6 +96,10 @@ def _alter(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     members = _members(proposal)
     error = _check(image, broker_id, proposal, members, partition, candidates)
+    if error is ErrorCode.INELIGIBLE_REPLICA:
+        # The leader goes back to the ISR that there is, and may commit without whom it has named.
+        # What it sent before and nobody has answered, or late copies of this, are granted no more.
+        changes.add(renewed(topic.topic_id, proposal.partition_index, partition))
     if error is not ErrorCode.NONE:
         return error, None
     isr = tuple([node for node, _ in members])

@@ -256,6 +256,24 @@ def _without(nodes: Iterable[int], removed: Collection[int]) -> tuple[int, ...]:
     return tuple(node for node in nodes if node not in removed)
 
 
+def renewed(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
+    """The record that raises the partition epoch and changes nothing else."""
+    return PartitionRecord(
+        topic_id,
+        index,
+        partition.replicas,
+        partition.isr,
+        partition.leader,
+        partition.leader_epoch,
+        partition.partition_epoch + 1,
+        partition.directories,
+        partition.adding_replicas,
+        partition.removing_replicas,
+        partition.eligible_leader_replicas,
+        partition.last_known_elr,
+    )
+
+
 class PartitionChanges:
     """The records of one command, and the partitions as they are after those records.
 

@@ -177,9 +177,10 @@ class FollowerStates:
         return state
 
     def is_eligible(self, state: FollowerState) -> bool:
-        """Whether the metadata allows it into the ISR (REP-7).
+        """Whether the metadata allows it into the ISR (REP-7), as the controller looks at it.
 
-        Not fenced, not shutting down, and of the incarnation that fetched.
+        Not fenced, not shutting down, of the incarnation that fetched, and in a directory that
+        works.
         """
         broker = self._find_broker(state.node_id)
         return (
@@ -187,6 +188,11 @@ class FollowerStates:
             and not broker.fenced
             and not broker.is_shutting_down
             and state.broker_epoch == broker.epoch
+            and (
+                state.directory_id == ZERO_UUID
+                or not broker.directories
+                or state.directory_id in broker.directories
+            )
         )
 
     def lowest_end_offset(

@@ -1,9 +1,12 @@
 """The ISR, as leaders propose it: what is accepted, what is refused and with which error."""
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas_broker.controller.isr import alter_partitions
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
+from barnabas_broker.metadata.records import BrokerStateRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequestPartitionData,
@@ -59,7 +62,11 @@ def error_of(
     image: MetadataImage, leader: int, asked: AlterPartitionRequestPartitionData
 ) -> ErrorCode:
     after, (answer,) = alter(image, leader, asked)
-    assert after == image
+    if answer.error_code == ErrorCode.INELIGIBLE_REPLICA:
+        known, state = state_of(image), state_of(after)
+        assert state == replace(known, partition_epoch=known.partition_epoch + 1)
+    else:
+        assert after == image
     return ErrorCode(answer.error_code)
 
 
@@ -139,6 +146,16 @@ def test_brokers_that_are_fenced_or_leaving_may_not_join() -> None:
     image = with_topic(cluster([0], fenced=[1], shutting_down=[2]), one_in_sync)
     for node_id in (1, 2, 3):
         assert error_of(image, 0, proposal([0, node_id])) == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_what_was_refused_is_not_granted_when_a_copy_of_it_comes_late() -> None:
+    """REP-8: its leader has given it up, and may have committed without the replica since."""
+    image = with_topic(cluster([0, 1], fenced=[2]), TWO_IN_SYNC)
+    asked = proposal({0: 100, 1: 101, 2: 102})
+    refused, (answer,) = alter(image, 0, asked)
+    assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
+    unfenced = applied(refused, [BrokerStateRecord(2, 102, False, False)])
+    assert error_of(unfenced, 0, asked) == ErrorCode.INVALID_UPDATE_VERSION
 
 
 def test_unknown_topics_are_told_apart_from_unknown_partitions() -> None:

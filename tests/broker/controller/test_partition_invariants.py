@@ -179,7 +179,7 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
             assert now.leader != state.leader
         else:
             assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
-            assert now == state
+            assert now == replace(state, partition_epoch=state.partition_epoch + 1)
         if now.leader != NO_LEADER:
             self.complete[index] = set(now.isr)
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from barnabas_broker.metadata.records import BrokerStateRecord, MetadataRecord
+from barnabas_broker.controller import brokers
+from barnabas_broker.controller.isr import alter_partitions
+from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.replication.isr_changes import IsrChanges
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
-    AlterPartitionResponsePartitionData,
-    AlterPartitionResponseTopicData,
 )
+from tests.support.partition_images import SETTINGS, applied, state_of
 from tests.support.replica_nodes import Links, ReplicaNode, led_by, topic_records
 from tests.support.virtual_loop import run_virtual
 
@@ -36,12 +38,12 @@ class Walk:
         self.log_ends = dict.fromkeys(FOLLOWERS, 0)
         self.fenced: set[int] = set()
         # As the controller has it, and what of it has not come to the leader yet.
-        self.isr: tuple[int, ...] = (0, 1, 2)
-        self.partition_epoch = 0
+        self.truth = node.image
         self.on_the_way: list[MetadataRecord] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.high_watermark = 0
         self.shrinks = self.expands = 0
+        self.late: list[AlterPartitionRequest] = []
         node.replicas.isr_changes = IsrChanges(
             self,
             node_id=0,
@@ -55,50 +57,38 @@ class Walk:
     async def send(self, request: AlterPartitionRequest, *, timeout_ms: int) -> Any:
         await asyncio.sleep(self.random.choice([0.0, 0.01, 0.5]))
         if self.random.random() < 0.2:
+            if self.random.random() < 0.5:  # not lost, but late: after it was sent again
+                self.late.append(request)
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        (asked,) = request.topics[0].partitions
-        code = self._judge(asked.partition_epoch, tuple(asked.new_isr))
-        epoch = self.partition_epoch
+        response = self._judge(request)
         await asyncio.sleep(self.random.choice([0.0, 0.01, 0.5]))
         if self.random.random() < 0.2:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        answer = AlterPartitionResponsePartitionData(
-            partition_index=0, error_code=code, partition_epoch=epoch
-        )
-        return AlterPartitionResponse(
-            topics=[
-                AlterPartitionResponseTopicData(
-                    topic_id=request.topics[0].topic_id, partitions=[answer]
-                )
-            ]
-        )
+        return response
 
-    def _judge(self, partition_epoch: int, isr: tuple[int, ...]) -> ErrorCode:
-        if partition_epoch != self.partition_epoch:
-            return ErrorCode.INVALID_UPDATE_VERSION
-        if self.fenced & set(isr):
-            return ErrorCode.INELIGIBLE_REPLICA
-        self.shrinks += len(isr) < len(self.isr)
-        self.expands += len(isr) > len(self.isr)
-        self.change(isr)
-        return ErrorCode.NONE
+    def _judge(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        before = self.isr
+        records, topics = alter_partitions(self.truth, 0, 1, request.topics)
+        self._commit(records)
+        self.shrinks += len(self.isr) < len(before)
+        self.expands += len(self.isr) > len(before)
+        return AlterPartitionResponse(topics=topics)
 
-    def change(self, isr: tuple[int, ...]) -> None:
-        self.isr = isr
-        self.partition_epoch += 1
-        self.on_the_way.append(
-            replace(led_by(0, 0, isr=isr, partition_epoch=self.partition_epoch), replicas=(0, 1, 2))
-        )
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return state_of(self.truth).isr
+
+    def _commit(self, records: Sequence[MetadataRecord]) -> None:
+        self.truth = applied(self.truth, records)
+        self.on_the_way += records
 
     def fence(self, node_id: int) -> None:
         self.fenced.add(node_id)
-        self.on_the_way.append(BrokerStateRecord(node_id, 1, True, False))
-        if node_id in self.isr:
-            self.change(tuple(member for member in self.isr if member != node_id))
+        self._commit(brokers.fence(self.truth, node_id, SETTINGS))
 
     def unfence(self, node_id: int) -> None:
         self.fenced.discard(node_id)
-        self.on_the_way.append(BrokerStateRecord(node_id, 1, False, False))
+        self._commit(brokers.unfence(self.truth, node_id, SETTINGS))
 
     # One step.
 
@@ -125,6 +115,8 @@ class Walk:
             count = self.random.randint(0, len(self.on_the_way))
             arrived, self.on_the_way = self.on_the_way[:count], self.on_the_way[count:]
             await self.node.learn(arrived)
+        elif chosen < 0.94 and self.late:
+            self._judge(self.late.pop(0))
         elif chosen < 0.96:
             partition.check_isr_shrink(self.node.clock.monotonic_ms())
         else:
