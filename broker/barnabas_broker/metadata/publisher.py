@@ -15,6 +15,10 @@ logger = logging.getLogger(__name__)
 Subscriber = Callable[[MetadataDelta | None, MetadataImage], Awaitable[None] | None]
 
 
+class NotAppliedError(Exception):
+    """A part of this broker could not act on committed metadata: what it has done is not known."""
+
+
 class MetadataPublisher:
     """Holds the newest committed image and hands each change to all subscribers."""
 
@@ -43,8 +47,11 @@ class MetadataPublisher:
     async def publish(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Make the image the newest and tell; no delta means: compare with nothing, take it whole.
 
-        A subscriber that fails is logged and does not keep the others from hearing of the change.
+        The others hear of it also where a subscriber fails.
+        Raises: NotAppliedError then. Nothing may be published after it: the next change would come
+        to a part that lacks this one, and would have it go on with what is not so any more.
         """
+        failed: Exception | None = None
         async with self._publishing:
             self.image = image
             for subscriber in self._subscribers:
@@ -52,5 +59,10 @@ class MetadataPublisher:
                     told = subscriber(delta, image)
                     if told is not None:
                         await told
-                except Exception:
+                except Exception as error:
                     logger.exception("a subscriber failed at metadata offset %d", image.offset)
+                    failed = failed or error
+        if failed is not None:
+            raise NotAppliedError(
+                f"the metadata at offset {image.offset} cannot be applied: {failed!r}"
+            ) from failed

@@ -1,18 +1,19 @@
 """Publishing committed changes one after the other, beside the quorum's own work.
 
 Subscribers may take their time (a broker makes and deletes logs); fetches, promises and renewals
-must not wait for them. Invariant: each change is published once, in the order of the log.
+must not wait for them. Invariants: each change is published once, in the order of the log; none
+after one that a subscriber could not act on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from barnabas_broker.metadata.image_log import Change
 from barnabas_broker.metadata.leadership import NotLeadingError
-from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.metadata.publisher import MetadataPublisher, NotAppliedError
 
 Waiting = deque[tuple[int, asyncio.Future[None]]]
 
@@ -23,6 +24,7 @@ class Publishing:
     __slots__ = (
         "_changes",
         "_committing",
+        "_on_failure",
         "_publisher",
         "_task",
         "_waiting",
@@ -30,8 +32,12 @@ class Publishing:
         "published_offset",
     )
 
-    def __init__(self, publisher: MetadataPublisher) -> None:
+    def __init__(
+        self, publisher: MetadataPublisher, on_failure: Callable[[BaseException], None]
+    ) -> None:
+        """`on_failure` hears that a change cannot be acted on: the broker must not go on."""
         self._publisher = publisher
+        self._on_failure = on_failure
         self._changes: deque[Change] = deque()
         # By rising offset: who waits for a change to be put here, and for its publication.
         self._committing: Waiting = deque()
@@ -88,7 +94,11 @@ class Publishing:
                 self._wake.clear()
                 await self._wake.wait()
             delta, image = self._changes.popleft()
-            await self._publisher.publish(delta, image)
+            try:
+                await self._publisher.publish(delta, image)
+            except NotAppliedError as error:
+                self._on_failure(error)
+                return
             self.published_offset = image.offset
             _complete(self._waiting, image.offset)
 

@@ -100,7 +100,7 @@ class QuorumEvents:
         self.log = ImageLog(log, disk, clock)
         self._promise = PromiseFile(disk, log.directory)
         self._history = History(disk, log.directory)
-        self._publishing = Publishing(publisher)
+        self._publishing = Publishing(publisher, self._fail)
         self._incoming = IncomingRequests(self._tell_fetch)
         self._snapshotting = Snapshotting(self.log, disk, clock, settings.snapshot_interval_bytes)
         self._observations = Observations(seat, settings, clock)

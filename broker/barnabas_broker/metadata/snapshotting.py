@@ -1,6 +1,7 @@
 """Writing snapshots of the metadata while the log grows, and trimming the log behind them.
 
 One at a time and beside everything else: an image never changes while it is written.
+Invariant: no snapshot ends behind what is flushed of the log.
 Not here: the format (`snapshot`).
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
+from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.metadata import snapshot
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_log import ImageLog
@@ -51,11 +53,14 @@ class Snapshotting:
         """Write the image; a failure is logged: the log still has everything."""
         directory = self._log.directory
         try:
+            # What is committed is on the disks of a majority, which may be others. After a power
+            # cut the log must not end before the snapshot, or this node could not start.
+            await self._log.flush(image.offset + 1)
             start = await self._disk.run(
                 snapshot.write, self._disk, directory, image, self._clock.wall_ms()
             )
             names = await self._disk.run(snapshot.list_snapshots, self._disk, directory)
-        except OSError as error:
+        except (OSError, LogDirectoryError) as error:
             logger.error("no snapshot of the metadata at %d: %s", image.offset, error)
             return
         for name in names:

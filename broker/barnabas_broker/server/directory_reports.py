@@ -27,6 +27,16 @@ logger = logging.getLogger(__name__)
 
 RETRY_MS: Final = 1000
 
+# Noted; or the replica is not there by what is committed, and is reported when it is again.
+_SETTLED: Final = frozenset(
+    (
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
+)
+
 
 class DirectoryReports:
     """What is to be told of directories, and one request under way."""
@@ -60,21 +70,21 @@ class DirectoryReports:
         try:
             while self._waiting:
                 sent = dict(self._waiting)
-                if await self._send(sent):
-                    for topic_partition, directory_id in sent.items():
-                        if self._waiting.get(topic_partition) == directory_id:
-                            del self._waiting[topic_partition]
-                else:
+                settled = await self._send(sent)
+                for topic_partition in settled:
+                    if self._waiting.get(topic_partition) == sent[topic_partition]:
+                        del self._waiting[topic_partition]
+                if len(settled) < len(sent):
                     await asyncio.sleep(RETRY_MS / 1000)
         finally:
             self._is_sending = False
 
-    async def _send(self, directories: Mapping[TopicPartition, bytes]) -> bool:
-        """Whether the controller has taken the report; partitions may be gone meanwhile."""
+    async def _send(self, directories: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
+        """What need not be told again: the controller has noted it, or has no such replica."""
         image = self._image()
         broker = image.brokers.get(self._node_id)
         if broker is None:
-            return False
+            return []
         request = assignment(image, self._node_id, broker.epoch, directories)
         try:
             response = await self._channel.send(request, timeout_ms=self._timeout_ms)
@@ -82,8 +92,28 @@ class DirectoryReports:
                 raise KafkaError(ErrorCode(response.error_code))
         except KafkaError as error:
             logger.warning("the directories of partitions are not noted: %s", error)
-            return False
-        return True
+            return []
+        codes = {
+            (topic.topic_id, partition.partition_index): partition.error_code
+            for directory in response.directories
+            for topic in directory.topics
+            for partition in topic.partitions
+        }
+        settled: list[TopicPartition] = []
+        failed: dict[int, int] = {}
+        for topic_partition in directories:
+            topic = image.topics.by_name.get(topic_partition.topic)
+            code: int = ErrorCode.NONE
+            if topic is not None:
+                key = topic.topic_id, topic_partition.partition
+                code = codes.get(key, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code in _SETTLED:
+                settled.append(topic_partition)
+            else:
+                failed[code] = failed.get(code, 0) + 1
+        for code, count in failed.items():
+            logger.warning("the directories of %d partitions are not noted: error %d", count, code)
+        return settled
 
 
 def assignment(

@@ -5,6 +5,7 @@ there is a leader. A clean election must never choose another one.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st

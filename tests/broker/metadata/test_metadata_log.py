@@ -9,6 +9,7 @@ from barnabas_broker.metadata import snapshot
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_log import ImageLog
 from barnabas_broker.metadata.metadata_log import MetadataLogError
+from barnabas_broker.metadata.publisher import NotAppliedError
 from barnabas_broker.metadata.quorum import (
     Seat,
     committed_end_offset,
@@ -16,8 +17,10 @@ from barnabas_broker.metadata.quorum import (
     majority_end_offset,
 )
 from barnabas_broker.metadata.records import ConfigRecord
-from barnabas_protocol.errors import ParseError
+from barnabas_broker.metadata.snapshotting import Snapshotting
+from barnabas_protocol.errors import KafkaError, ParseError
 from tests.support.control_plane import CLUSTER_ID, ControlPlane
+from tests.support.memory_log import MemoryLog
 
 A, B, C = Seat(1, b"a"), Seat(2, b"b"), Seat(3, b"c")
 
@@ -176,8 +179,8 @@ def test_any_damage_of_a_snapshot_is_noticed() -> None:
             snapshot.decode_snapshot(data[:size])
 
 
-def test_subscriber_that_fails_does_not_keep_the_others_from_hearing() -> None:
-    """CTL-12."""
+def test_a_broker_that_cannot_act_on_committed_metadata_stops() -> None:
+    """CTL-12: the others hear of the change, and nobody of a later one; it never goes on stale."""
 
     async def run() -> None:
         plane = ControlPlane()
@@ -193,8 +196,43 @@ def test_subscriber_that_fails_does_not_keep_the_others_from_hearing() -> None:
 
         plane.publisher.subscribe(broken)
         plane.publisher.subscribe(slow)
+        creations = [plane.controller.create_topics([NewTopic(name=name)]) for name in "abc"]
+        await asyncio.gather(*creations, return_exceptions=True)
+        with pytest.raises(KafkaError):
+            await plane.controller.create_topics([NewTopic(name="d")])
+        assert len(heard) == 1
+        (failure,) = plane.failures
+        assert isinstance(failure, NotAppliedError)
+        assert isinstance(failure.__cause__, ZeroDivisionError)
+        assert not plane.controller.is_active
+        await plane.close()
+
+    asyncio.run(run())
+
+
+def test_no_snapshot_ends_behind_what_is_flushed() -> None:
+    """A follower hears what is committed before it has flushed it; a power cut must do no harm."""
+
+    async def run() -> None:
+        plane = ControlPlane()
+        await plane.start()
         await plane.controller.create_topics([NewTopic(name="a")])
-        assert heard == [plane.image.offset]
+        records, _ = await image_of_disk(plane).records(0)
+        follower_log = MemoryLog("data/follower")
+        plane.disk.make_directories(follower_log.directory)
+        log = ImageLog(follower_log, plane.disk, plane.clock)
+        log.append(records)
+        log.take_committed(follower_log.log_end_offset)
+        assert follower_log.flush_count == 0
+        snapshotting = Snapshotting(log, plane.disk, plane.clock, interval_bytes=1)
+        snapshotting.start_if_due(lambda name: None)
+        assert snapshotting._task is not None
+        await snapshotting._task
+        (name,) = snapshot.list_snapshots(plane.disk, follower_log.directory)
+        assert name.end_offset == follower_log.log_end_offset
+        follower_log.crash()
+        recovered = await ImageLog(follower_log, plane.disk, plane.clock).recover()
+        assert "a" in recovered.topics.by_name
         await plane.close()
 
     asyncio.run(run())

@@ -12,6 +12,9 @@ from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
 )
 from tests.broker.server.test_drain import broker, image, led_by
 from tests.support.virtual_loop import run_virtual
@@ -51,6 +54,7 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[AssignReplicasToDirsRequest] = []
         self.answers: list[ErrorCode | None] = []
+        self.partition_errors: list[dict[int, ErrorCode | None]] = []
 
     async def send(self, request: Any, *, timeout_ms: int) -> Any:
         self.asked.append(request)
@@ -58,7 +62,32 @@ class Controller:
         code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         if code is None:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        return AssignReplicasToDirsResponse(error_code=code)
+        errors = self.partition_errors.pop(0) if self.partition_errors else {}
+        return AssignReplicasToDirsResponse(
+            error_code=code,
+            directories=[]
+            if code
+            else [
+                AssignReplicasToDirsResponseDirectoryData(
+                    id=directory.id,
+                    topics=[
+                        AssignReplicasToDirsResponseTopicData(
+                            topic_id=topic.topic_id,
+                            partitions=[
+                                AssignReplicasToDirsResponsePartitionData(
+                                    partition_index=partition.partition_index,
+                                    error_code=errors.get(partition.partition_index) or 0,
+                                )
+                                for partition in topic.partitions
+                                if errors.get(partition.partition_index, ErrorCode.NONE) is not None
+                            ],
+                        )
+                        for topic in directory.topics
+                    ],
+                )
+                for directory in request.directories
+            ],
+        )
 
 
 def test_what_was_not_taken_is_told_again_with_what_came_since() -> None:
@@ -88,5 +117,34 @@ def test_what_was_not_taken_is_told_again_with_what_came_since() -> None:
         assert [told(request) for request in controller.asked] == [
             {(b"t" * 16, 0): SECOND, (b"t" * 16, 1): FIRST}
         ] * 3
+
+    run_virtual(run())
+
+
+def test_a_partition_that_was_not_noted_is_told_again() -> None:
+    """KIP-858: errors of single partitions; what the controller does not have is not told again."""
+
+    async def run() -> None:
+        controller = Controller()
+        controller.partition_errors = [
+            {0: ErrorCode.UNKNOWN_SERVER_ERROR, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+            {0: None},  # left out of the answer
+        ]
+        tasks: list[asyncio.Task[None]] = []
+        reports = DirectoryReports(
+            node_id=0,
+            channel=controller,
+            timeout_ms=10,
+            image=lambda: IMAGE,
+            spawn=lambda work: tasks.append(asyncio.ensure_future(work)),
+        )
+        gone = TopicPartition("gone", 0)
+        reports.report({TopicPartition("t", 0): FIRST, TopicPartition("t", 1): FIRST, gone: FIRST})
+        await asyncio.gather(*tasks)
+        assert [set(told(request)) for request in controller.asked] == [
+            {(b"t" * 16, 0), (b"t" * 16, 1)},
+            {(b"t" * 16, 0)},
+            {(b"t" * 16, 0)},
+        ]
 
     run_virtual(run())
