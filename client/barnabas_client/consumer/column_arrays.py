@@ -178,16 +178,18 @@ def _validity(is_null: Booleans) -> Any:
 def header_array(data: bytes | bytearray, headers: Headers | None, record_count: int) -> Any:
     """The headers of every record as lists of key and value.
 
-    Raises: ParseError if a key is not UTF-8.
+    Bytes of a key that are not UTF-8 become U+FFFD, as in Java's client: Arrow's strings are UTF-8.
     """
     offsets = np.zeros(record_count + 1, np.int32)
     if headers is None:
         return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(0, HEADER_TYPE))
     np.cumsum(headers.counts, out=offsets[1:])
+    keys = binary_array(data, headers.names)
     try:
-        names = binary_array(data, headers.names).cast(pa.string())
-    except pa.ArrowInvalid as error:
-        raise ParseError(f"record header key: {error}", 0) from None
+        names = keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        readable = [key.decode("utf-8", "replace") for key in keys.to_pylist()]
+        names = pa.array(readable, pa.string())
     values = binary_array(data, headers.values)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))
     return pa.ListArray.from_arrays(pa.array(offsets), pairs)

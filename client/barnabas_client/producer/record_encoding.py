@@ -19,6 +19,7 @@ from operator import add, sub
 from typing import Final, Generic, TypeVar
 
 from barnabas_protocol.primitives import signed_varint
+from barnabas_protocol.records.record import HEADER_KEY_ERRORS
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -141,7 +142,7 @@ def encode_mixed(
         fields += (b"\x01",) if value is None else (_lengths[len(value)], value)
         fields.append(_lengths[len(named)])
         for name, content in named:
-            encoded = name.encode()
+            encoded = name.encode("utf-8", HEADER_KEY_ERRORS)
             fields += (_lengths[len(encoded)], encoded)
             fields += (b"\x01",) if content is None else (_lengths[len(content)], content)
         body = b"".join(fields)
@@ -181,6 +182,6 @@ def headers_size(headers: Headers) -> int:
     """The bytes that headers take in a record, their count aside."""
     total = 0
     for name, content in headers:
-        total += _field_sizes[len(name.encode())]
+        total += _field_sizes[len(name.encode("utf-8", HEADER_KEY_ERRORS))]
         total += 1 if content is None else _field_sizes[len(content)]
     return total

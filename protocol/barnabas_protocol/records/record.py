@@ -15,7 +15,7 @@ Invariants: offsets rise strictly inside a batch; a batch may have fewer records
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import (
@@ -51,6 +51,9 @@ RECORD_BYTES_MIN = 7
 _new_tuple = tuple.__new__
 
 Header = tuple[str, bytes | None]
+HEADER_KEY_ERRORS: Final = "surrogateescape"
+"""A key is to be UTF-8, and nobody enforces it: other bytes come as lone surrogates and go as they
+came, so that a record that is read and written again stays the same."""
 
 
 class Record(NamedTuple):
@@ -154,7 +157,7 @@ def _append_record(
         out += value
     _append_varint(out, len(headers))
     for name, content in headers:
-        encoded = name.encode()
+        encoded = name.encode("utf-8", HEADER_KEY_ERRORS)
         _append_varint(out, len(encoded))
         out += encoded
         if content is None:
@@ -349,7 +352,7 @@ def read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
             if length < 0:
                 raise ParseError(f"header key length {length}", position)
             position = start + length
-        name = data[start:position].decode()
+        name = data[start:position].decode("utf-8", HEADER_KEY_ERRORS)
         length = data[position]
         if length < 0x80 and not length & 1:
             start = position + 1

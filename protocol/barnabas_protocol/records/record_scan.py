@@ -82,8 +82,6 @@ def _behind_headers(data: bytes, position: int) -> int:
         length, position = _varint(data, position)
         if length < 0:
             raise ParseError("a header without a key", position)
-        end = position + length
-        data[position:end].decode()
-        length, position = _varint(data, end)
+        length, position = _varint(data, position + length)
         position = _behind(length, position)
     return position

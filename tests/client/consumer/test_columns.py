@@ -206,6 +206,24 @@ def test_a_consumer_learns_where_the_broken_batch_is() -> None:
     assert (len(found), error) == (1, None)
 
 
+def _as_arrow_has_it(record: Record) -> Record:
+    """Header keys that are not UTF-8 have U+FFFD for what is not."""
+    readable = [
+        (key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value)
+        for key, value in record.headers
+    ]
+    return record._replace(headers=tuple(readable))
+
+
+def test_a_header_key_that_is_not_utf_8_costs_no_record() -> None:
+    """Clients in C write any bytes; one such record made its partition unreadable."""
+    record = Record(0, 1, b"k", b"v", (("caf\udce9", b"1"),))
+    batch = encode_batch([record])
+    assert b"caf\xe9" in batch
+    assert decode_records(batch) == [record], "the bytes stay what they were"
+    assert read_all([fetched(batch)]) == [record._replace(headers=(("caf\ufffd", b"1"),))]
+
+
 @given(damaged_batches() | raw_batches() | alike_batches(), st.booleans())
 @example(GOLDEN[:61] + b"\x10\0\0\0\x81\0\x01\0", True)
 @example(GOLDEN[:61] + b"\x10\0\0\0\x01\x81\0\0", True)
@@ -226,7 +244,7 @@ def test_damage_meets_the_verdict_of_the_plain_reader(batch: bytes, is_alone: bo
     around = [] if is_alone else [encode_batch([good], base_offset=3)]
     beside = [] if is_alone else [good]
     if expected is not ParseError:
-        expected = [*beside, *expected, *beside]
+        expected = [*beside, *map(_as_arrow_has_it, expected), *beside]
     batches = [*around, batch, *around]
     first_offset = -(2**63)
     apart = [fetched(one, first_offset) for one in batches]
