@@ -89,6 +89,7 @@ class Accumulator:
                 return None
         self.used_bytes += reserved
         self.batch_count += 1
+        queue.topic.used_at_ms = now_ms
         batch = ProducerBatch(
             queue.topic.name,
             queue.partition,

@@ -34,7 +34,7 @@ from barnabas_client.producer.accumulator import Accumulator
 from barnabas_client.producer.batch import record_size
 from barnabas_client.producer.delivery import Delivery, DeliveryGroup
 from barnabas_client.producer.partitioner import Partitioner
-from barnabas_client.producer.queues import PartitionQueue, TopicQueues
+from barnabas_client.producer.queues import KeptKeys, PartitionQueue, Sequences, TopicQueues
 from barnabas_client.producer.record_encoding import Headers
 from barnabas_protocol.errors import ErrorCode
 
@@ -89,6 +89,9 @@ class Admission:
         self._buffer_memory = settings.buffer_memory
         self._max_block_ms = settings.max_block_ms
         self._is_idempotent = settings.enable_idempotence
+        self._kept_keys = KeptKeys()
+        # Of topics that were forgotten: numbers are for the producer's life.
+        self._kept_sequences: dict[str, Sequences] = {}
         self._partitioner: Partitioner | None = settings.partitioner
         self._ignores_keys = settings.partitioner_ignore_keys
 
@@ -307,9 +310,26 @@ class Admission:
         known = self.cluster.topics.get(name)
         if known is None or not known.partitions:
             return None
-        topic = TopicQueues(known, self._random, is_idempotent=self._is_idempotent)
+        sequences = self._kept_sequences.pop(name, {}) if self._is_idempotent else None
+        topic = TopicQueues(known, self._random, self._kept_keys, sequences)
         self.topics[name] = topic
         return topic
+
+    def is_idle(self, name: str, since_ms: int) -> bool:
+        """Whether nothing was sent to the topic since then, and nothing waits for it."""
+        topic = self.topics.get(name)
+        if name in self.lines:
+            return False
+        return topic is None or (topic.used_at_ms < since_ms and topic.is_empty)
+
+    def forget(self, name: str) -> None:
+        """Drop what is kept of an idle topic, but for the numbers of its partitions."""
+        self.open_topics.pop(name, None)
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            topic.forget_keys()
+            if topic.sequences:
+                self._kept_sequences[name] = topic.sequences
 
     def next_deadline_ms(self) -> int | None:
         """When the first of those in line has waited long enough."""

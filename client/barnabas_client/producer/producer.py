@@ -53,6 +53,9 @@ from barnabas_client.producer.transactions import TransactionState
 # enough that a turn of the loop costs little per record.
 _BYTES_PER_TURN: Final = 64 * 1024
 _BATCHES_PER_TURN_MAX: Final = 64
+# A topic that nothing was sent to for so long is not asked for any more (Java:
+# metadata.max.idle.ms).
+METADATA_IDLE_MS: Final = 5 * 60_000
 
 _new_tuple = tuple.__new__
 
@@ -89,6 +92,8 @@ class Producer(BulkMethods, TransactionMethods):
         per_turn = _BYTES_PER_TURN // max(chosen.batch_size, 1)
         self._batches_per_turn = max(1, min(per_turn, _BATCHES_PER_TURN_MAX))
         self._room: asyncio.Event | None = None
+        # When each topic was last asked for because of a call.
+        self._wanted_at_ms: dict[str, int] = {}
         self._transactions: TransactionCalls | None = None
         is_transactional = chosen.transactional_id is not None
         self._identities = (
@@ -370,17 +375,37 @@ class Producer(BulkMethods, TransactionMethods):
         """
         self._check_open()
         check_topic_name(topic)
-        self._client.want_topics([topic])
+        self._note_wanted(topic)
         found = await self._client.wait_for_topic(topic, timeout_ms=self.settings.max_block_ms)
         return tuple(found.partitions.values())
 
-    def _want_topic(self, topic: str) -> None:
+    def _note_wanted(self, topic: str) -> None:
+        self._wanted_at_ms[topic] = self._monotonic_ms()
         self._client.want_topics([topic])
+
+    def _forget_idle_topics(self) -> None:
+        """Ask no longer for topics that are not used, perhaps because they are gone."""
+        since_ms = self._monotonic_ms() - METADATA_IDLE_MS
+        idle = [
+            name
+            for name, wanted_at_ms in self._wanted_at_ms.items()
+            if wanted_at_ms < since_ms and self._admission.is_idle(name, since_ms)
+        ]
+        for name in idle:
+            del self._wanted_at_ms[name]
+            self._admission.forget(name)
+        # Another user of a shared client may want them.
+        if idle and self._owns_client:
+            self._client.set_wanted_topics(self._wanted_at_ms)
+
+    def _want_topic(self, topic: str) -> None:
+        self._note_wanted(topic)
         if topic in self._admission.topics:
             self._client.request_refresh()
 
     def _metadata_came(self, cluster: ClusterMetadata) -> None:
         self._admission.update(cluster)
+        self._forget_idle_topics()
         if self._sender is not None:
             self._sender.wake()
 

@@ -20,9 +20,21 @@ from barnabas_client.producer.idempotence import PartitionSequences
 from barnabas_client.producer.partitioner import choose_sticky, partition_of_key
 from barnabas_protocol.ids import ZERO_UUID, Uuid
 
-# Keys whose partition is remembered, per topic: hashing one in Python takes microseconds.
+# Keys whose partition is remembered, of all topics: hashing one in Python takes microseconds.
 _KEPT_KEYS: Final = 1 << 14
 _KEPT_KEY_BYTES_MAX: Final = 64
+
+# The numbers of a topic's partitions, those of its former lives too, by topic id and partition.
+Sequences = dict[tuple[Uuid, int], PartitionSequences]
+
+
+class KeptKeys:
+    """How many keys the topics of a producer remember together: memory beside `buffer_memory`."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class PartitionQueue:
@@ -82,18 +94,24 @@ class TopicQueues:
     """The queues of a topic, and where its records without a partition go."""
 
     def __init__(
-        self, metadata: TopicMetadata, randomness: random.Random, *, is_idempotent: bool
+        self,
+        metadata: TopicMetadata,
+        randomness: random.Random,
+        kept_keys: KeptKeys,
+        sequences: Sequences | None,
     ) -> None:
-        """`metadata` has partitions, at least one."""
+        """`metadata` has partitions, at least one; `sequences` is None without idempotence."""
         self.name = metadata.name
         self.topic_id = metadata.topic_id
-        self._is_idempotent = is_idempotent
-        self._sequences: dict[tuple[Uuid, int], PartitionSequences] = {}
+        self.sequences = sequences
+        # When the last batch was begun.
+        self.used_at_ms = 0
         self.queues = [PartitionQueue(self, 0, self._sequences_of(0))]
         self.available: list[PartitionQueue] = []
         self.available_partitions: list[int] = []
         self.sticky = self.queues[0]
         self.by_key: dict[bytes, PartitionQueue] = {}
+        self._kept_keys = kept_keys
         # What compression leaves of a record's size, as far as this topic's batches have shown.
         self.compression_ratio = 1.0
         self._sticky_bytes = 0
@@ -119,10 +137,10 @@ class TopicQueues:
         elif former_id == ZERO_UUID != self.topic_id:
             # Brokers without ids were replaced by some with them: the same logs.
             for queue in self.queues:
-                if queue.sequences is not None:
-                    self._sequences[self.topic_id, queue.partition] = queue.sequences
+                if self.sequences is not None and queue.sequences is not None:
+                    self.sequences[self.topic_id, queue.partition] = queue.sequences
         if is_anew or count != len(self.queues):
-            self.by_key.clear()
+            self.forget_keys()
         for partition in range(len(self.queues), count):
             self.queues.append(PartitionQueue(self, partition, self._sequences_of(partition)))
         for queue in self.queues:
@@ -135,9 +153,14 @@ class TopicQueues:
             self.choose_sticky()
 
     def _sequences_of(self, partition: int) -> PartitionSequences | None:
-        if not self._is_idempotent:
+        if self.sequences is None:
             return None
-        return self._sequences.setdefault((self.topic_id, partition), PartitionSequences())
+        return self.sequences.setdefault((self.topic_id, partition), PartitionSequences())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits or is on the wire."""
+        return not any(queue.batches or queue.in_flight for queue in self.queues)
 
     def choose_sticky(self) -> PartitionQueue:
         """Fill another partition's batch from now on."""
@@ -168,7 +191,15 @@ class TopicQueues:
         """Where the key's hash says, remembered for short keys."""
         queue = self.queues[partition_of_key(key, len(self.queues))]
         if len(key) <= _KEPT_KEY_BYTES_MAX:
-            if len(self.by_key) >= _KEPT_KEYS:
-                self.by_key.clear()
-            self.by_key[key] = queue
+            kept = self._kept_keys
+            if kept.count >= _KEPT_KEYS:
+                self.forget_keys()
+            if kept.count < _KEPT_KEYS:
+                self.by_key[key] = queue
+                kept.count += 1
         return queue
+
+    def forget_keys(self) -> None:
+        """Look up the partitions of keys anew."""
+        self._kept_keys.count -= len(self.by_key)
+        self.by_key.clear()

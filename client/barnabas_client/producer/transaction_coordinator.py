@@ -143,6 +143,7 @@ class TransactionCoordinator:
         state = self._state
         state.move(TransactionStatus.INITIALIZING)
         try:
+            await self._check_transactions_are_served()
             await self._init_producer_id(ProducerIdentity(-1, -1))
         except RetriableError:
             state.move(TransactionStatus.UNINITIALIZED)
@@ -155,6 +156,18 @@ class TransactionCoordinator:
             raise
         await self._choose_version()
         state.move(TransactionStatus.READY)
+
+    async def _check_transactions_are_served(self) -> None:
+        """Fail at once where no coordinator will ever be found.
+
+        Raises: UnsupportedError if the first broker that answers does not know transactions.
+        """
+        for node_id in self._client.cluster.nodes:
+            try:
+                await self._client.version(node_id, ApiKey.END_TXN)
+            except RetriableError:
+                continue
+            return
 
     async def _init_producer_id(self, former: ProducerIdentity) -> None:
         request = InitProducerIdRequest(

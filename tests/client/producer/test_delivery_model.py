@@ -246,3 +246,17 @@ def test_a_batch_that_is_too_large_for_the_broker_goes_in_parts() -> None:
     assert cluster.identities is not None
     assert cluster.identities.current is not None
     assert cluster.identities.current.producer_epoch == 0
+
+
+def test_numbers_outlive_a_topic_that_was_idle_and_forgotten() -> None:
+    """Beginning anew at 0 under the same epoch, a record would pass for a repetition."""
+    cluster = ScriptedCluster(settings_of())
+    cluster.send(0)
+    cluster.settle()
+    assert not cluster.admission.is_idle("t", since_ms=0)
+    assert cluster.admission.is_idle("t", since_ms=cluster.now_ms + 1)
+    cluster.admission.forget("t")
+    cluster.send(0)
+    cluster.settle()
+    assert cluster.logs[0].numbers == [0, 1]
+    assert [last for _, last, _ in cluster.logs[0].recent] == [0, 1]

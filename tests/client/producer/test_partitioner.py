@@ -12,7 +12,7 @@ from barnabas_client.producer.partitioner import (
     choose_sticky,
     partition_of_key,
 )
-from barnabas_client.producer.queues import TopicQueues
+from barnabas_client.producer.queues import KeptKeys, TopicQueues
 
 
 def topic_of(leaders: list[int]) -> TopicMetadata:
@@ -24,7 +24,7 @@ def topic_of(leaders: list[int]) -> TopicMetadata:
 
 
 def queues_of(leaders: list[int]) -> TopicQueues:
-    return TopicQueues(topic_of(leaders), random.Random(1), is_idempotent=True)
+    return TopicQueues(topic_of(leaders), random.Random(1), KeptKeys(), {})
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ from barnabas_client.errors import (
     NotFoundError,
     RetriableError,
     TimedOutError,
+    UnsupportedError,
 )
 from barnabas_client.producer import Delivery, Producer
+from barnabas_client.producer import producer as producer_module
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.init_producer_id import InitProducerIdResponse
@@ -499,5 +501,42 @@ def test_an_answer_for_a_topic_that_was_made_anew_meanwhile_still_counts() -> No
             node.broker.script[ApiKey.PRODUCE] = node.produce
             await producer.send(TOPIC, b"2")
             assert node.broker.received[-1].message.topic_data[0].topic_id == b"j" * 16
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_is_idle_is_not_asked_for_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was deleted would be asked for as long as the program lives."""
+    monkeypatch.setattr(producer_module, "METADATA_IDLE_MS", -1)
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK, metadata_max_age_ms=20) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+
+            async def is_forgotten() -> bool:
+                asked = [one for one in node.broker.received if one.api == ApiKey.METADATA]
+                return asked[-1].message.topics == []
+
+            await eventually(is_forgotten)
+            await producer.send(TOPIC, b"1")
+            assert node.values == [b"0", b"1"]
+            assert node.sequences == [(0, 0), (0, 1)]
+
+    asyncio.run(run())
+
+
+def test_transactions_fail_at_once_where_no_broker_serves_them() -> None:
+    """Instead of looking for a coordinator until `max_block_ms` is over."""
+
+    async def run() -> None:
+        async with cluster() as (node,):
+            del node.broker.versions[ApiKey.END_TXN]
+            settings = {**QUICK, "transactional_id": "t"}
+            async with Producer(node.broker.bootstrap, **settings) as producer:
+                with pytest.raises(UnsupportedError, match="END_TXN"):
+                    await producer.init_transactions()
 
     asyncio.run(run())

@@ -12,7 +12,7 @@ from barnabas_client.errors import (
     TimedOutError,
     error_for,
 )
-from barnabas_client.producer.queues import PartitionQueue, TopicQueues
+from barnabas_client.producer.queues import KeptKeys, PartitionQueue, TopicQueues
 from barnabas_client.producer.transactions import TransactionState, TransactionStatus
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
@@ -36,7 +36,7 @@ def opened() -> TransactionState:
 def some_queues() -> list[PartitionQueue]:
     partitions = {n: PartitionMetadata(partition=n, leader_id=1) for n in range(2)}
     topic = TopicMetadata(name="t", partitions=partitions)
-    return TopicQueues(topic, random.Random(0), is_idempotent=True).queues
+    return TopicQueues(topic, random.Random(0), KeptKeys(), {}).queues
 
 
 def test_an_initialization_without_an_answer_can_be_repeated() -> None:
