@@ -1,6 +1,7 @@
 """Requests of simulated clients: one call, one answer, an error code instead of an exception."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import (
@@ -17,6 +18,8 @@ from barnabas_protocol.messages import (
     offset_fetch,
     produce,
 )
+from barnabas_protocol.messages import delete_records as delete_records_messages
+from barnabas_protocol.records.batch import check_crc, read_header
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
 from tests.support.raw_client import RawClient
 
@@ -81,12 +84,20 @@ async def topics(client: RawClient) -> dict[str, tuple[bytes, int]]:
 
 
 async def new_producer(client: RawClient) -> Producer:
+    def sound(error_code: int) -> bool:
+        return error_code == 0
+
+    return await new_producer_or_error(client, sound)
+
+
+async def new_producer_or_error(client: RawClient, checked: Callable[[int], bool]) -> Producer:
+    """A producer id; `checked` says what an error means."""
     response = await client.call(
         ApiKey.INIT_PRODUCER_ID,
         4,
         init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000),
     )
-    assert response.error_code == 0, response.error_code
+    assert checked(response.error_code), response.error_code
     return Producer(response.producer_id, response.producer_epoch)
 
 
@@ -102,7 +113,24 @@ def append_request(
     keys: list[bytes] | None = None,
 ) -> produce.ProduceRequest:
     """One batch for one partition."""
-    records = encode_batch(
+    return produce_request(
+        topic,
+        partition,
+        batch_of(values, timestamp_ms, producer=producer, sequence=sequence, keys=keys),
+        acks=acks,
+    )
+
+
+def batch_of(
+    values: list[bytes],
+    timestamp_ms: int,
+    *,
+    producer: Producer = NOT_IDEMPOTENT,
+    sequence: int = -1,
+    keys: list[bytes] | None = None,
+) -> bytes:
+    """A batch of records with values, and perhaps keys."""
+    return encode_batch(
         [
             Record(index, timestamp_ms, keys[index] if keys else None, value, ())
             for index, value in enumerate(values)
@@ -111,6 +139,12 @@ def append_request(
         producer_epoch=producer.epoch,
         base_sequence=sequence,
     )
+
+
+def produce_request(
+    topic: str, partition: int, records: bytes, *, acks: int = -1
+) -> produce.ProduceRequest:
+    """A request with one batch."""
     return produce.ProduceRequest(
         acks=acks,
         timeout_ms=10_000,
@@ -145,6 +179,7 @@ class Read(NamedTuple):
     high_watermark: int
     records: list[Record]
     leader_epoch: int  # of the last batch, -1 without one
+    end_offset: int  # behind the last batch, also if it has no records left
 
 
 async def read_from(
@@ -171,34 +206,104 @@ async def read_from(
     )
     response = await client.call(ApiKey.FETCH, 11, request)
     (answer,) = response.responses[0].partitions
-    data = bytes(answer.records or b"")
+    records, epoch = records_of(answer.records or b"", offset)
+    end_offset = _end_of(answer.records or b"", offset)
+    return Read(
+        answer.error_code,
+        answer.log_start_offset,
+        answer.high_watermark,
+        records,
+        epoch,
+        end_offset,
+    )
+
+
+def _end_of(buffer: Any, offset: int) -> int:
+    """The offset behind the last whole batch."""
+    data = b"".join(buffer) if isinstance(buffer, list) else bytes(buffer)
+    position = 0
+    while position + 27 <= len(data):
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        if position + size > len(data):
+            break
+        base = int.from_bytes(data[position : position + 8], "big")
+        offset = base + int.from_bytes(data[position + 23 : position + 27], "big") + 1
+        position += size
+    return offset
+
+
+def records_of(buffer: Any, offset: int) -> tuple[list[Record], int]:
+    """The records of a fetch from an offset on, and the leader epoch of the last batch.
+
+    Raises: AssertionError for a batch with a wrong CRC: no broker may serve it.
+    """
+    data = b"".join(buffer) if isinstance(buffer, list) else bytes(buffer)
     records: list[Record] = []
     position, epoch = 0, -1
     while position + 16 <= len(data):
         size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
         if position + size > len(data):
             break
+        if not check_crc(data, position, read_header(data, position)):
+            raise AssertionError(f"a batch with a wrong CRC was served, asked for from {offset}")
         records += [r for r in decode_records(data, position) if r.offset >= offset]
         epoch = int.from_bytes(data[position + 12 : position + 16], "big")
         position += size
-    return Read(answer.error_code, answer.log_start_offset, answer.high_watermark, records, epoch)
+    return records, epoch
 
 
-async def earliest_offset(client: RawClient, topic: str, partition: int) -> int:
+async def earliest(client: RawClient, topic: str, partition: int) -> tuple[int, int]:
+    """Error code, and where the log starts."""
+    return await listed_offset(client, topic, partition, EARLIEST)
+
+
+async def listed_offset(
+    client: RawClient, topic: str, partition: int, timestamp: int
+) -> tuple[int, int]:
+    """Error code, and the offset of a timestamp, or of one of the special ones."""
     request = list_offsets.ListOffsetsRequest(
         topics=[
             list_offsets.ListOffsetsTopic(
                 name=topic,
                 partitions=[
-                    list_offsets.ListOffsetsPartition(partition_index=partition, timestamp=EARLIEST)
+                    list_offsets.ListOffsetsPartition(
+                        partition_index=partition, timestamp=timestamp
+                    )
                 ],
             )
         ]
     )
     response = await client.call(ApiKey.LIST_OFFSETS, 6, request)
     (found,) = response.topics[0].partitions
-    assert found.error_code == 0, found.error_code
-    return found.offset
+    return found.error_code, found.offset
+
+
+async def delete_records(
+    client: RawClient, topic: str, partition: int, offset: int
+) -> tuple[int, int]:
+    """Error code, and the low watermark: where the logs of all live replicas start."""
+    request = delete_records_messages.DeleteRecordsRequest(
+        topics=[
+            delete_records_messages.DeleteRecordsTopic(
+                name=topic,
+                partitions=[
+                    delete_records_messages.DeleteRecordsPartition(
+                        partition_index=partition, offset=offset
+                    )
+                ],
+            )
+        ],
+        timeout_ms=3_000,
+    )
+    response = await client.call(ApiKey.DELETE_RECORDS, 2, request)
+    (found,) = response.topics[0].partitions
+    return found.error_code, found.low_watermark
+
+
+async def earliest_offset(client: RawClient, topic: str, partition: int) -> int:
+    error_code, offset = await earliest(client, topic, partition)
+    assert error_code == 0, error_code
+    return offset
 
 
 async def read_all(client: RawClient, topic: str, partition: int) -> list[Record]:

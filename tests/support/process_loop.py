@@ -127,7 +127,7 @@ class ProcessLoop(VirtualLoop):
         """As every loop's, at half the price."""
         if self.is_closed():
             raise RuntimeError("the loop is closed")
-        handle = _Handle(callback, args, self, context or copy_context())
+        handle = _Handle(callback, args, self, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -146,7 +146,7 @@ class ProcessLoop(VirtualLoop):
         """As `call_at`, by no machine's clock."""
         if self.is_closed():
             raise RuntimeError("the loop is closed")
-        timer = _Timer(when, callback, args, self, context or copy_context())
+        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
         self._timer_count += 1
         heapq.heappush(self._scheduled, (when, self._timer_count, timer))
         return timer

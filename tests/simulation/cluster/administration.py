@@ -33,17 +33,29 @@ MOVED_TOO = frozenset(
 
 
 async def create_topic(
-    client: ClusterClient, history: History, name: str, partitions: int, replicas: int
+    client: ClusterClient,
+    history: History,
+    name: str,
+    partitions: int,
+    replicas: int,
+    **settings: str,
 ) -> None:
     """Create a topic, or find that it is there because an earlier try had worked.
 
+    In the names of settings `_` stands for a full stop.
     Raises: LOST; HistoryError.
     """
     topic = history.topics.setdefault(name, Topic([Partition() for _ in range(partitions)]))
     request = create_topics.CreateTopicsRequest(
         topics=[
             create_topics.CreatableTopic(
-                name=name, num_partitions=partitions, replication_factor=replicas
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replicas,
+                configs=[
+                    create_topics.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                    for key, value in settings.items()
+                ],
             )
         ],
         timeout_ms=3_000,

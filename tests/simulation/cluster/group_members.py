@@ -26,7 +26,9 @@ PROTOCOL = "one"
 OWNS, IDLE = b"owns", b"idle"
 
 AGAIN = frozenset((ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION))
-FORGOTTEN = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.MEMBER_ID_REQUIRED))
+FORGOTTEN = frozenset(
+    (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.FENCED_INSTANCE_ID)
+)
 
 
 class JoinAgainError(RetryError):
@@ -63,10 +65,13 @@ class GroupHistory:
 class GroupMember(Worker):
     """One consumer of a group."""
 
-    def __init__(self, client: ClusterClient, history: History, of: GroupHistory) -> None:
+    def __init__(
+        self, client: ClusterClient, history: History, of: GroupHistory, *, is_static: bool = False
+    ) -> None:
         super().__init__(client, history, pause_ms_max=400)
         client.answer_seconds = ANSWER_SECONDS
         self._of = of
+        self._instance = client.name if is_static else None
         self._member_id = ""
         self._generation = -1
 
@@ -106,6 +111,7 @@ class GroupMember(Worker):
             session_timeout_ms=SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             member_id=self._member_id,
+            group_instance_id=self._instance,
             protocol_type="consumer",
             protocols=[join_group.JoinGroupRequestProtocol(name=PROTOCOL, metadata=b"")],
         )
@@ -123,17 +129,22 @@ class GroupMember(Worker):
                 group_id=self._of.group,
                 generation_id=self._generation,
                 member_id=self._member_id,
+                group_instance_id=self._instance,
                 protocol_type="consumer",
                 protocol_name=PROTOCOL,
-                assignments=self._shares(joined) if joined.leader == self._member_id else [],
+                assignments=self._shares(joined) if self._assigns(joined) else [],
             ),
         )
         self._checked(answer.error_code, "sync")
         assignment = bytes(answer.assignment)
-        self._of.assigned(self._generation, self._member_id, assignment)
+        # A static member that comes back has its place again, under another member id.
+        self._of.assigned(self._generation, self._instance or self._member_id, assignment)
         self.client.works()
         self.client.note(self.client.name, "is in generation", self._generation, assignment)
         return assignment == OWNS
+
+    def _assigns(self, joined: Any) -> bool:
+        return joined.leader == self._member_id and not joined.skip_assignment
 
     def _shares(self, joined: Any) -> list[sync_group.SyncGroupRequestAssignment]:
         lucky = self.random.integer(len(joined.members))
@@ -146,7 +157,10 @@ class GroupMember(Worker):
 
     async def _beat(self, address: Address) -> None:
         request = heartbeat.HeartbeatRequest(
-            group_id=self._of.group, generation_id=self._generation, member_id=self._member_id
+            group_id=self._of.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._instance,
         )
         answer = await self.client.call(address, ApiKey.HEARTBEAT, 4, request)
         self._checked(answer.error_code, "heartbeat")
@@ -160,6 +174,7 @@ class GroupMember(Worker):
             group_id=self._of.group,
             generation_id_or_member_epoch=self._generation,
             member_id=self._member_id,
+            group_instance_id=self._instance,
             topics=[
                 offset_commit.OffsetCommitRequestTopic(
                     name=self._of.topic,

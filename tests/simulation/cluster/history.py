@@ -56,6 +56,8 @@ class History:
         self.producer_ids: set[int] = set()
         # Such a request may still be on its way, and make the topic again after it was deleted.
         self.creates_unanswered: Counter[str] = Counter()
+        # Topics that come and go, or lose records: who uses them checks them.
+        self.checked_apart: set[str] = set()
 
     def ask_append(self, topic: str, partition: int, append: Append) -> None:
         """A batch is about to be sent for the first time."""

@@ -258,8 +258,8 @@ class LogsMatch:
         partition = server.replicas.partitions.get(TopicPartition(topic, int(index)))
         if partition is None or partition.log.directory != posixpath.dirname(path):
             return
-        if is_exempt(folder):
-            return
+        if is_exempt(folder) or partition.log.config.is_compacted:
+            return  # followers get what compaction has left
         position = 0
         while position + CRC_END <= len(data):
             base, length, epoch, _, crc = _BATCH_START.unpack_from(data, position)

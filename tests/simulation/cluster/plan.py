@@ -40,6 +40,15 @@ class Feature(StrEnum):
     REASSIGNMENTS = "reassignments"
     BURSTS = "bursts-of-reassignments"
     LATE_SWAPS = "late-swaps"
+    STATIC_MEMBERS = "static-members"
+    SESSIONS = "fetch-sessions"
+    FOLLOWER_READS = "follower-reads"
+    RETENTION = "retention"
+    DELETED_RECORDS = "deleted-records"
+    COMPACTION = "compaction"
+    NAMES_AGAIN = "topic-names-again"
+    WIDE = "many-partitions"
+    UNCLEAN = "unclean-elections"
     SLOW_DISKS = "slow-disks"
     COSTLY_SYNCS = "fsyncs-on-the-loop-cost-time"
     FORGETFUL_FOLDERS = "folders-are-not-safe-before-their-fsync"
@@ -67,6 +76,15 @@ SHARES: dict[Feature, int] = {
     Feature.REASSIGNMENTS: 50,
     Feature.BURSTS: 50,
     Feature.LATE_SWAPS: 40,
+    Feature.STATIC_MEMBERS: 40,
+    Feature.SESSIONS: 35,
+    Feature.FOLLOWER_READS: 50,
+    Feature.RETENTION: 15,
+    Feature.DELETED_RECORDS: 20,
+    Feature.COMPACTION: 20,
+    Feature.NAMES_AGAIN: 25,
+    Feature.WIDE: 12,
+    Feature.UNCLEAN: 10,
     Feature.SLOW_DISKS: 15,
     Feature.COSTLY_SYNCS: 30,
     Feature.FORGETFUL_FOLDERS: 40,
@@ -81,7 +99,6 @@ SHARES: dict[Feature, int] = {
 
 AWAITED: dict[Feature, str] = {
     Feature.COSTLY_SYNCS: "fsyncs on the event loop when leaderships move",
-    Feature.FORGETFUL_FOLDERS: "folders that are not synced",
     Feature.RECORD_LOST: "a second founding",
     Feature.RECORD_RESTORED: "a second founding",
 }
@@ -217,6 +234,12 @@ class Plan:
             found["log.dirs"] = "/data/a,/data/b"
             if self.has(Feature.METADATA_DIRECTORY):
                 found["metadata.log.dir"] = ("/data/a", "/data/b")[draws.integer(2)]
+        if self.has(Feature.RETENTION):
+            found["log.retention.check.interval.ms"] = "700"
+        if self.has(Feature.COMPACTION):
+            found["log.cleaner.backoff.ms"] = str(100 + draws.integer(400))
+        if self.has(Feature.FOLLOWER_READS):
+            found["replica.selector.class"] = "RackAwareReplicaSelector"
         if self.has(Feature.CLUSTER_ID):
             found["cluster.id"] = "cluster-of-the-story"
         return found

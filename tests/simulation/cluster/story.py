@@ -6,6 +6,7 @@ from collections import Counter
 from barnabas_broker.server import Server
 from tests.simulation.cluster.administration import Administrator, create_topic
 from tests.simulation.cluster.checks import (
+    PATIENCE_SECONDS,
     check_everything,
     check_replicas,
     uncommitted,
@@ -13,12 +14,23 @@ from tests.simulation.cluster.checks import (
 )
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
+from tests.simulation.cluster.consumers import SessionConsumer
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.group_members import GroupHistory, GroupMember
 from tests.simulation.cluster.history import History
 from tests.simulation.cluster.invariants import Observer
 from tests.simulation.cluster.node import DiskTraits, Node
 from tests.simulation.cluster.plan import Feature, Plan, draw
+from tests.simulation.cluster.specialists import (
+    TRIMMED,
+    Recycler,
+    Specialist,
+    TableWriter,
+    TrimmedReader,
+    Trimmer,
+    UncleanUser,
+    WideWriter,
+)
 from tests.simulation.cluster.workload import Committer, Producer, Reader, Worker, patiently
 
 TOPIC = "orders"
@@ -121,6 +133,9 @@ class Story:
             START_SECONDS_MAX,
         )
         workers = self._workers()
+        for worker in workers:
+            if isinstance(worker, Specialist):
+                worker.was_killed = lambda: any(node.life_count > 1 for node in nodes)
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
         befalling = asyncio.create_task(self.faults.run(plan.events, plan.length_ms))
         await self._while_nobody_fails(befalling, tasks)
@@ -133,6 +148,10 @@ class Story:
             await asyncio.gather(*tasks)
         await self._until_healthy(RECOVERY_SECONDS_MAX, is_quiet=True)
         await check_everything(admin, self.history)
+        for worker in workers:
+            if isinstance(worker, Specialist):
+                await patiently(worker.client, worker.check, PATIENCE_SECONDS)
+                worker.client.drop()
         admin.drop()
         self.observer.look(nodes)
         check_replicas(nodes)
@@ -166,9 +185,46 @@ class Story:
         if plan.has(Feature.MEMBERS):
             team = GroupHistory(history, "team", TOPIC)
             workers.extend(
-                GroupMember(self._client(f"member-{number}"), history, team)
+                GroupMember(
+                    self._client(f"member-{number}"),
+                    history,
+                    team,
+                    is_static=plan.has(Feature.STATIC_MEMBERS) and number > 0,
+                )
                 for number in range(2 + plan.strength % 2)
             )
+        if plan.has(Feature.SESSIONS):
+            rack = f"rack-{plan.strength % plan.node_count}"
+            consumer = self._client("consumer")
+            workers.append(SessionConsumer(consumer, history, TOPIC, plan.partitions, rack))
+        return [*workers, *self._specialists()]
+
+    def _specialists(self) -> list[Worker]:
+        """Workers with a topic of their own."""
+        plan, history = self.plan, self.history
+        wall_ms = self.cluster.nodes[0].clock.wall_ms
+        workers: list[Worker] = []
+        if plan.has(Feature.RETENTION) or plan.has(Feature.DELETED_RECORDS):
+            workers.append(
+                Trimmer(
+                    self._client("trimmer"),
+                    history,
+                    plan,
+                    wall_ms,
+                    has_retention=plan.has(Feature.RETENTION),
+                    deletes=plan.has(Feature.DELETED_RECORDS),
+                )
+            )
+            workers.append(TrimmedReader(self._client("trimmed-reader"), history, TRIMMED, 0))
+        kinds: tuple[tuple[Feature, type[Specialist]], ...] = (
+            (Feature.COMPACTION, TableWriter),
+            (Feature.WIDE, WideWriter),
+            (Feature.NAMES_AGAIN, Recycler),
+            (Feature.UNCLEAN, UncleanUser),
+        )
+        for feature, kind in kinds:
+            if plan.has(feature):
+                workers.append(kind(self._client(str(feature)), history, plan, wall_ms))
         return workers
 
     async def _while_nobody_fails(

@@ -169,7 +169,7 @@ class Reader(Worker):
         super().__init__(client, history, pause_ms_max=pause_ms_max)
         self.topic = topic
         self.partition = partition
-        self._offset = 0
+        self.offset = 0
 
     async def work(self) -> None:
         """Read on, from the start now and then."""
@@ -177,25 +177,32 @@ class Reader(Worker):
         while not self.is_over:
             await self._read(address, leader_epoch)
             if not self.random.integer(40):
-                self._offset = 0
+                self.offset = 0
             await self.pause()
 
     async def _read(self, address: Address, leader_epoch: int) -> None:
         connection = await self.client.connect(address)
         async with asyncio.timeout(self.client.answer_seconds):
             found = await requests.read_from(
-                connection, self.topic, self.partition, self._offset, leader_epoch
+                connection, self.topic, self.partition, self.offset, leader_epoch
             )
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self.out_of_range(address)
+            return
         if not checked(found.error_code):
             code = ErrorCode(found.error_code).name
-            raise HistoryError(f"{self.client.name} got {code} at offset {self._offset}")
+            raise HistoryError(f"{self.client.name} got {code} at offset {self.offset}")
         if found.records and found.leader_epoch > leader_epoch:
             raise HistoryError(f"leader epoch {leader_epoch} has records of {found.leader_epoch}")
         self.client.works()
         self.history.saw(self.topic, self.partition, found.records)
         if found.records:
-            self._offset = found.records[-1].offset + 1
-        self.client.note(self.client.name, "has read to", self._offset)
+            self.offset = found.records[-1].offset + 1
+        self.client.note(self.client.name, "has read to", self.offset)
+
+    async def out_of_range(self, address: Address) -> None:
+        """Nothing is ever taken away from the start of this topic. Raises: HistoryError."""
+        raise HistoryError(f"{self.client.name} is out of range at {self.offset}")
 
 
 class Committer(Worker):
