@@ -183,7 +183,7 @@ WORKDIR /var/lib/barnabas
 
 FROM runtime AS broker
 COPY --from=broker-packages /opt/barnabas /opt/barnabas
-EXPOSE 9092 9644
+EXPOSE 9092 9091 9644
 ENTRYPOINT ["barnabas"]
 CMD ["broker", "--config", "/etc/barnabas/broker.properties"]
 

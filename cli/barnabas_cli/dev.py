@@ -110,7 +110,8 @@ def command(
         )
     properties = {
         "node.id": "0",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        # Nobody else has to find the listener for brokers, so that any port will do.
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},REPLICATION://127.0.0.1:0",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "log.dirs": str(data.resolve()),
         "admin.http.host": "127.0.0.1",

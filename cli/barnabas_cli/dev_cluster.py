@@ -84,6 +84,7 @@ class DevCluster:
 
     def properties_of(self, number: int, cluster_id: str) -> dict[str, str]:
         """The settings of one broker."""
+        # The listener for brokers is 10,000 ports away, where every start finds the others.
         address = f"PLAINTEXT://127.0.0.1:{self.port + number}"
         replicas = str(min(self.count, REPLICAS_MAX))
         data = self.data.resolve()

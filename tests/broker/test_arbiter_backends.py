@@ -51,7 +51,7 @@ def test_each_start_takes_a_new_epoch_in_the_lease(tmp_path: Path) -> None:
                     assert lease["spec"]["leaseTransitions"] == epoch
                     assert lease["spec"]["holderIdentity"] == "0"
                     leader = lease["metadata"]["annotations"]["barnabas.dev/leader"]
-                    assert leader == f"0@127.0.0.1:{server.port}"
+                    assert leader == f"0@127.0.0.1:{server.replication_port}"
 
     asyncio.run(run())
 
@@ -121,7 +121,14 @@ def made(properties: Mapping[str, str], environment: Mapping[str, str] | None = 
     disk = SimulatedDisk()
     disk.make_directories("pod")
     disk.write_atomically("pod/namespace", b"messages\n")
-    config = BrokerConfig.parse({"node.id": "0", **properties})
+    config = BrokerConfig.parse(
+        {
+            "node.id": "0",
+            "listeners": "A://a:1,REPLICATION://a:2",
+            "listener.security.protocol.map": "A:PLAINTEXT",
+            **properties,
+        }
+    )
     return make_arbiter(config, disk, SimulatedClock(), environment or {})
 
 

@@ -10,7 +10,13 @@ from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import api_versions, broker_heartbeat, metadata
+from barnabas_protocol.messages import (
+    api_versions,
+    broker_heartbeat,
+    fetch,
+    metadata,
+    metadata_promise,
+)
 from tests.broker.test_produce_and_fetch import (
     batch,
     fetch_request,
@@ -121,6 +127,33 @@ def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
                     pass
 
     asyncio.run(run())
+
+
+def test_a_client_cannot_speak_for_brokers_on_the_only_listener_it_knows(tmp_path: Path) -> None:
+    """Attack: one promise of the highest epoch ended the control plane, one fetch an acks=all."""
+    properties = {"listeners": f"PLAINTEXT://127.0.0.1:{free_port()}"}
+    promise = metadata_promise.MetadataPromiseRequest(
+        cluster_id=None, receiver_id=0, controller_epoch=2**31 - 1, leader_id=7
+    )
+    state = fetch.ReplicaState(replica_id=0, replica_epoch=10**12)
+
+    async def test() -> None:
+        async with running_broker(tmp_path, **properties) as server:
+            async with await RawClient.connect(server.port) as client:
+                client.send(ApiKey.METADATA_PROMISE, 0, promise)
+                assert await client.is_closed_by_peer()
+            async with await RawClient.connect(server.port) as client:
+                for version, request in (
+                    (17, fetch.FetchRequest(replica_state=state, topics=[])),
+                    (12, fetch.FetchRequest(replica_id=0, topics=[])),
+                ):
+                    response = await client.call(ApiKey.FETCH, version, request)
+                    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            async with await RawClient.connect(server.replication_port) as broker:
+                response = await broker.call(ApiKey.METADATA_PROMISE, 0, promise)
+                assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+    asyncio.run(test())
 
 
 def test_requests_of_brokers_are_for_their_listener_only(tmp_path: Path) -> None:

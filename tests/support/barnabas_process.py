@@ -34,14 +34,15 @@ class BarnabasProcess:
         self.host = host
         self._command_prefix = tuple(command_prefix)
         self.port = port or free_port()
+        self.replication_port = free_port()
         self.admin_port = free_port()
         self.data_directory = directory / "data"
         self.environment = dict(environment or {})
         self.process: ManagedProcess | None = None
         self.properties = {
             "node.id": "1",
-            "listeners": f"PLAINTEXT://{host}:{self.port}",
-            "advertised.listeners": f"PLAINTEXT://{host}:{self.port}",
+            "listeners": self._addresses(),
+            "advertised.listeners": self._addresses(),
             "log.dirs": str(self.data_directory),
             "admin.http.host": host,
             "admin.http.port": str(self.admin_port),
@@ -49,6 +50,11 @@ class BarnabasProcess:
             "offsets.topic.replication.factor": "1",
             **(properties or {}),
         }
+
+    def _addresses(self) -> str:
+        """Of the clients' listener and of the brokers' own."""
+        clients = f"PLAINTEXT://{self.host}:{self.port}"
+        return f"{clients},REPLICATION://{self.host}:{self.replication_port}"
 
     @property
     def bootstrap(self) -> str:

@@ -26,7 +26,7 @@ def broker_on(directory: Path, **properties: str) -> Server:
     return Server(
         {
             "node.id": "0",
-            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "listeners": "PLAINTEXT://127.0.0.1:0,REPLICATION://127.0.0.1:0",
             "log.dirs": str(directory),
             "offsets.topic.replication.factor": "1",
             "group.initial.rebalance.delay.ms": "0",

@@ -52,7 +52,9 @@ LIVENESS: Final = (
         "inter.broker.listener.name",
         STRING,
         None,
-        "The listener that brokers use among themselves; unset means the first one.",
+        "The listener that brokers use among themselves, and no client may; unset, or where there "
+        "is one listener only, means REPLICATION, which is added on the loopback address if "
+        "`listeners` has none and the arbiter is a file.",
     ),
     _S("request.timeout.ms", INT, "30000", "How long a request to the controller is tried.", 1),
 )

@@ -30,6 +30,12 @@ from barnabas_broker.config.listeners import (
 
 BY_KEY: Final[dict[str, Setting]] = by_key(BROKER_SETTINGS, IGNORED_SETTINGS)
 
+REPLICATION_LISTENER: Final = "REPLICATION"
+"""The listener of the brokers where `inter.broker.listener.name` names none."""
+REPLICATION_PORT_DISTANCE: Final = 10_000
+"""Between the port of the first listener and that of the brokers' own, where none is given."""
+PORT_MAX: Final = 65535
+
 # Settings that may be given for one listener alone; none of them has an effect yet.
 _LISTENER_PREFIX: Final = "listener.name."
 
@@ -244,8 +250,8 @@ class BrokerConfig:
         _join_node_id(values)
         _join_listeners(values)
         _join_directories(values)
-        _join_inter_broker_listener(values)
         check_arbiter(values)
+        _join_inter_broker_listener(values)
         _check_replica_waits(values)
         given = dict(properties)
         if values["node_id"] >= 0:
@@ -278,7 +284,7 @@ def _join_listeners(values: dict[str, Any]) -> None:
         name.upper() for name in split_list(values["controller_listener_names"] or "")
     )
     # Kafka's example files leave the controller's listener out of the map if it is its own name.
-    known = {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
+    known = {**dict.fromkeys((*controllers, REPLICATION_LISTENER), "PLAINTEXT"), **protocols}
     listeners = tuple(
         endpoint
         for endpoint in parse_endpoints("listeners", values["listeners"], known)
@@ -311,11 +317,47 @@ def _join_listeners(values: dict[str, Any]) -> None:
 
 
 def _join_inter_broker_listener(values: dict[str, Any]) -> None:
-    names = [endpoint.name for endpoint in values["advertised_listeners"]]
-    name = values["inter_broker_listener_name"]
-    if name is not None and name.upper() not in names:
-        raise ConfigError(f"inter.broker.listener.name: {name} is not one of advertised.listeners")
-    values["inter_broker_listener_name"] = names[0] if name is None else name.upper()
+    """Find or make the listener that is the brokers' own (decision 0014).
+
+    The only listener is the clients', also where `inter.broker.listener.name` names it, as Kafka's
+    example files do.
+    """
+    listeners, advertised = values["listeners"], values["advertised_listeners"]
+    given = values["inter_broker_listener_name"]
+    name = (given or REPLICATION_LISTENER).upper()
+    if given is not None and name not in [endpoint.name for endpoint in advertised]:
+        raise ConfigError(f"inter.broker.listener.name: {given} is not one of advertised.listeners")
+    if len(listeners) == 1:
+        if listeners[0].name == REPLICATION_LISTENER:
+            raise ConfigError(
+                f"listeners: {REPLICATION_LISTENER} is for brokers; clients need another listener"
+            )
+        name = REPLICATION_LISTENER
+    own = next((endpoint for endpoint in listeners if endpoint.name == name), None)
+    if own is None:
+        own = _own_listener(values["arbiter_backend"], listeners[0])
+        values["listeners"] = (*listeners, own)
+    if name not in [endpoint.name for endpoint in advertised]:
+        values["advertised_listeners"] = (*advertised, own)
+        _check_advertised(values["listeners"], values["advertised_listeners"])
+    values["inter_broker_listener_name"] = name
+
+
+def _own_listener(arbiter_backend: str, first: Endpoint) -> Endpoint:
+    """A listener for brokers on the loopback address. Raises: ConfigError.
+
+    That is enough for brokers that share an arbiter in a local file, and for a single one.
+    """
+    if arbiter_backend != "file":
+        raise ConfigError(
+            "listeners: brokers on several machines need a listener of their own, which clients "
+            f"cannot reach: add {REPLICATION_LISTENER}://host:port to listeners and to "
+            "advertised.listeners, or name it by inter.broker.listener.name"
+        )
+    port = first.port + REPLICATION_PORT_DISTANCE if first.port else 0
+    if port > PORT_MAX:
+        port = first.port - REPLICATION_PORT_DISTANCE
+    return Endpoint(REPLICATION_LISTENER, "127.0.0.1", port, "PLAINTEXT")
 
 
 def _check_replica_waits(values: dict[str, Any]) -> None:

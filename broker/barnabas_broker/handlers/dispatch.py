@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
@@ -79,6 +80,7 @@ class Dispatcher:
         self._services = services
         self.apis: dict[int, Api] = services.apis
         self._running = 0
+        self._has_warned = False  # of brokers without a listener of their own
 
     @property
     def running_count(self) -> int:
@@ -103,8 +105,8 @@ class Dispatcher:
                 self.reply(exchange, _unsupported_api_versions(), version=0)
                 return
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
-        if api.is_internal and not self._is_of_brokers(exchange):
-            raise UnservedRequestError(f"{api.key.name} is for the listener of the brokers only")
+        if api.is_internal:
+            self._check_broker(api, exchange)
         request, _ = codec.decode(api.request_class, frame, version, header.position)
         api.requests_count += 1
         if api.is_forwarded and self._is_for_another():
@@ -123,9 +125,18 @@ class Dispatcher:
         if response is not None:
             self.reply(exchange, response)
 
-    def _is_of_brokers(self, exchange: Exchange) -> bool:
-        """Whether it came by the listener that brokers use among themselves."""
-        return exchange.session.listener_name == self._services.config.inter_broker_listener_name
+    def _check_broker(self, api: Api, exchange: Exchange) -> None:
+        """Let requests of brokers alone pass. Raises: UnservedRequestError."""
+        if not is_of_brokers(self._services, exchange):
+            raise UnservedRequestError(f"{api.key.name} is for the listener of the brokers only")
+        own = self._services.config.inter_broker_listener_name
+        if exchange.session.listener_name != own and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "requests of brokers are taken on every listener until each registered broker has"
+                " the listener %s; unregister a broker that is gone for good",
+                own,
+            )
 
     def _is_for_another(self) -> bool:
         """Whether what only the controller does has to be sent to another node."""

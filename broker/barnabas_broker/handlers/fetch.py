@@ -10,6 +10,7 @@ leads instead (KIP-951). Source: KIP-74, KIP-227, KIP-516, KIP-903.
 
 from functools import partial
 
+from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.fetch_response import HINTS_SINCE, IDS_SINCE, encode_fetch_response
 from barnabas_broker.handlers.leader_hints import LeaderHints
 from barnabas_broker.handlers.services import Services
@@ -100,6 +101,9 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
     node_id = request.replica_id
     if version >= REPLICA_STATE_SINCE:
         node_id = request.replica_state.replica_id
+    if node_id >= 0 and not is_of_brokers(services, exchange):
+        # What a follower fetches moves the high watermark.
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only brokers fetch as followers")
     asked, forgotten = _asked(services, request, version)
     if node_id >= 0:
         _handle_follower(services, exchange, request, node_id, asked, forgotten)

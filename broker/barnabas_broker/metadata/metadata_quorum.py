@@ -225,12 +225,20 @@ class MetadataQuorum(QuorumAsking):
         return self._observations.leader_heard_ms
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
-        """Where a node is reached by brokers: the newest that is known, committed or not."""
+        """Where a node is reached by brokers: the newest that is known, committed or not.
+
+        A broker of an earlier release may have no listener for brokers alone: it takes their
+        requests on its first one.
+        """
         leader = self._observations.leader_address
         if leader is not None and leader.node_id == node_id:
             return leader.host, leader.port
         broker = self.log.pending_image.brokers.get(node_id)
-        listener = None if broker is None else broker.listeners.get(self._listener_name)
+        if broker is None:
+            return None
+        listener = broker.listeners.get(self._listener_name)
+        if listener is None:
+            listener = next(iter(broker.listeners.values()), None)
         return None if listener is None else (listener.host, listener.port)
 
     def describe(self) -> QuorumDescription:
@@ -330,16 +338,32 @@ class MetadataQuorum(QuorumAsking):
     async def promise_asked(self, asked: PromiseAsked) -> PromiseAnswered:
         """Answer the winner of an epoch.
 
-        Raises: NotLeadingError if this node is stopping, or does not get to it in time.
+        The arbiter's record names each epoch before anybody asks for a promise of it. An epoch
+        above the record's is a lie, and a promise of it would keep every true winner away.
+        Raises: NotLeadingError if this node is stopping, does not get to it in time, or the record
+        as it is now does not have the epoch.
         """
         self._check_open()
-        reply = self._incoming.promise(asked)
-        self._tell(Event(decide=lambda: self.node.promise_asked(asked)))
         try:
             async with asyncio.timeout(PROMISE_SECONDS_MAX):
+                if not self._is_won(asked.controller_epoch):
+                    self._access.read()
+                    await self._settled()
+                    self._check_open()
+                    if not self._is_won(asked.controller_epoch):
+                        raise NotLeadingError(
+                            f"the arbiter's record has no epoch {asked.controller_epoch}"
+                        )
+                reply = self._incoming.promise(asked)
+                self._tell(Event(decide=lambda: self.node.promise_asked(asked)))
                 return await reply
         except TimeoutError:
             raise NotLeadingError("the promise takes too long, or a later one was asked") from None
+
+    def _is_won(self, controller_epoch: int) -> bool:
+        """Whether the epoch is one that the arbiter's record, or a promise before, has named."""
+        known = max(self.node.record.controller_epoch, self.node.promised_epoch)
+        return controller_epoch <= known
 
     async def fetch_asked(self, asked: FetchAsked, wait_ms_max: int) -> FetchReply:
         """Answer a fetch, held back until there is something new or the wait is over.

@@ -81,12 +81,13 @@ def check_receiver(
     | LogEndsRequest,
     me: Receiver,
 ) -> None:
-    """Let pass what is meant for this node.
+    """Let pass what is meant for this node of this cluster.
 
-    A node without a cluster id, which founds or joins one, is spoken to by any.
+    Every node has a cluster id before it asks or is asked: one that joins takes it from the
+    arbiter's record, which also says whom to ask. So a request without one is nobody's.
     Raises: KafkaError INCONSISTENT_CLUSTER_ID, INVALID_REQUEST.
     """
-    if request.cluster_id and me.cluster_id and request.cluster_id != me.cluster_id:
+    if not request.cluster_id or request.cluster_id != me.cluster_id:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if ZERO_UUID != request.history_id != me.history_id != ZERO_UUID:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "another history of the metadata")

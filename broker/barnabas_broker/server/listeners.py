@@ -82,6 +82,12 @@ class Listeners:
         return self._listeners[0].port
 
     @property
+    def replication_port(self) -> int:
+        """The bound port of the listener for brokers."""
+        name = self._config.inter_broker_listener_name
+        return next(listener.port for listener in self._listeners if listener.name == name)
+
+    @property
     def connection_count(self) -> int:
         """Connections open now."""
         return self.limits.total

@@ -408,6 +408,11 @@ class Server:
         return self.listeners.port
 
     @property
+    def replication_port(self) -> int:
+        """The bound port of the listener for brokers."""
+        return self.listeners.replication_port
+
+    @property
     def image(self) -> MetadataImage:
         """The newest committed metadata."""
         return self.publisher.image

@@ -10,6 +10,7 @@ def test_endpoints_of_etcd_are_tried_in_the_order_given() -> None:
     """Several servers, IPv6 and names included."""
     config = BrokerConfig.parse(
         {
+            "listeners": "PLAINTEXT://:9092,REPLICATION://:9091",
             "arbiter.backend": "etcd",
             "arbiter.etcd.endpoints": "https://one.example:2379, https://[fe80::1]:2379",
         }

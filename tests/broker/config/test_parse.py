@@ -66,8 +66,13 @@ def test_kafkas_own_example_file_starts_a_broker() -> None:
             "log.segment.bytes": "1073741824",
         }
     )
-    assert config.listeners == (Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT"),)
-    assert config.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    own = Endpoint("REPLICATION", "127.0.0.1", 19092, "PLAINTEXT")
+    assert config.listeners == (Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT"), own)
+    assert config.advertised_listeners == (
+        Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),
+        own,
+    )
+    assert config.inter_broker_listener_name == "REPLICATION"
     assert config.log_dirs == ("/tmp/kraft-combined-logs",)
     assert config.metadata_log_dir == "/tmp/kraft-combined-logs"
     assert config.offsets_topic_replication_factor == 1
@@ -155,8 +160,59 @@ def test_listener_addresses_of_all_kinds() -> None:
     assert [str(endpoint) for endpoint in config.listeners] == [
         "PLAINTEXT://[::1]:0",
         "INSIDE://10.0.0.1:9093",
+        "REPLICATION://127.0.0.1:0",
     ]
     assert config.max_connections_per_ip_overrides == {"10.0.0.1": 5, "::1": 7}
+
+
+@pytest.mark.parametrize(
+    ("properties", "own"),
+    [
+        ({"listeners": "PLAINTEXT://:65000"}, "REPLICATION://127.0.0.1:55000"),
+        ({"listeners": "PLAINTEXT://:1,REPLICATION://h:2"}, "REPLICATION://h:2"),
+        (
+            {"listeners": "PLAINTEXT://a:1,REPLICATION://b:2", "advertised.listeners": "PLAINTEXT://c:1"},
+            "REPLICATION://b:2",
+        ),
+        (
+            {
+                "listeners": "A://a:1,B://b:2",
+                "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+                "inter.broker.listener.name": "a",
+            },
+            "A://a:1",
+        ),
+    ],
+)  # fmt: skip
+def test_brokers_have_a_listener_of_their_own(properties: dict[str, str], own: str) -> None:
+    """Decision 0014: no client's listener takes the requests of brokers."""
+    config = BrokerConfig.parse(properties)
+    (found,) = [
+        endpoint
+        for endpoint in config.advertised_listeners
+        if endpoint.name == config.inter_broker_listener_name
+    ]
+    assert str(found) == own
+    assert len(config.listeners) > 1
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"listeners": "PLAINTEXT://:1", "arbiter.backend": "kubernetes"},
+        {"listeners": "REPLICATION://:1"},
+        {
+            "listeners": "PLAINTEXT://a:1,REPLICATION://0.0.0.0:2",
+            "advertised.listeners": "PLAINTEXT://a:1",
+        },
+    ],
+)
+def test_listeners_by_which_brokers_would_not_find_one_another_are_refused(
+    properties: dict[str, str],
+) -> None:
+    """Decision 0014: nothing is guessed for brokers of several machines."""
+    with pytest.raises(ConfigError, match=r"listeners: .*REPLICATION"):
+        BrokerConfig.parse(properties)
 
 
 def test_topic_takes_the_first_level_that_has_a_value() -> None:

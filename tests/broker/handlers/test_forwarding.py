@@ -99,8 +99,8 @@ def with_controller(
 
     async def run(front: Front, client: RawClient) -> None:
         async with running_broker(directory, **properties) as server:
-            front.controller = "127.0.0.1", server.port
-            async with await RawClient.connect(server.port) as direct:
+            front.controller = "127.0.0.1", server.replication_port
+            async with await RawClient.connect(server.replication_port) as direct:
                 await work(front, client, server, direct)
             front.peers.disconnect(0)
 
@@ -202,7 +202,7 @@ def test_the_metadata_log_is_described_by_any_broker(tmp_path: Path, version: in
             directory_id = server.logs.directories[0].directory_id
             assert voter.replica_directory_id == (directory_id if version == 2 else bytes(16))
             assert [(node.node_id, len(node.listeners)) for node in answer.nodes] == (
-                [(0, 1)] if version == 2 else []
+                [(0, 2)] if version == 2 else []
             )
             for other in (asked("__cluster_metadata", 0, 1), asked("other", 0)):
                 refused = await one.call(ApiKey.DESCRIBE_QUORUM, version, other)

@@ -200,13 +200,15 @@ def test_a_leader_hears_the_state_of_its_partition(tmp_path: Path, version: int)
                 )
             ],
         )
-        response = await client.call(ApiKey.ALTER_PARTITION, version, request)
+        async with await RawClient.connect(server.replication_port) as broker:
+            response = await broker.call(ApiKey.ALTER_PARTITION, version, request)
         assert response.error_code == 0
         (answer,) = response.topics[0].partitions
         assert (answer.error_code, answer.leader_id, answer.isr) == (0, 0, [0])
         assert answer.partition_epoch == partition.partition_epoch
         request.broker_epoch = epoch - 1
-        response = await client.call(ApiKey.ALTER_PARTITION, version, request)
+        async with await RawClient.connect(server.replication_port) as broker:
+            response = await broker.call(ApiKey.ALTER_PARTITION, version, request)
         assert (response.error_code, response.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
     with_broker(tmp_path, test)

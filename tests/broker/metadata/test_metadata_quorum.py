@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.metadata.quorum_messages import PromiseAsked
 from barnabas_broker.metadata.records import ConfigRecord
 from tests.support.quorum_cluster import QuorumCluster
 from tests.support.virtual_loop import run_virtual
@@ -56,6 +57,27 @@ def test_another_member_leads_when_the_leader_is_killed() -> None:
         await first.start()
         await cluster.all_have("after")
         await cluster.all_have("before")
+
+    with_cluster(work)
+
+
+def test_an_epoch_that_the_arbiter_never_had_is_not_promised() -> None:
+    """Attack: one promise of the highest epoch kept every later winner away, restarts included."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        won = cluster.active.quorum.record.controller_epoch
+        for machine in cluster.machines:
+            for epoch in (won + 1, 2**31 - 1):
+                with pytest.raises(NotLeadingError, match="record"):
+                    await machine.quorum.promise_asked(
+                        PromiseAsked(controller_epoch=epoch, leader_id=1)
+                    )
+            assert machine.quorum.node.promised_epoch == won
+        first = cluster.active
+        await first.stop()
+        await cluster.until(lambda: cluster.active not in (None, first))
+        await cluster.write("after")
 
     with_cluster(work)
 

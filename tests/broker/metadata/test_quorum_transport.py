@@ -221,17 +221,15 @@ def test_a_foreign_cluster_gets_no_answer() -> None:
     """Its epochs would be obeyed like our own, after an address was used again."""
 
     async def work(node: Node) -> None:
-        node.cluster_id = "theirs"
-        for asking in (
-            node.transport.ask_promise(1, PromiseAsked(controller_epoch=9, leader_id=2), 1_000),
-            node.transport.ask_fetch(1, ASKED, 1_000),
-            node.transport.fetch_snapshot(1, LogEnd(3, 50), 1_000),
-        ):
-            with pytest.raises(OSError, match="104"):
-                await asking
+        for node.cluster_id in ("theirs", ""):  # a request that names no cluster is nobody's
+            for asking in (
+                node.transport.ask_promise(1, PromiseAsked(controller_epoch=9, leader_id=2), 1_000),
+                node.transport.ask_fetch(1, ASKED, 1_000),
+                node.transport.fetch_snapshot(1, LogEnd(3, 50), 1_000),
+            ):
+                with pytest.raises(OSError, match="104"):
+                    await asking
         assert node.quorum.asked == []
-        node.cluster_id = ""  # not known yet: a node that joins
-        await node.transport.ask_fetch(1, ASKED, 1_000)
 
     on_node(work)
 
@@ -250,7 +248,7 @@ def test_no_fetch_is_held_back_longer_than_agreed() -> None:
 
     async def work(node: Node) -> None:
         for wait_ms, expected in ((2**31 - 1, 500), (-5, 0), (20, 20)):
-            request = MetadataFetchRequest(receiver_id=1, max_wait_ms=wait_ms)
+            request = MetadataFetchRequest(cluster_id="ours", receiver_id=1, max_wait_ms=wait_ms)
             await node.peers.request(1, request, 0, channel="x", timeout_ms=1_000)
             assert node.quorum.asked[-1][1] == expected
 
@@ -264,7 +262,12 @@ def test_a_piece_outside_of_the_snapshot_is_refused(position: int, max_bytes: in
     async def work(node: Node) -> None:
         node.quorum.snapshots[LogEnd(3, 50)] = b"0123456789"
         request = MetadataSnapshotRequest(
-            receiver_id=1, last_epoch=3, end_offset=50, position=position, max_bytes=max_bytes
+            cluster_id="ours",
+            receiver_id=1,
+            last_epoch=3,
+            end_offset=50,
+            position=position,
+            max_bytes=max_bytes,
         )
         response = await node.peers.request(1, request, 0, channel="x", timeout_ms=1_000)
         assert response.error_code == 99

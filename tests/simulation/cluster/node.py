@@ -21,6 +21,7 @@ from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
+REPLICATION_PORT = 9091
 UNLIMITED_BYTES = 1 << 40
 MAY_BE_CUT = "unclean-"
 """How complaints about the topic begin whose leaders may lack records."""
@@ -174,7 +175,9 @@ class Node:
         self.disk_traits = DiskTraits()
         self.properties = {
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+            "listeners": (
+                f"PLAINTEXT://{self.host}:{PORT},REPLICATION://{self.host}:{REPLICATION_PORT}"
+            ),
             "log.dirs": "/data",
             "broker.rack": f"rack-{node_id}",
             **properties,

@@ -127,7 +127,11 @@ def _headless_service(spec: BrokerSpec) -> Object:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": selector(spec.name),
-            "ports": [_port("kafka", names.KAFKA_PORT), _port("admin", names.ADMIN_PORT)],
+            "ports": [
+                _port("kafka", names.KAFKA_PORT),
+                _port("replication", names.REPLICATION_PORT),
+                _port("admin", names.ADMIN_PORT),
+            ],
         },
     )
 
@@ -161,7 +165,10 @@ def _broker_service(spec: BrokerSpec, node_id: int) -> Object:
             "type": "ClusterIP",
             "publishNotReadyAddresses": True,
             "selector": _one_pod(spec, node_id),
-            "ports": [_port("kafka", names.KAFKA_PORT)],
+            "ports": [
+                _port("kafka", names.KAFKA_PORT),
+                _port("replication", names.REPLICATION_PORT),
+            ],
         },
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 KAFKA_PORT = 9092
+REPLICATION_PORT = 9091  # for brokers only
 ADMIN_PORT = 9644
 DATA_VOLUME = "data"
 DATA_PATH = "/var/lib/barnabas"
@@ -77,3 +78,8 @@ def node_id_of(name: str) -> int | None:
 def broker_host(broker: str, namespace: str, node_id: int | str, cluster_domain: str) -> str:
     """What one broker is advertised as; `node_id` may be a variable of the pod."""
     return f"{broker}-broker-{node_id}.{namespace}.svc.{cluster_domain}"
+
+
+def advertised_inside(host: str) -> str:
+    """Where clients within the Kubernetes cluster and the other brokers find a broker."""
+    return f"PLAINTEXT://{host}:{KAFKA_PORT},REPLICATION://{host}:{REPLICATION_PORT}"

@@ -77,6 +77,7 @@ def pod_template(
 def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, Any]:
     ports = [
         {"name": "kafka", "containerPort": names.KAFKA_PORT, "protocol": "TCP"},
+        {"name": "replication", "containerPort": names.REPLICATION_PORT, "protocol": "TCP"},
         {"name": "admin", "containerPort": names.ADMIN_PORT, "protocol": "TCP"},
     ]
     if spec.external is not None:
@@ -151,7 +152,7 @@ def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
         "--set",
         "node.id=$(NODE_ID)",
         "--set",
-        f"advertised.listeners=PLAINTEXT://{host}:{names.KAFKA_PORT}",
+        f"advertised.listeners={names.advertised_inside(host)}",
     ]
 
 

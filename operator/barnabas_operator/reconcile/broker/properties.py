@@ -57,8 +57,8 @@ def config_files(
 
 def shared_properties(spec: BrokerSpec) -> dict[str, str]:
     """The settings that are the same for every broker."""
-    listeners = f"PLAINTEXT://:{names.KAFKA_PORT}"
-    protocols = "PLAINTEXT:PLAINTEXT"
+    listeners = f"PLAINTEXT://:{names.KAFKA_PORT},REPLICATION://:{names.REPLICATION_PORT}"
+    protocols = "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT"
     if spec.external is not None:
         listeners += f",EXTERNAL://:{spec.external.port}"
         protocols += ",EXTERNAL:PLAINTEXT"
@@ -68,7 +68,8 @@ def shared_properties(spec: BrokerSpec) -> dict[str, str]:
         **spec.config,
         "listeners": listeners,
         "listener.security.protocol.map": protocols,
-        "inter.broker.listener.name": "PLAINTEXT",
+        # No inter.broker.listener.name: a broker uses REPLICATION by itself, and one of an earlier
+        # release, restarted with this file while an upgrade goes on, what it used before.
         "log.dirs": f"{names.DATA_PATH}/data",
         "admin.http.host": "",
         "admin.http.port": str(names.ADMIN_PORT),
@@ -103,7 +104,7 @@ def _size_defaults(replicas: int) -> dict[str, str]:
 
 def _advertised(spec: BrokerSpec, node_id: int, cluster_domain: str) -> str:
     host = names.broker_host(spec.name, spec.namespace, node_id, cluster_domain)
-    addresses = [f"PLAINTEXT://{host}:{names.KAFKA_PORT}"]
+    addresses = [names.advertised_inside(host)]
     if spec.external is not None:
         addresses.append(f"EXTERNAL://{spec.external.address(node_id)}")
     return ",".join(addresses)

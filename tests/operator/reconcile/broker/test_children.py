@@ -52,8 +52,10 @@ def test_a_broker_understands_what_the_operator_writes() -> None:
     config = started(replace(SPEC, config={"log.retention.ms": "1000"}), 2)
     assert config.node_id == 2
     assert [str(one) for one in config.advertised_listeners] == [
-        "PLAINTEXT://demo-broker-2.kafka.svc.cluster.local:9092"
+        "PLAINTEXT://demo-broker-2.kafka.svc.cluster.local:9092",
+        "REPLICATION://demo-broker-2.kafka.svc.cluster.local:9091",
     ]
+    assert config.inter_broker_listener_name == "REPLICATION"
     assert config.arbiter_backend == "kubernetes"
     assert config.arbiter_kubernetes_lease_name == "demo-arbiter"
     assert config.properties["log.retention.ms"] == "1000"
@@ -70,6 +72,7 @@ def test_rack_and_external_address_reach_the_broker() -> None:
     assert config.properties["broker.rack"] == "b c"
     assert [str(one) for one in config.advertised_listeners] == [
         "PLAINTEXT://demo-broker-1.kafka.svc.cluster.local:9092",
+        "REPLICATION://demo-broker-1.kafka.svc.cluster.local:9091",
         "EXTERNAL://k8s.example.com:31001",
     ]
     assert "broker.rack" not in started(spec, 2, racks={0: "a", 1: "b", 2: None}).properties
@@ -154,8 +157,9 @@ def test_a_broker_is_known_by_an_address_that_outlives_its_pod() -> None:
     assert service["type"] == "ClusterIP"
     assert service["selector"]["statefulset.kubernetes.io/pod-name"] == "demo-1"
     assert service["publishNotReadyAddresses"] is True
-    (advertised,) = started(SPEC, 1).advertised_listeners
-    assert advertised.host.partition(".")[0] == "demo-broker-1"
+    assert [port["name"] for port in service["ports"]] == ["kafka", "replication"]
+    advertised = started(SPEC, 1).advertised_listeners
+    assert {one.host.partition(".")[0] for one in advertised} == {"demo-broker-1"}
 
 
 def test_each_broker_has_a_service_of_its_own_for_clients_outside() -> None:

@@ -1,0 +1,38 @@
+"""Who may ask what only brokers may ask, by the listener it came by (decision 0014)."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from barnabas_broker.handlers.broker_listener import is_of_brokers
+
+
+def asked(listener_name: str, *others: str) -> bool:
+    """On broker 0, beside brokers that have registered a listener of this name each."""
+    brokers = {
+        node_id: SimpleNamespace(node_id=node_id, listeners={"PLAINTEXT": "", name: ""})
+        for node_id, name in enumerate(("PLAINTEXT", *others))
+    }
+    services: Any = SimpleNamespace(
+        config=SimpleNamespace(inter_broker_listener_name="REPLICATION", node_id=0),
+        image=SimpleNamespace(brokers=brokers),
+    )
+    session = SimpleNamespace(listener_name=listener_name)
+    return is_of_brokers(services, cast(Any, SimpleNamespace(session=session)))
+
+
+@pytest.mark.parametrize("others", [(), ("REPLICATION",), ("PLAINTEXT", "REPLICATION")])
+def test_the_listener_of_brokers_takes_their_requests(others: tuple[str, ...]) -> None:
+    assert asked("REPLICATION", *others)
+
+
+def test_no_other_listener_takes_them_once_every_broker_has_its_own() -> None:
+    """What this broker itself had registered before its restart does not count."""
+    assert not asked("PLAINTEXT")
+    assert not asked("PLAINTEXT", "REPLICATION", "REPLICATION")
+
+
+def test_every_listener_takes_them_while_a_broker_of_an_earlier_release_is_registered() -> None:
+    """A roll from a release without such a listener: the old ones know no other address."""
+    assert asked("PLAINTEXT", "REPLICATION", "PLAINTEXT")
