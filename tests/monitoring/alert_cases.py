@@ -35,6 +35,7 @@ class AlertCase:
     quiet_series: Mapping[str, str] = field(default_factory=dict)
 
 
+_GUARD = "barnabas_log_directory_guard"
 _FREE, _TOTAL = "barnabas_log_directory_free_bytes", "barnabas_log_directory_total_bytes"
 _LAG = on("barnabas_group_lag_records", 'group="billing",topic="orders",partition="0"')
 _COMMITTED = on("barnabas_group_committed_offset", 'group="billing",topic="orders",partition="0"')
@@ -137,14 +138,20 @@ CASES: Sequence[AlertCase] = (
     ),
     AlertCase(
         alert="BarnabasDiskAlmostFull",
-        series={
-            on(_FREE, 'directory="/data"'): "500x4 50x20",
-            on(_TOTAL, 'directory="/data"'): "1000x200",
-        },
+        series={on(_GUARD, 'directory="/data"'): "0x4 1x20"},
         quiet_at=8,
         fires_at=11,
         labels=DIRECTORY,
-        summary="/data of broker demo-0 has 5% left",
+        summary="/data of broker demo-0 is almost full",
+        quiet_series={on(_GUARD, 'directory="/data"'): "2x20"},
+    ),
+    AlertCase(
+        alert="BarnabasDiskFull",
+        series={on(_GUARD, 'directory="/data"'): "1x4 3x20"},
+        quiet_at=5,
+        fires_at=7,
+        labels=DIRECTORY,
+        summary="/data of broker demo-0 is full",
     ),
     AlertCase(
         alert="BarnabasRequestFailures",

@@ -116,6 +116,29 @@ LOG: Final = (
         0,
         update=CLUSTER_WIDE,
     ),
+    _S(
+        "barnabas.disk.reserve.percent",
+        INT,
+        "5",
+        "Share of a volume that is kept free: below it producers are refused, below half of it "
+        "followers stop, below twice it no new replicas come.",
+        0,
+        50,
+    ),
+    _S(
+        "barnabas.disk.reserve.bytes.min",
+        LONG,
+        "268435456",
+        "Least reserve of a volume, but never more than a tenth of it.",
+        0,
+    ),
+    _S(
+        "barnabas.disk.reserve.bytes.max",
+        LONG,
+        "10737418240",
+        "Most reserve of a volume; 0 keeps nothing free.",
+        0,
+    ),
     _S("log.preallocate", BOOLEAN, "false", "Default of preallocate.", update=CLUSTER_WIDE),
     _S(
         "log.message.timestamp.type",

@@ -146,6 +146,9 @@ class BrokerConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_segment_delete_delay_ms: int
     log_preallocate: bool
+    barnabas_disk_reserve_percent: int
+    barnabas_disk_reserve_bytes_min: int
+    barnabas_disk_reserve_bytes_max: int
     log_message_timestamp_type: str
     log_message_timestamp_before_max_ms: int
     log_message_timestamp_after_max_ms: int

@@ -18,6 +18,7 @@ from barnabas_broker.controller import (
     reassignment,
     topics,
 )
+from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.configs import ResourceChange, ResourceResult
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
@@ -43,6 +44,7 @@ class Administration:
     _dynamic_config: DynamicConfig
     _random: Random
     _configs: TopicConfigs
+    _sessions: BrokerSessions
 
     @property
     def _min_in_sync(self) -> str:
@@ -81,6 +83,7 @@ class Administration:
                 ),
                 random=self._random,
                 validate_only=validate_only,
+                cordoned=self._sessions.cordoned_brokers(image),
             )
         )
 
@@ -98,7 +101,11 @@ class Administration:
         """Let topics grow; a result for each."""
         return await self.submit(
             lambda image: partitions.create_partitions(
-                image, asked, random=self._random, validate_only=validate_only
+                image,
+                asked,
+                random=self._random,
+                validate_only=validate_only,
+                cordoned=self._sessions.cordoned_brokers(image),
             )
         )
 

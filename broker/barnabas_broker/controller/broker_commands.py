@@ -109,6 +109,7 @@ class BrokerCommands:
                 heartbeat.metadata_offset,
                 self._clock.monotonic_ms(),
                 connection,
+                heartbeat.cordoned_directories,
             )
         return await self.submit(
             lambda image: self._decide_heartbeat(image, heartbeat), is_prompt=True

@@ -12,7 +12,7 @@ Invariant: every unfenced broker of the image has a session, so none can stay un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +31,8 @@ class BrokerSession:
     heard_ms: int
     # The newest metadata that the broker has applied, as it says.
     metadata_offset: int = UNKNOWN_OFFSET
+    # Its log directories that shall get no more replicas, as it says (KIP-1066, VOL-4).
+    cordoned: Sequence[bytes] = ()
     # By what it was last heard; None if that has ended, or if it was not heard in this epoch.
     connection: Hashable | None = None
     # Where the record is that says that it shuts down; None for a broker that does not (STOP-5).
@@ -92,6 +94,7 @@ class BrokerSessions:
         metadata_offset: int,
         now_ms: int,
         connection: Hashable | None,
+        cordoned: Sequence[bytes] = (),
     ) -> None:
         """Take note of a sign of life of a registered broker, under its current epoch."""
         session = self._sessions.get(node_id)
@@ -101,6 +104,20 @@ class BrokerSessions:
         session.heard_ms = now_ms
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
         session.connection = connection
+        session.cordoned = cordoned
+
+    def cordoned_brokers(self, image: MetadataImage) -> frozenset[int]:
+        """The brokers none of whose log directories shall get more replicas.
+
+        A new controller does not know them before their first heartbeats.
+        """
+        return frozenset(
+            node_id
+            for node_id, session in self._sessions.items()
+            if session.cordoned
+            and node_id in image.brokers
+            and set(image.brokers[node_id].directories) <= set(session.cordoned)
+        )
 
     def connection_ended(self, node_id: int, connection: Hashable) -> bool:
         """Take note that a connection has ended; whether the broker was last heard by it."""

@@ -89,6 +89,7 @@ class Controller(Administration, BrokerCommands):
             balance_interval_seconds=config.leader_imbalance_check_interval_seconds
             if config.auto_leader_rebalance_enable
             else None,
+            cordoned=self._sessions.cordoned_brokers,
         )
         self._comparison = LogComparison(
             clock=clock,

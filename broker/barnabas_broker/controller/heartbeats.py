@@ -46,6 +46,7 @@ class Heartbeat:
     wants_fence: bool = False
     wants_shut_down: bool = False
     offline_directories: Sequence[bytes] = ()
+    cordoned_directories: Sequence[bytes] = ()  # that shall get no more replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

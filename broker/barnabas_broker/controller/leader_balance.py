@@ -6,7 +6,7 @@ undo that, and a look from time to time restores it (LEAD-4, LEAD-8). Source: KI
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
@@ -45,13 +45,15 @@ class ElectedResult:
 
 
 def plan(
-    image: MetadataImage, elections_max: int = ELECTIONS_MAX
+    image: MetadataImage, elections_max: int = ELECTIONS_MAX, cordoned: Collection[int] = ()
 ) -> tuple[list[PartitionRecord], bool]:
     """The records that let preferred replicas lead where they can; whether there may be more."""
     candidates = Candidates(image)
     records: list[PartitionRecord] = []
     for topic, index, partition in _imbalanced(image):
         preferred = partition.replicas[0]
+        if preferred in cordoned and partition.leader not in (NO_LEADER, *cordoned):
+            continue  # its disk is filling up (VOL-4)
         if preferred not in partition.isr or not candidates.may_lead(preferred, partition):
             continue
         if len(records) >= elections_max:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from barnabas_broker.controller import elections, leader_balance
@@ -35,8 +35,10 @@ class LeaderUpkeep:
         configs: TopicConfigs,
         *,
         balance_interval_seconds: int | None,
+        cordoned: Callable[[MetadataImage], Collection[int]] = lambda _: (),
     ) -> None:
-        """Without an interval leadership is not moved back."""
+        """Without an interval leadership is not moved back; never to `cordoned` brokers."""
+        self._cordoned = cordoned
         self._enqueue = enqueue
         self._configs = configs
         self._balance_interval_seconds = balance_interval_seconds
@@ -85,7 +87,7 @@ class LeaderUpkeep:
         return elections.elect_offline(image, self._configs)
 
     def _balance(self, image: MetadataImage) -> tuple[list[PartitionRecord], bool]:
-        records, has_more = leader_balance.plan(image)
+        records, has_more = leader_balance.plan(image, cordoned=self._cordoned(image))
         if records:
             logger.info("%d partitions go back to their preferred leaders", len(records))
         return records, has_more

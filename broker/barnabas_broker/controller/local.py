@@ -115,6 +115,7 @@ class LocalController:
                 wants_fence=request.want_fence,
                 wants_shut_down=request.want_shut_down,
                 offline_directories=tuple(request.offline_log_dirs),
+                cordoned_directories=tuple(request.cordoned_log_dirs or ()),
             ),
             connection,
         )

@@ -6,7 +6,7 @@ Source: TOP-4, TOP-8, TOP-13.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,7 @@ def create_partitions(
     *,
     random: Random,
     validate_only: bool = False,
+    cordoned: Collection[int] = (),
 ) -> tuple[list[MetadataRecord], list[NewPartitionsResult]]:
     """The records of the new partitions, and a result for each topic."""
     records: list[MetadataRecord] = []
@@ -63,7 +64,7 @@ def create_partitions(
                 )
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _grow(image, topic, random)
+            records += _grow(image, topic, random, cordoned)
         except KafkaError as raised:
             error = raised
         results.append(NewPartitionsResult(name=topic.name, error=error))
@@ -75,7 +76,9 @@ def _new_count(image: MetadataImage, asked: NewPartitions) -> int:
     return 0 if topic is None else max(asked.count - len(topic.partitions), 0)
 
 
-def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[PartitionRecord]:
+def _grow(
+    image: MetadataImage, asked: NewPartitions, random: Random, cordoned: Collection[int]
+) -> list[PartitionRecord]:
     topic = image.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -101,7 +104,7 @@ def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[Pa
             f"The topic {asked.name} currently has {old_count} partition(s); {asked.count} "
             "would not be an increase.",
         )
-    assignments = _new_assignments(image, topic, asked, random)
+    assignments = _new_assignments(image, topic, asked, random, cordoned)
     return [
         new_partition(image, topic.topic_id, index, replicas)
         for index, replicas in enumerate(assignments, old_count)
@@ -109,7 +112,11 @@ def _grow(image: MetadataImage, asked: NewPartitions, random: Random) -> list[Pa
 
 
 def _new_assignments(
-    image: MetadataImage, topic: TopicImage, asked: NewPartitions, random: Random
+    image: MetadataImage,
+    topic: TopicImage,
+    asked: NewPartitions,
+    random: Random,
+    cordoned: Collection[int],
 ) -> list[Assignment]:
     old_count = len(topic.partitions)
     first_replicas = topic.partitions[0].replicas
@@ -125,7 +132,7 @@ def _new_assignments(
         for index, replicas in enumerate(assignments, old_count):
             check_assignment(image, index, replicas, len(first_replicas))
         return assignments
-    brokers = placement_brokers(image)
+    brokers = placement_brokers(image, cordoned)
     live = sorted(broker.node_id for broker in brokers if not broker.fenced)
     # Where partition 0 begins tells where the earlier placement had started (TOP-13).
     start = live.index(first_replicas[0]) if first_replicas[0] in live else 0
@@ -154,10 +161,12 @@ def live_replicas(image: MetadataImage, replicas: Sequence[int]) -> list[int]:
     return [node_id for node_id in replicas if _is_live(image, node_id)]
 
 
-def placement_brokers(image: MetadataImage) -> list[PlacementBroker]:
+def placement_brokers(
+    image: MetadataImage, cordoned: Collection[int] = ()
+) -> list[PlacementBroker]:
     """The brokers that may get replicas; those that are shutting down may not (TOP-12)."""
     return [
-        PlacementBroker(broker.node_id, broker.rack, broker.fenced)
+        PlacementBroker(broker.node_id, broker.rack, broker.fenced, broker.node_id in cordoned)
         for broker in image.brokers.values()
         if not broker.is_shutting_down
     ]

@@ -24,6 +24,7 @@ class PlacementBroker(NamedTuple):
     node_id: int
     rack: str | None
     fenced: bool = False
+    cordoned: bool = False  # gets no replicas where others have room
 
 
 def place(
@@ -37,7 +38,8 @@ def place(
 ) -> list[Assignment]:
     """The replicas of each new partition, the preferred leader first.
 
-    Partitions are placed on unfenced brokers; fenced ones only fill up what is missing (TOP-12).
+    Partitions are placed on unfenced brokers; fenced ones only fill up what is missing (TOP-12),
+    and cordoned ones come last, where too few others are left (VOL-4).
     `start_index` fixes the draw, for partitions added to a topic (TOP-13).
     Raises: KafkaError 38 if there are too few brokers.
     """
@@ -55,6 +57,21 @@ def place(
             f"Unable to replicate the partition {replication_factor} time(s): All brokers are "
             "currently fenced.",
         )
+    roomy = [broker for broker in live if not broker.cordoned]
+    if len(roomy) < len(live):
+        if len(roomy) >= replication_factor:
+            live, start_index = roomy, None
+        else:
+            cordoned = {broker.node_id for broker in live if broker.cordoned}
+            placed = place(
+                [broker._replace(cordoned=False) for broker in brokers],
+                partition_count,
+                replication_factor,
+                random,
+                first_partition=first_partition,
+                start_index=start_index,
+            )
+            return [tuple(sorted(replicas, key=cordoned.__contains__)) for replicas in placed]
     start = random.integer(len(live)) if start_index is None else start_index % len(live)
     shift = random.integer(len(live)) if start_index is None else start
     factor = min(replication_factor, len(live))

@@ -7,7 +7,7 @@ them. Growing a topic is in `partitions`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -106,6 +106,7 @@ def create_topics(
     defaults: TopicDefaults,
     random: Random,
     validate_only: bool = False,
+    cordoned: Collection[int] = (),
 ) -> tuple[list[MetadataRecord], list[NewTopicResult]]:
     """The records that make the topics, and a result for each, in the order of the request."""
     records: list[MetadataRecord] = []
@@ -125,7 +126,7 @@ def create_topics(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(image, topic.name, collisions)
             overrides = _check_configs(topic, defaults)
-            assignments = _assign(image, topic, defaults, random)
+            assignments = _assign(image, topic, defaults, random, cordoned)
         except KafkaError as error:
             results.append(NewTopicResult(name=topic.name, error=error))
             continue
@@ -200,7 +201,11 @@ def _check_configs(topic: NewTopic, defaults: TopicDefaults) -> dict[str, str]:
 
 
 def _assign(
-    image: MetadataImage, topic: NewTopic, defaults: TopicDefaults, random: Random
+    image: MetadataImage,
+    topic: NewTopic,
+    defaults: TopicDefaults,
+    random: Random,
+    cordoned: Collection[int],
 ) -> list[Assignment]:
     if topic.assignments:
         return _manual(image, topic)
@@ -218,7 +223,7 @@ def _assign(
     factor = topic.replication_factor
     if factor == -1:
         factor = defaults.replication_factor
-    return place(placement_brokers(image), count, factor, random)
+    return place(placement_brokers(image, cordoned), count, factor, random)
 
 
 def _manual(image: MetadataImage, topic: NewTopic) -> list[Assignment]:

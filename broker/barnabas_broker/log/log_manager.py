@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from barnabas_broker.log.cleaner import LogCleaner
 from barnabas_broker.log.directory_removal import RemovalQueue, removal_path
+from barnabas_broker.log.disk_guard import LOOK_BYTES, DiskGuard
+from barnabas_broker.log.disk_room import Reserve
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_identity import NoLogDirectoryError, establish_identity
@@ -80,6 +82,18 @@ class LogManager:
         self.strays: dict[str, int] = {}  # how many are kept, by log directory
         # One bound for the indexes of all logs together.
         self.index_cache = IndexCache()
+        self.disk_guard = DiskGuard(
+            disk,
+            clock,
+            Reserve(
+                percent=config.barnabas_disk_reserve_percent,
+                bytes_min=config.barnabas_disk_reserve_bytes_min,
+                bytes_max=config.barnabas_disk_reserve_bytes_max,
+            ),
+            self.directories,
+        )
+        tail_cache.look_at_bytes = LOOK_BYTES
+        tail_cache.on_look = self._much_was_written
         self.checkpointing = OffsetCheckpointing(self)
         self.cleaner = LogCleaner(self)
         self._loader = LogLoader(self)
@@ -460,6 +474,10 @@ class LogManager:
         """Hear of a failure in the background of a log, where nobody waits for the error."""
         self.take_offline(failure.path, failure)
 
+    def _much_was_written(self) -> None:
+        self.tail_cache.look_at_bytes = self.tail_cache.appended_bytes + LOOK_BYTES
+        self.disk_guard.look_soon()
+
     def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
         try:
             path = f"{log.directory}/{PARTITION_METADATA_FILE}"
@@ -492,4 +510,5 @@ class LogManager:
         online = self.online_directories()
         if path is not None:
             return [directory for directory in online if directory.path == path.rstrip("/")]
-        return sorted(online, key=lambda directory: len(directory.logs))
+        room = self.disk_guard.room
+        return sorted(online, key=lambda directory: (room(directory), len(directory.logs)))

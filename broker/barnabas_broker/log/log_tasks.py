@@ -20,6 +20,8 @@ from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from barnabas_broker.log.disk_room import Room
+    from barnabas_broker.log.log_directory import LogDirectory
     from barnabas_broker.log.log_manager import LogManager
     from barnabas_broker.log.partition_log import PartitionLog
     from barnabas_protocol.ids import TopicPartition
@@ -51,6 +53,7 @@ class LogTasks:
         "_look_at_bytes",
         "_look_at_ms",
         "_manager",
+        "_retain_now",
         "_stopping",
         "_tasks",
     )
@@ -60,6 +63,7 @@ class LogTasks:
         self._tasks: list[asyncio.Task[None]] = []
         self._cleaner_task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._retain_now = asyncio.Event()  # also set by the stop
         # When a log with flush.ms was first seen with unflushed records.
         self._dirty_since_ms: dict[TopicPartition, int] = {}
         # No tail can be due before this much has been appended to all logs together, or this time.
@@ -100,6 +104,9 @@ class LogTasks:
                 self.expire_producers,
             ),
         ]
+        self._manager.disk_guard.on_change.append(self._room_changed)
+        guard = self._manager.disk_guard.run(self._stopping.is_set)
+        self._tasks.append(asyncio.create_task(guard, name="disk guard"))
         for name, first_ms, interval_ms, work in rounds:
             self._tasks.append(
                 asyncio.create_task(self._every(name, first_ms, interval_ms, work), name=name)
@@ -115,11 +122,18 @@ class LogTasks:
         """
         tasks, self._tasks = self._tasks, []
         self._stopping.set()
+        self._retain_now.set()
+        self._manager.disk_guard.look_soon()
         self._manager.cleaner.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
         cleaner_task, self._cleaner_task = self._cleaner_task, None
         if cleaner_task is not None:
             await cleaner_task
+
+    def _room_changed(self, directory: LogDirectory, before: Room) -> None:
+        """Have retention run at once where there is less room than before (VOL-4)."""
+        if self._manager.disk_guard.room(directory) > before:
+            self._retain_now.set()
 
     def look_soon(self) -> None:
         """Note that a log has come or has new settings: the next round looks at all."""
@@ -134,6 +148,7 @@ class LogTasks:
 
     async def retain(self) -> None:
         """Delete the segments that have outlived their retention (SEG-10)."""
+        self._retain_now.clear()
         async for log in self._each_log():
             now_ms = self._manager.clock.wall_ms()
             await self._guarded(log, log.delete_old_segments(now_ms))
@@ -220,9 +235,10 @@ class LogTasks:
         self, name: str, first_ms: int, interval_ms: int, work: Callable[[], Awaitable[None]]
     ) -> None:
         wait_ms = first_ms
+        wake = self._retain_now if work == self.retain else self._stopping
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)
+                await asyncio.wait_for(wake.wait(), wait_ms / 1000)
             if self._stopping.is_set():
                 return
             try:

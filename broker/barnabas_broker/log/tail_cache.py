@@ -10,8 +10,10 @@ its buffers are whole batches, one each, in order.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Callable
 
 from barnabas_broker.env.disk import Buffer
 
@@ -35,12 +37,23 @@ class LogRead:
 class TailCache:
     """The bound over all tails. `size_bytes` includes an overhead for each batch."""
 
-    __slots__ = ("_order", "_released_count", "appended_bytes", "limit_bytes", "size_bytes")
+    __slots__ = (
+        "_order",
+        "_released_count",
+        "appended_bytes",
+        "limit_bytes",
+        "look_at_bytes",
+        "on_look",
+        "size_bytes",
+    )
 
     def __init__(self, limit_bytes: int = TAIL_CACHE_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self.appended_bytes = 0  # to all logs since the start; only ever rises
+        # Called when `appended_bytes` has reached `look_at_bytes`, which the callee raises.
+        self.look_at_bytes = sys.maxsize
+        self.on_look: Callable[[], None] = lambda: None
         # Which tail each batch is in, oldest first; batches of cleared tails keep their place.
         self._order: deque[Tail] = deque()
         self._released_count = 0
@@ -52,7 +65,7 @@ class TailCache:
     def add(self, tail: Tail, size: int) -> None:
         """Count a batch that `tail` took, and let go of the oldest ones over the limit."""
         self._order.append(tail)
-        self.appended_bytes += size
+        self.count(size)
         self.size_bytes += size + ENTRY_OVERHEAD_BYTES
         while self.size_bytes > self.limit_bytes and self._order:
             oldest = self._order.popleft()
@@ -60,6 +73,12 @@ class TailCache:
                 self._released_count -= 1
             else:
                 self.size_bytes -= oldest.release_oldest() + ENTRY_OVERHEAD_BYTES
+
+    def count(self, size: int) -> None:
+        """Count bytes that were appended to a log."""
+        self.appended_bytes += size
+        if self.appended_bytes >= self.look_at_bytes:
+            self.on_look()
 
     def forget(self, size: int, count: int) -> None:
         """Stop counting `count` batches of `size` bytes, whose tail was cleared."""
@@ -97,7 +116,7 @@ class Tail:
 
     def skip(self, size: int) -> None:
         """Count a batch that was appended to the log, but is not kept; the tail is empty."""
-        self._cache.appended_bytes += size
+        self._cache.count(size)
 
     def read(
         self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
+from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import NotOneBatchError
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.network.turn import Turn
@@ -77,6 +78,8 @@ class ReplicaManager(ReplicaSet):
         self.on_brokers.append(self.follower_fetches.brokers_changed)
         self.on_leadership.append(self.follower_fetches.leadership_changed)
         self._refused_batches = RefusedBatches()
+        self._guard = logs.disk_guard
+        self.refused_full_count = 0  # appends that a full disk has refused
 
     # Look-ups.
 
@@ -160,6 +163,18 @@ class ReplicaManager(ReplicaSet):
         production = Production(results, acks, timeout_ms, done, self.produce_purgatory)
         self._turn.after(production.written)
 
+    def _check_room(self, partition: Partition) -> None:
+        """Refuse an append where the disk is full (VOL-4). Raises: KafkaError 56."""
+        if partition.log.is_offline:
+            return
+        directory = self._logs.directory_of(partition.log)
+        if self._guard.room(directory) >= Room.FULL:
+            self.refused_full_count += 1
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"broker {self._node_id}: {self._guard.why_full(directory)}",
+            )
+
     def _append(
         self,
         topic_partition: TopicPartition,
@@ -177,6 +192,8 @@ class ReplicaManager(ReplicaSet):
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to it directly"
             )
+        if self._guard.is_any_full:
+            self._check_room(partition)
         if not records:
             raise NotOneBatchError("the partition has no record batch")
         if len(records) > HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:

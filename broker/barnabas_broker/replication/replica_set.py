@@ -14,6 +14,7 @@ from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
@@ -76,6 +77,7 @@ class ReplicaSet:
         self.on_removed: list[Callable[[TopicPartition], None]] = []
         self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
         logs.on_directory_offline = self._directory_went_offline
+        logs.disk_guard.on_change.append(self._room_changed)
 
     @property
     def follower_hooks(self) -> FollowerHooks:
@@ -282,11 +284,29 @@ class ReplicaSet:
         """Have a partition followed, or no more, as its image says."""
         leader_id = partition.image.leader
         following = None
-        if leader_id not in (NO_LEADER, self._node_id) and not partition.log.is_offline:
+        if leader_id not in (NO_LEADER, self._node_id) and self._may_follow(partition):
             following = Following(
                 partition.topic_partition, partition.topic_id, leader_id, partition.leader_epoch
             )
         self._to_follow[partition.topic_partition] = following
+
+    def _may_follow(self, partition: Partition) -> bool:
+        """Whether there is a log to append to, and room for a client's topic (VOL-4)."""
+        log = partition.log
+        if log.is_offline or partition.is_internal:
+            return not log.is_offline
+        return self._logs.disk_guard.room(self._logs.directory_of(log)) < Room.CRITICAL
+
+    def _room_changed(self, directory: LogDirectory, before: Room) -> None:
+        """Stop following client topics where the disk is nearly full, and go on later."""
+        if (self._logs.disk_guard.room(directory) < Room.CRITICAL) == (before < Room.CRITICAL):
+            return
+        for topic_partition, log in directory.logs.items():
+            partition = self.partitions.get(topic_partition)
+            if partition is not None and partition.log is log and not partition.is_leader:
+                self._follow(partition)
+        if not self._is_applying:
+            self._tell_fetchers()
 
     def _tell_fetchers(self) -> None:
         changes, self._to_follow = self._to_follow, {}

@@ -98,6 +98,7 @@ class BrokerLifecycle:
         registered: Callable[[int], Awaitable[None]],
         image: Callable[[], MetadataImage],
         offline_directories: Callable[[], Sequence[bytes]],
+        cordoned_directories: Callable[[], Sequence[bytes]] = tuple,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         """`image` is the newest that this broker has applied; `describe` says what it is (REG-1).
@@ -114,6 +115,7 @@ class BrokerLifecycle:
         self._registered = registered
         self._image = image
         self._offline_directories = offline_directories
+        self._cordoned_directories = cordoned_directories
         self._on_fatal = on_fatal
         self.broker_epoch = -1
         self.wishes = Wishes()
@@ -301,6 +303,7 @@ class BrokerLifecycle:
                 want_fence=self.wishes.is_fenced,
                 want_shut_down=self.wishes.is_shut_down,
                 offline_log_dirs=list(self._offline_directories()),
+                cordoned_log_dirs=list(self._cordoned_directories()),
             ),
             timeout_ms=timeout_ms,
         )

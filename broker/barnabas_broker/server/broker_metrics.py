@@ -115,6 +115,13 @@ def broker_samples(
         yield Sample(f"barnabas_{name}", "gauge", text, {}, value)
     yield from leader_samples(replicas)
     yield Sample(
+        "barnabas_produce_refused_full_total",
+        "counter",
+        "Appends that were refused because the disk is full.",
+        {},
+        replicas.refused_full_count,
+    )
+    yield Sample(
         "barnabas_fetch_session_evictions_total",
         "counter",
         "Fetch sessions that gave way to others.",

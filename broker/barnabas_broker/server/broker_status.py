@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.log.disk_guard import DirectoryRoom
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
@@ -53,6 +54,7 @@ def status_of(
                 "path": directory.path,
                 "online": not directory.is_offline,
                 "strays": logs.strays.get(directory.path, 0),
+                **_room(logs.disk_guard.of(directory)),
             }
             for directory in logs.directories
         ],
@@ -63,4 +65,14 @@ def status_of(
             )
         },
         "groups": groups.count_by_state(),
+    }
+
+
+def _room(known: DirectoryRoom) -> dict[str, Any]:
+    """The room of a directory; `guard` says what a full disk has stopped (VOL-4)."""
+    return {
+        "guard": known.room.name,
+        "free_bytes": known.free_bytes,
+        "total_bytes": known.total_bytes,
+        "reserve_bytes": known.reserve_bytes,
     }

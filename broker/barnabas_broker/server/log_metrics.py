@@ -34,6 +34,22 @@ def _directories(logs: LogManager) -> Iterator[Sample]:
             labels,
             len(directory.logs),
         )
+        known = logs.disk_guard.of(directory)
+        yield Sample(
+            "barnabas_log_directory_guard",
+            "gauge",
+            "0: room enough; 1: low, no new replicas; 2: full, producers are refused; "
+            "3: followers stop, too.",
+            labels,
+            int(known.room),
+        )
+        yield Sample(
+            "barnabas_log_directory_reserve_bytes",
+            "gauge",
+            "What is kept free of its file system.",
+            labels,
+            known.reserve_bytes,
+        )
         if not directory.is_offline:
             yield from _space(logs, directory.path)
 

@@ -94,8 +94,10 @@ class Membership:
             offline_directories=lambda: [
                 one.directory_id for one in logs.directories if one.is_offline
             ],
+            cordoned_directories=lambda: logs.disk_guard.cordoned,
             on_fatal=on_fatal,
         )
+        logs.disk_guard.on_change.append(lambda *_: self.lifecycle.wake())
         self.applied.on_change.append(self.lifecycle.image_applied)
         self.drainer = Drainer(
             node_id=logs.node_id,

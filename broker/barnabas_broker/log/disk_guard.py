@@ -1,0 +1,164 @@
+"""Watches the room in the log directories, so that a full disk is a state and not a death.
+
+Looks every second, and each time that 32 MiB were written. An append that finds no room all the
+same (another program fills the volume, a quota) puts its directory into the worst state at once.
+What a state means is in `disk_room`; who refuses, stops following and places elsewhere asks here.
+
+Not here: retention, which runs at once when a state gets worse (`log_tasks`).
+Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from barnabas_broker.log.disk_room import Reserve, Room, room_of
+from barnabas_broker.log.errors import LogDirectoryError
+
+if TYPE_CHECKING:
+    from barnabas_broker.env.clock import Clock
+    from barnabas_broker.env.disk import Disk
+    from barnabas_broker.log.log_directory import LogDirectory
+
+_logger = logging.getLogger(__name__)
+
+LOOK_MS: Final = 1000
+LOOK_BYTES: Final = 32 * 1024 * 1024
+REFUSED_WRITE_MS: Final = 5000
+"""For so long after a write found no room, what the file system says is not believed."""
+
+_OUT_OF_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_out_of_space(error: BaseException | None) -> bool:
+    """Whether a write failed because there is no room, and for no other reason."""
+    if isinstance(error, LogDirectoryError):
+        error = error.cause
+    return isinstance(error, OSError) and error.errno in _OUT_OF_SPACE
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectoryRoom:
+    """What is known of one directory's volume."""
+
+    room: Room = Room.ENOUGH
+    free_bytes: int = 0
+    total_bytes: int = 0
+    reserve_bytes: int = 0
+    refused_until_ms: int = 0
+
+
+class DiskGuard:
+    """The room of all directories of a broker. Used from the loop."""
+
+    def __init__(
+        self, disk: Disk, clock: Clock, reserve: Reserve, directories: list[LogDirectory]
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._reserve = reserve
+        self._directories = directories
+        self._rooms = {directory.path: DirectoryRoom() for directory in directories}
+        self._wake = asyncio.Event()
+        # Whether producing is refused anywhere: all that an append looks at while there is room.
+        self.is_any_full = False
+        self.on_change: list[Callable[[LogDirectory, Room], None]] = []  # with the room before
+
+    def of(self, directory: LogDirectory) -> DirectoryRoom:
+        """What is known of a directory's volume."""
+        return self._rooms[directory.path]
+
+    def room(self, directory: LogDirectory) -> Room:
+        """How much room a directory has."""
+        return self._rooms[directory.path].room
+
+    def why_full(self, directory: LogDirectory) -> str:
+        """What a producer is told that is refused."""
+        known = self._rooms[directory.path]
+        return (
+            f"{directory.path} has {known.free_bytes} bytes free of {known.total_bytes}, and keeps "
+            f"{known.reserve_bytes} in reserve: nothing is taken before there is room"
+        )
+
+    @property
+    def cordoned(self) -> list[bytes]:
+        """The ids of the directories that shall get no more replicas."""
+        return [
+            directory.directory_id
+            for directory in self._directories
+            if not directory.is_offline and self.room(directory) >= Room.LOW
+        ]
+
+    def look_soon(self) -> None:
+        """Look now: much was written."""
+        self._wake.set()
+
+    async def run(self, is_stopping: Callable[[], bool]) -> None:
+        """Look from time to time, until the broker stops."""
+        while not is_stopping():
+            try:
+                await self.look()
+            except Exception:
+                _logger.exception("the room on the disks could not be looked at")
+            try:
+                async with asyncio.timeout(LOOK_MS / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+
+    async def look(self) -> None:
+        """Ask the file systems, and act on what has changed."""
+        for directory in self._directories:
+            if directory.is_offline:
+                continue
+            try:
+                free, total = await self._disk.run(self._ask, directory.path)
+            except OSError as error:
+                _logger.warning("%s: its room cannot be told: %s", directory.path, error)
+                continue
+            known = self._rooms[directory.path]
+            known.free_bytes, known.total_bytes = free, total
+            known.reserve_bytes = self._reserve.of(total)
+            room = room_of(free, known.reserve_bytes, known.room)
+            if self._clock.monotonic_ms() < known.refused_until_ms:
+                room = Room.CRITICAL
+            self._change(directory, room)
+        self._count()
+
+    def write_refused(self, directory: LogDirectory) -> None:
+        """Take note of a write that found no room, whatever the file system says."""
+        known = self._rooms[directory.path]
+        known.refused_until_ms = self._clock.monotonic_ms() + REFUSED_WRITE_MS
+        self._change(directory, Room.CRITICAL)
+        self._count()
+
+    def _ask(self, path: str) -> tuple[int, int]:
+        return self._disk.free_bytes(path), self._disk.total_bytes(path)
+
+    def _count(self) -> None:
+        self.is_any_full = any(known.room >= Room.FULL for known in self._rooms.values())
+
+    def _change(self, directory: LogDirectory, room: Room) -> None:
+        known = self._rooms[directory.path]
+        before, known.room = known.room, room
+        if room == before:
+            return
+        _logger.log(
+            logging.WARNING if room else logging.INFO,
+            "disk guard: %s is %s, was %s: %d bytes free of %d, reserve %d",
+            directory.path,
+            room.name,
+            before.name,
+            known.free_bytes,
+            known.total_bytes,
+            known.reserve_bytes,
+        )
+        self._count()
+        for changed in self.on_change:
+            changed(directory, before)
