@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from barnabas_broker.controller import eligible_replicas
 from barnabas_broker.controller.eligible_replicas import BARNABAS_VERSION
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.metadata.records import FeatureRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -62,6 +63,24 @@ class FeatureChange:
 def finalized(image: MetadataImage) -> dict[str, int]:
     """The level of each feature that is on."""
     return {**INITIAL_LEVELS, **image.features}
+
+
+class UnsupportedLevelError(MetadataLogError):
+    """The metadata is of a level that this release must not touch."""
+
+
+def check_levels(image: MetadataImage) -> None:
+    """Refuse metadata that a newer release has begun to write. Raises: UnsupportedLevelError."""
+    for name, level in finalized(image).items():
+        able = SUPPORTED.get(name)
+        if able is None or not able.minimum <= level <= able.maximum:
+            known = (
+                "does not know it" if able is None else f"knows {able.minimum} to {able.maximum}"
+            )
+            raise UnsupportedLevelError(
+                f"the cluster is at {name} {level}, and this release {known}: nothing was changed."
+                " Start the release that ran here last, or a newer one"
+            )
 
 
 def check_broker(image: MetadataImage, node_id: int, supported: Mapping[str, FeatureRange]) -> None:

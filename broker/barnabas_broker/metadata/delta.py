@@ -77,6 +77,7 @@ class MetadataDelta:
         "changed_topics",
         "created",
         "deleted",
+        "has_unknown",
         "image",
     )
 
@@ -98,6 +99,7 @@ class MetadataDelta:
         self._controller_id = image.controller_id
         self._next_producer_id = image.next_producer_id
         self._offset = image.offset
+        self.has_unknown = image.has_unknown
         self._epoch = image.epoch
 
     def apply(self, record: MetadataRecord | None) -> None:
@@ -155,6 +157,7 @@ class MetadataDelta:
             offset=self._offset,
             epoch=self._epoch,
             features=image.features if self._features is None else self._features,
+            has_unknown=self.has_unknown,
         )
 
     # ---- topics ------------------------------------------------------------------------------

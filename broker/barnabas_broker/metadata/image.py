@@ -103,6 +103,8 @@ class MetadataImage:
     offset: int  # of the last record; -1 before the first
     epoch: int  # controller epoch of the last record
     features: Mapping[str, int] = field(default_factory=dict)  # level by name; none is at 0
+    # Whether records of a newer release are left out: then no snapshot is made of it.
+    has_unknown: bool = False
 
     @staticmethod
     def empty() -> MetadataImage:

@@ -11,7 +11,7 @@ Invariants: the last image that waits is that of the whole log; nothing is taken
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from barnabas_broker.env.clock import Clock
@@ -47,6 +47,7 @@ class ImageLog:
         "_log",
         "_waiting",
         "bytes_since_snapshot",
+        "check",
         "committed_image",
         "has_committed",
         "log_start_epoch",
@@ -57,6 +58,8 @@ class ImageLog:
         self._disk = disk
         self._clock = clock
         self._waiting: deque[Change] = deque()
+        # Raises for what this release must not work with, before it is written.
+        self.check: Callable[[MetadataImage], None] = lambda image: None
         self.bytes_since_snapshot = 0
         self.committed_image = MetadataImage.empty()  # the last that was taken out
         self.has_committed = False
@@ -107,6 +110,7 @@ class ImageLog:
         if installing is not None:
             await self._put_in_place(installing)
         image = await read_image(self._disk, self._log)
+        self.check(image)
         await self._find_start_epoch()
         self._waiting = deque([Change(None, image)])
         self.bytes_since_snapshot = self._log.size_bytes
@@ -135,14 +139,16 @@ class ImageLog:
         """Write batches as the leader has sent them. Raises: MetadataLogError, OSError, ..."""
         base_offset = self._log.log_end_offset
         data = bytearray(records)  # the frame that they came in is not kept for them
-        self._log.append_as_follower(memoryview(data))
-        self._log.write_staged()
         delta = MetadataDelta(self.pending_image)
         end_offset = replay((data,), delta, base_offset)
+        image = delta.build()
+        self.check(image)
+        self._log.append_as_follower(memoryview(data))
+        self._log.write_staged()
         if end_offset != self._log.log_end_offset:
             raise MetadataLogError(f"records up to {end_offset} are {self._log.log_end_offset}")
         self.bytes_since_snapshot += len(data)
-        self._waiting.append(Change(delta, delta.build()))
+        self._waiting.append(Change(delta, image))
 
     async def truncate(self, end_offset: int) -> None:
         """Drop the records from an offset on, and their images. Raises: OSError, ..."""
@@ -158,6 +164,7 @@ class ImageLog:
 
         An interruption is ended by the next start. Raises: OSError, ...
         """
+        self.check(image)
         await self._disk.run(
             snapshot_files.write_installing, self._disk, self._log.directory, name, data
         )

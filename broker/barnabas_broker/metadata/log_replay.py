@@ -13,7 +13,7 @@ from barnabas_broker.metadata import snapshot
 from barnabas_broker.metadata.delta import InconsistentRecordError, MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLogError
-from barnabas_broker.metadata.record_codec import decode
+from barnabas_broker.metadata.record_codec import decode, is_known
 from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import iterate_headers
@@ -58,6 +58,8 @@ def replay(buffers: Iterable[Buffer], delta: MetadataDelta, next_offset: int) ->
             for record in [] if header.is_control else decode_records(data, position):
                 if record.offset >= next_offset:
                     delta.apply(decode(record.value))
+                    if record.value is not None and not is_known(record.value):
+                        delta.has_unknown = True
                     next_offset = record.offset + 1
     except (ParseError, InconsistentRecordError) as error:
         raise MetadataLogError(f"the metadata log at {next_offset}: {error}") from error

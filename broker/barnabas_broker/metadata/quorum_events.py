@@ -20,6 +20,7 @@ from barnabas_broker.arbiter.arbiter import Leader
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.metadata.history import History
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_log import ImageLog
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.promise_file import PromiseFile
@@ -65,6 +66,8 @@ class QuorumCallbacks:
     save_recovery_points: Callable[[], Awaitable[None]] = _nothing_to_save
     # Forget the high watermark on disk: another history decides what is committed.
     forget_high_watermark: Callable[[], Awaitable[None]] = _nothing_to_forget
+    # Raises where an image is of a level that this release does not know.
+    check_image: Callable[[MetadataImage], None] = lambda image: None
     # Whether nothing in the log directories speaks against a new cluster.
     may_found: Callable[[], bool] = lambda: True
     # Take another cluster's id, if this node is blank; returns whether it did.
@@ -98,6 +101,7 @@ class QuorumEvents:
         self.cluster_id = cluster_id
         self.publisher = publisher
         self.log = ImageLog(log, disk, clock)
+        self.log.check = callbacks.check_image
         self._promise = PromiseFile(disk, log.directory)
         self._history = History(disk, log.directory)
         self._publishing = Publishing(publisher, self._fail)

@@ -1,7 +1,8 @@
 """The whole value of a metadata record: type, version, fields.
 
-Records of unknown types are skipped: they belong to a newer broker. Not here: the fields
-(`records`). Source: `docs/formats/metadata.md`.
+Records of unknown types are skipped: they belong to a newer broker. An image that lacks them is
+marked, and no snapshot is made of it. Not here: the fields (`records`).
+Source: `docs/formats/metadata.md`.
 """
 
 from __future__ import annotations
@@ -26,22 +27,33 @@ from barnabas_broker.metadata.records import (
 from barnabas_broker.metadata.wire import RecordReader, RecordWriter
 from barnabas_protocol.errors import ParseError
 
-_READERS: Final[dict[int, Callable[[RecordReader], MetadataRecord]]] = {
-    record.type_number: record.read
-    for record in (
-        EpochRecord,
-        BrokerRecord,
-        BrokerStateRecord,
-        TopicRecord,
-        RemoveTopicRecord,
-        PartitionRecord,
-        ConfigRecord,
-        ProducerIdsRecord,
-        SnapshotRecord,
-        FeatureRecord,
-        RemoveBrokerRecord,
-    )
-}
+_READERS: Final[dict[int, Callable[[RecordReader], MetadataRecord]]] = {}
+_VERSIONS: Final[dict[int, int]] = {}
+for _record in (
+    EpochRecord,
+    BrokerRecord,
+    BrokerStateRecord,
+    TopicRecord,
+    RemoveTopicRecord,
+    PartitionRecord,
+    ConfigRecord,
+    ProducerIdsRecord,
+    SnapshotRecord,
+    FeatureRecord,
+    RemoveBrokerRecord,
+):
+    _READERS[_record.type_number] = _record.read
+    _VERSIONS[_record.type_number] = _record.version
+
+
+def is_known(value: bytes) -> bool:
+    """Whether nothing of a metadata record is dropped when it is decoded here.
+
+    Raises: ParseError.
+    """
+    reader = RecordReader(value)
+    type_number = reader.unsigned()
+    return type_number in _READERS and reader.unsigned() <= _VERSIONS[type_number]
 
 
 def encode(record: MetadataRecord) -> bytes:

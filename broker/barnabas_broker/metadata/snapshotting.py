@@ -41,6 +41,12 @@ class Snapshotting:
         if log.bytes_since_snapshot < self._interval_bytes or is_writing or not log.has_committed:
             return
         log.bytes_since_snapshot = 0
+        if log.committed_image.has_unknown:
+            logger.error(
+                "no snapshot of the metadata is made: it has records that only a newer release"
+                " knows, and they would be lost"
+            )
+            return
         self._task = asyncio.create_task(self._write(log.committed_image, trim))
 
     async def close(self) -> None:

@@ -12,6 +12,7 @@ from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.elections import topic_configs
+from barnabas_broker.controller.features import check_levels
 from barnabas_broker.controller.local import LocalController
 from barnabas_broker.controller.log_comparison import AskLogEnds
 from barnabas_broker.env.clock import Clock
@@ -106,6 +107,7 @@ class ControlPlane:
                 save_recovery_points=self._save_recovery_points,
                 forget_high_watermark=self._forget_high_watermark,
                 may_found=self._may_found,
+                check_image=check_levels,
                 adopt_cluster_id=self._adopt_cluster_id,
             ),
         )

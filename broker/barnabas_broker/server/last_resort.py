@@ -21,6 +21,7 @@ from barnabas_broker.arbiter.election import ForeignClusterError, Verdict
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.elections import topic_configs
+from barnabas_broker.controller.features import check_levels
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
@@ -32,6 +33,7 @@ from barnabas_broker.metadata.history import (
     first_history,
     new_history,
 )
+from barnabas_broker.metadata.log_replay import read_image
 from barnabas_broker.metadata.metadata_log import (
     MetadataLogError,
 )
@@ -147,6 +149,7 @@ async def last_resort(config: BrokerConfig) -> AsyncIterator[LastResort]:
         log = await load_metadata_log(logs, config)
         directory = metadata_directory(logs, config)
         arbiter = make_arbiter(config, disk, clock, directory=directory.path)
+        check_levels(await read_image(disk, log))
         history = History(disk, log.directory)
         history.read(logs.cluster_id, log.log_end_offset)
         standing = Standing(

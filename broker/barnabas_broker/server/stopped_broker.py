@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller.features import check_levels
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
@@ -39,7 +40,9 @@ async def recovered_metadata(config: BrokerConfig) -> AsyncIterator[tuple[Metada
     logs = LogManager(config, disk, clock, random, TailCache(0))
     try:
         log = await load_metadata_log(logs, config)
-        yield await read_image(disk, log), logs.node_id
+        image = await read_image(disk, log)
+        check_levels(image)
+        yield image, logs.node_id
     finally:
         await logs.close()
         disk.close()
