@@ -195,10 +195,14 @@ class BrokerCommands:
     async def replicas_lost(
         self, node_id: int, broker_epoch: int, places: Sequence[tuple[bytes, int]]
     ) -> None:
-        """Let no replica lead that its broker has found to lack records. Raises: 77, 102."""
+        """Let no replica lead that its broker has found to lack records. Raises: 77, 102.
+
+        A request that comes late, when the broker serves, changes nothing: another one has told.
+        """
 
         def command(image: MetadataImage) -> tuple[list[PartitionRecord], None]:
-            brokers.check_broker_epoch(image, node_id, broker_epoch)
+            if not brokers.check_broker_epoch(image, node_id, broker_epoch).fenced:
+                return [], None
             return elections.lost_replicas(image, node_id, places, self._configs)
 
         await self.submit(command, is_prompt=True)

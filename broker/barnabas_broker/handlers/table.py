@@ -121,6 +121,9 @@ OWN_REQUESTS: dict[ApiKey, Repetition] = {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: Repetition(
         True, "names the broker epoch; a replica that is elsewhere since is reported again"
     ),
+    ApiKey.REPORT_LOST_REPLICAS: Repetition(
+        True, "names the broker epoch, and counts only before the broker serves"
+    ),
 }
 
 

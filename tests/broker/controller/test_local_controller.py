@@ -26,6 +26,10 @@ from barnabas_protocol.messages.assign_replicas_to_dirs import (
 )
 from barnabas_protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas_protocol.messages.report_lost_replicas import (
+    ReportLostReplicasRequest,
+    ReportLostReplicasRequestTopic,
+)
 from barnabas_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.controller_world import ControllerWorld, registration, run_world
@@ -49,6 +53,11 @@ def asked() -> dict[ApiKey, Any]:
         ApiKey.UNREGISTER_BROKER: UnregisterBrokerRequest(broker_id=1),
         ApiKey.ALLOCATE_PRODUCER_IDS: AllocateProducerIdsRequest(broker_id=1, broker_epoch=101),
         ApiKey.ASSIGN_REPLICAS_TO_DIRS: placed(1, 101, (TOPIC_ID, 0)),
+        ApiKey.REPORT_LOST_REPLICAS: ReportLostReplicasRequest(
+            broker_id=1,
+            broker_epoch=101,
+            topics=[ReportLostReplicasRequestTopic(topic_id=TOPIC_ID, partitions=[0])],
+        ),
     }
 
 

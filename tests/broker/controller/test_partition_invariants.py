@@ -1,7 +1,8 @@
 """Any sequence of commands keeps the invariants of partitions (REP-19, LEAD-6): a random walk.
 
 Besides the image the walk knows which replicas have every committed record: all of the ISR while
-there is a leader. A clean election must never choose another one.
+there is a leader; with eligible leader replicas, those who left it as well, as long as it is too
+small for anything to be committed. A clean election must never choose another one.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from barnabas_broker.controller import brokers, elections, isr, leader_balance, reassignment
+from barnabas_broker.controller import (
+    brokers,
+    configs,
+    elections,
+    features,
+    isr,
+    leader_balance,
+    reassignment,
+)
 from barnabas_broker.controller.brokers import Registration
+from barnabas_broker.controller.configs import ConfigChange, ResourceChange
+from barnabas_broker.controller.eligible_replicas import MinInSync
+from barnabas_broker.controller.features import FeatureChange, FeatureRange
 from barnabas_broker.controller.partition_change import Assignment, Candidates, completed
 from barnabas_broker.controller.reassignment import Reassigned
 from barnabas_broker.metadata.image import (
@@ -21,7 +33,12 @@ from barnabas_broker.metadata.image import (
     MetadataImage,
     PartitionImage,
 )
-from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord
+from barnabas_broker.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    SupportedFeature,
+)
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.alter_partition import (
@@ -49,9 +66,17 @@ assignments = st.permutations(NODES).flatmap(
 class PartitionsUnderCommands(RuleBasedStateMachine):
     """A cluster of five brokers with two directories each, to which everything happens."""
 
+    level = 1
+
     @initialize(replicas=st.lists(assignments, min_size=1, max_size=4))
     def begin(self, replicas: list[tuple[int, ...]]) -> None:
         self.image = cluster(NODES)
+        if self.level > 1:
+            change = FeatureChange(name="barnabas.version", level=self.level)
+            able = {"barnabas.version": FeatureRange(1, self.level)}
+            image = able_of(self.image, self.level)
+            records, _ = features.update(image, [change], able, min_in_sync="2")
+            self.image = applied(image, records)
         self.incarnation = 0
         for node_id in NODES:
             self.image = applied(self.image, self.registration(node_id)[0])
@@ -101,14 +126,20 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
             old, new = partitions_of(before)[index], partitions_of(self.image)[index]
             assert new != old
             check_step(old, new)
-            if unclean and not set(new.isr) <= self.complete[index]:
+            is_only = self.level > 1 and old.replicas == old.last_known_elr == new.isr
+            if (unclean or is_only) and not set(new.isr) <= self.complete[index]:
                 self.complete[index] = set(new.isr)  # records are lost; these count from now on
-            if not unclean:
-                assert may_grow or set(new.isr) <= set(old.isr)
+            elif not (unclean or is_only):
+                assert may_grow or set(new.isr) <= {*old.isr, *old.eligible_leader_replicas}
                 assert new.leader in (NO_LEADER, *self.complete[index])
         for index, state in enumerate(partitions_of(self.image)):
-            if state.leader != NO_LEADER:
+            if state.leader != NO_LEADER and self.may_commit(state):
                 self.complete[index] = set(state.isr)
+
+    def may_commit(self, state: PartitionImage) -> bool:
+        """Whether the leader may raise its high watermark without those outside of the ISR."""
+        wanted = MinInSync(self.image).of(TOPIC_ID)
+        return wanted is None or len(state.isr) >= min(wanted, len(state.replicas))
 
     @rule(node_id=nodes)
     def broker_is_fenced(self, node_id: int) -> None:
@@ -136,7 +167,7 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
     def broker_comes_back(self, node_id: int, is_clean: bool) -> None:
         if not is_clean:
             for complete in self.complete:
-                if len(complete) > 1:
+                if len(complete) > 1 or self.level > 1:
                     complete.discard(node_id)
         self.apply(self.registration(node_id, is_clean=is_clean)[0])
 
@@ -181,8 +212,25 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
         else:
             assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
             assert now == replace(state, partition_epoch=state.partition_epoch + 1)
-        if now.leader != NO_LEADER:
+        if now.leader != NO_LEADER and self.may_commit(now):
             self.complete[index] = set(now.isr)
+
+    @rule(value=st.none() | st.integers(1, 3))
+    def min_in_sync_is_changed(self, value: int | None) -> None:
+        change = ConfigChange("min.insync.replicas", 0 if value else 1, str(value or 1))
+        of_topic = ResourceChange(resource_type=RESOURCE_TOPIC, resource_name="t", changes=[change])
+        records, _ = configs.alter_configs(
+            self.image, [of_topic], broker_values={}, is_incremental=True
+        )
+        self.apply(records)
+
+    @rule(node_id=nodes, index=st.integers(0, 3))
+    def replica_turns_out_to_be_damaged(self, node_id: int, index: int) -> None:
+        broker, state = self.image.brokers.get(node_id), self.state(index)
+        if self.level > 1 and state is not None and broker is not None and broker.fenced:
+            self.complete[index].discard(node_id)
+            lost = [(TOPIC_ID, index)]
+            self.apply(elections.lost_replicas(self.image, node_id, lost, SETTINGS)[0])
 
     @rule(index=st.integers(0, 3), replicas=st.none() | assignments, may_change=st.booleans())
     def partition_is_reassigned(
@@ -245,8 +293,12 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
         for state in partitions_of(self.image):
             replicas, members = set(state.replicas), set(state.isr)
             assert len(replicas) == len(state.replicas) > 0
-            assert len(members) == len(state.isr) > 0
+            assert len(members) == len(state.isr) > (0 if self.level == 1 else -1)
             assert members <= replicas
+            beside = [*state.eligible_leader_replicas, *state.last_known_elr]
+            assert len({*state.isr, *beside}) == len(state.isr) + len(beside)
+            assert set(beside) <= replicas
+            assert not (beside and self.may_commit(state))
             assert state.leader == NO_LEADER or state.leader in members
             assert {*state.adding_replicas, *state.removing_replicas} <= replicas
             assert len(state.directories) in (0, len(state.replicas))
@@ -258,6 +310,9 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
         candidates = Candidates(self.image)
         for state in partitions_of(self.image):
             able = [node for node in state.isr if candidates.may_lead(node, state)]
+            if state.leader == NO_LEADER:
+                eligible = state.eligible_leader_replicas
+                able += [node for node in eligible if candidates.may_lead(node, state)]
             if state.leader == NO_LEADER:
                 assert not able
             elif not candidates.may_lead(state.leader, state):
@@ -272,6 +327,12 @@ class PartitionsUnderCommands(RuleBasedStateMachine):
                 broker = self.image.brokers[node_id]
                 assert not broker.fenced
                 assert not broker.is_shutting_down
+
+    @invariant()
+    def whoever_may_lead_cleanly_has_everything(self) -> None:
+        if self.level > 1:
+            for index, state in enumerate(partitions_of(self.image)):
+                assert {*state.isr, *state.eligible_leader_replicas} <= self.complete[index]
 
     @invariant()
     def reassignments_end_when_they_can(self) -> None:
@@ -292,5 +353,20 @@ def partitions_of(image: MetadataImage) -> tuple[PartitionImage, ...]:
     return image.topics.by_name["t"].partitions if "t" in image.topics.by_name else ()
 
 
+def able_of(image: MetadataImage, level: int) -> MetadataImage:
+    """The image with brokers that can work with a level of `barnabas.version`."""
+    able = (SupportedFeature("barnabas.version", 1, level),)
+    changed = {node: replace(broker, features=able) for node, broker in image.brokers.items()}
+    return replace(image, brokers=changed)
+
+
+class PartitionsWithEligibleReplicas(PartitionsUnderCommands):
+    """The same from level 2 of `barnabas.version` on (KIP-966)."""
+
+    level = 2
+
+
 TestPartitionsUnderCommands = PartitionsUnderCommands.TestCase
 TestPartitionsUnderCommands.settings = settings(max_examples=60, stateful_step_count=40)
+TestPartitionsWithEligibleReplicas = PartitionsWithEligibleReplicas.TestCase
+TestPartitionsWithEligibleReplicas.settings = TestPartitionsUnderCommands.settings
