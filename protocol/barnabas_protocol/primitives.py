@@ -100,8 +100,14 @@ def finish_unsigned_varint(buffer: Buffer, position: int, first: int) -> tuple[i
     return _read_varint(buffer, position - 1, _UVARINT_BYTES_MAX, 32)
 
 
+TAGGED_FIELDS_MAX = 10_000
+"""In one place, as in Kafka 4.4."""
+
+
 def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
     """Return the position after `count` tagged fields, of which none is known."""
+    if count > TAGGED_FIELDS_MAX:
+        raise ParseError(f"{count} tagged fields, {TAGGED_FIELDS_MAX} at most", position)
     for _ in range(count):
         _tag, position = read_unsigned_varint(buffer, position)
         size, position = read_unsigned_varint(buffer, position)

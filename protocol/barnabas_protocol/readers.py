@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.primitives import (
+    TAGGED_FIELDS_MAX,
     finish_unsigned_varint,
     read_unsigned_varint,
     skip_tagged_fields,
@@ -42,6 +43,9 @@ FIXED: Final = {
 
 # Arrays of fixed-size elements up to this length have their `struct` kept.
 _KEPT_COUNT: Final = 64
+ELEMENTS_MAX = 1_000_000
+"""Of one array, as in Kafka 4.4."""
+
 _arrays: dict[str, list[Callable[..., tuple[Any, ...]]]] = {}
 
 
@@ -237,7 +241,7 @@ class _Source:
         self.line(f"{count} = {length}")
         minimum = _minimum_bytes(item, self.version, flexible=self.flexible)
         needed = count if minimum == 1 else f"{count} * {minimum}"
-        self.line(f"if {needed} > limit - p:")
+        self.line(f"if {needed} > limit - p or {count} > {ELEMENTS_MAX}:")
         self.line(f" raise ParseError('{path} counts more elements than its bytes can hold', p)")
         if isinstance(item, Field) and item.kind in FIXED:
             code, size = FIXED[item.kind]
@@ -266,6 +270,8 @@ class _Source:
             self.line(f"p = skip(b, p, {count})")
             self.depth -= 1
             return
+        self.line(f"if {count} > {TAGGED_FIELDS_MAX}:")
+        self.line(f" raise ParseError('{path} has too many tagged fields', p)")
         tag, end = self.local("g"), self.local("q")
         self.line(f"for _ in range({count}):")
         self.depth += 1

@@ -5,6 +5,8 @@ Source: TOP-1 to TOP-8. Both clients' requests and those of brokers that need a 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.topics import NewTopic, NewTopicResult
@@ -24,8 +26,8 @@ async def create_topics(
     controller: Controller, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create each topic on its own."""
-    names = [topic.name for topic in request.topics]
-    asked = [_new_topic(topic) for topic in request.topics if names.count(topic.name) == 1]
+    names = Counter(topic.name for topic in request.topics)
+    asked = [_new_topic(topic) for topic in request.topics if names[topic.name] == 1]
     results = await controller.create_topics(asked, request.validate_only)
     # Topics made together mostly have the same settings: each set of them is described once.
     described: _Described = {}
@@ -36,8 +38,8 @@ async def create_topics(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message="Duplicate topic name.",
         )
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
+        for name, count in names.items()
+        if count > 1
     ]
     return CreateTopicsResponse(topics=topics)
 

@@ -1,5 +1,7 @@
 """CreatePartitions (37), versions 0 to 3: let topics grow. Source: TOP-13."""
 
+from collections import Counter
+
 from barnabas_broker.controller.partitions import NewPartitions
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
@@ -16,16 +18,16 @@ async def handle(
     services: Services, exchange: Exchange, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Let each topic grow on its own."""
-    names = [topic.name for topic in request.topics]
+    names = Counter(topic.name for topic in request.topics)
     results = await services.controller.create_partitions(
-        [_asked(topic) for topic in request.topics if names.count(topic.name) == 1],
+        [_asked(topic) for topic in request.topics if names[topic.name] == 1],
         request.validate_only,
     )
     answers = [_answer(result.name, result.error) for result in results]
     answers += [
         _answer(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
+        for name, count in names.items()
+        if count > 1
     ]
     return CreatePartitionsResponse(results=answers)
 

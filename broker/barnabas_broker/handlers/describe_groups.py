@@ -5,6 +5,7 @@ V6: an unknown group is an error (69). Source: GRP-21.
 
 from barnabas_broker.handlers.authorized_operations import GROUP_OPERATIONS
 from barnabas_broker.handlers.group_context import group_context
+from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,7 @@ async def handle(
     services: Services, exchange: Exchange, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Ask the coordinator of the group."""
+    request.groups = list(each_once(request.groups, str))
     response = await services.groups.describe_groups(request, group_context(exchange))
     if request.include_authorized_operations:
         for group in response.groups:

@@ -14,6 +14,12 @@ from typing import Any
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
+from barnabas_broker.handlers.request_limits import (
+    LOOP_BYTES_MAX,
+    UNLIMITED_BYTES,
+    bytes_max,
+    check_elements,
+)
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
@@ -42,6 +48,7 @@ class Api:
     """One served API: its handler, loaded when first asked for, and its counters."""
 
     __slots__ = (
+        "bytes_max",
         "errors_count",
         "failed",
         "handle",
@@ -61,6 +68,7 @@ class Api:
         module = importlib.import_module(f"barnabas_broker.handlers.{module_name}")
         self.key = key
         self.min_version, self.max_version = VERSIONS[key]
+        self.bytes_max = bytes_max(key)
         self.request_class: Any = codec.request_class(key)
         self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
         self.is_coroutine = inspect.iscoroutinefunction(module.handle)
@@ -107,6 +115,10 @@ class Dispatcher:
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
         if api.is_internal:
             self._check_broker(api, exchange)
+        if len(frame) > LOOP_BYTES_MAX and api.bytes_max < UNLIMITED_BYTES:
+            self._check_size(api, frame)
+            self._start(api, exchange, None, self._read_apart(api, exchange, header.position))
+            return
         request, _ = codec.decode(api.request_class, frame, version, header.position)
         api.requests_count += 1
         if api.is_forwarded and self._is_for_another():
@@ -124,6 +136,33 @@ class Dispatcher:
             response = answer_of_failure(api, request, error)
         if response is not None:
             self.reply(exchange, response)
+
+    def _check_size(self, api: Api, frame: memoryview) -> None:
+        if len(frame) > api.bytes_max:
+            raise UnservedRequestError(
+                f"{api.key.name} of {len(frame)} bytes, {api.bytes_max} at most"
+            )
+
+    async def _read_apart(self, api: Api, exchange: Exchange, position: int) -> Any:
+        """Read a large request in a thread, then carry it out; returns what the handler does.
+
+        Closes the connection itself where the request is malformed.
+        """
+        services = self._services
+        try:
+            request = await services.logs.disk.run(_read_whole, api, exchange, position)
+            if exchange.session.is_closed:
+                return None
+            api.requests_count += 1
+            if api.is_forwarded and self._is_for_another():
+                return await self._forwarded(api, exchange, request)
+            response = api.handle(services, exchange, request)
+            return await response if api.is_coroutine else response
+        except ParseError as error:
+            exchange.session.close(str(error), "malformed-request")
+            return None
+        except Exception as error:
+            return answer_of_failure(api, request, error)
 
     def _check_broker(self, api: Api, exchange: Exchange) -> None:
         """Let requests of brokers alone pass. Raises: UnservedRequestError."""
@@ -181,8 +220,8 @@ class Dispatcher:
                 response = await work
             except Exception as error:
                 response = answer_of_failure(api, request, error)
-            if exchange.session.is_closed:
-                return
+            if exchange.session.is_closed or response is None:
+                return  # or the handler answers later
             if isinstance(response, Message):
                 self.reply(exchange, response)
             else:  # a frame, of another node
@@ -206,6 +245,13 @@ class Dispatcher:
                 )
             ]
         )
+
+
+def _read_whole(api: Api, exchange: Exchange, position: int) -> Any:
+    """The request in a frame. For a thread. Raises: ParseError."""
+    request, _ = codec.decode(api.request_class, exchange.frame, exchange.api_version, position)
+    check_elements(api.key, request)
+    return request
 
 
 def load_api(apis: dict[int, Api], key: int) -> Api:

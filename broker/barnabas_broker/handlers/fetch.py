@@ -43,6 +43,7 @@ SESSIONS_SINCE = 7
 FOLLOWERS_SERVE_SINCE = 11
 REPLICA_STATE_SINCE = 15
 _NEW_SESSION = (INITIAL_EPOCH, FINAL_EPOCH)
+KEPT_FRAME_BYTES = 4096
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -105,6 +106,9 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
         # What a follower fetches moves the high watermark.
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only brokers fetch as followers")
     asked, forgotten = _asked(services, request, version)
+    if len(exchange.frame) > KEPT_FRAME_BYTES:
+        # It may be parked for long, with tags of megabytes that nobody knows.
+        exchange.session.release_frame(exchange)
     if node_id >= 0:
         _handle_follower(services, exchange, request, node_id, asked, forgotten)
         return
@@ -127,7 +131,9 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
     parameters = FetchParameters(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
-        max_bytes=min(request.max_bytes, services.config.fetch_max_bytes),
+        max_bytes=min(
+            request.max_bytes, services.config.fetch_max_bytes, exchange.session.answer_bytes_max
+        ),
         read_committed=request.isolation_level == READ_COMMITTED,
         is_follower=not is_consumer,
         leader_only=version < FOLLOWERS_SERVE_SINCE,

@@ -6,6 +6,7 @@ first needed (TOP-7). Source: OFS-1.
 """
 
 from barnabas_broker.handlers.metadata import live_brokers
+from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
 from barnabas_broker.network.session import Exchange
@@ -46,7 +47,8 @@ def handle(
         )
     return FindCoordinatorResponse(
         coordinators=[
-            _find(services, exchange, request.key_type, key) for key in request.coordinator_keys
+            _find(services, exchange, request.key_type, key)
+            for key in each_once(request.coordinator_keys, str)
         ]
     )
 

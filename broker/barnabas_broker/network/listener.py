@@ -32,7 +32,12 @@ _log = logging.getLogger(__name__)
 _ENVELOPE_START = struct.pack(">h", ApiKey.ENVELOPE)
 ENVELOPE_BYTES = 512
 """What an envelope adds to a request: a header with the broker's name, an address, some lengths."""
-SWEEP_MS_MAX = 30_000
+SWEEP_MS_MAX = 5_000
+FRAME_MS_MAX = 30_000
+FRAME_BYTES_PER_MS_MIN = 256
+"""A frame has so long to arrive, and longer if it arrives at 256 kB a second."""
+UNREAD_MS_MAX = 60_000
+"""A peer that reads nothing of what it has asked for is cut off after this."""
 LINGER_MS = 10_000
 """How long a closed connection may take to accept its last answers before it is cut."""
 LINES_MAX = 10
@@ -198,6 +203,7 @@ class Listener:
             )
             return False
         self.sessions[session] = None
+        self.memory.divide(self._limits.total)
         metrics.connections_open += 1
         return True
 
@@ -238,6 +244,20 @@ class Listener:
         if count < LINES_MAX:
             _log.warning(message, peer, self.name, reason, exc_info=error)
 
+    def _lateness(self, session: Session, now_ns: int) -> str:
+        """Why a peer has had its time for sending a frame or reading answers; empty if not."""
+        partial_bytes = session.partial_bytes
+        if partial_bytes:
+            waited_ms = (now_ns - session.frame_since_ns) // 1_000_000
+            if waited_ms > FRAME_MS_MAX + partial_bytes // FRAME_BYTES_PER_MS_MIN:
+                return f"{partial_bytes} bytes of a frame in {waited_ms} ms"
+        if session.unsent_bytes:
+            session.count_unsent()
+            waited_ms = (now_ns - session.unread_since_ns) // 1_000_000
+            if session.unsent_bytes and waited_ms > UNREAD_MS_MAX:
+                return f"{session.unsent_bytes} bytes of answers not read for {waited_ms} ms"
+        return ""
+
     # The slow timer.
 
     def _arm_sweep(self) -> None:
@@ -253,6 +273,9 @@ class Listener:
             if session.is_closed:
                 if session.closing_since_ns <= linger_before_ns:
                     session.abort()
+            elif reason := self._lateness(session, now_ns):
+                session.close(reason, "too-slow")
+                session.abort()
             elif session.in_flight_count:
                 session.last_active_ns = now_ns  # a parked request is not idleness
             elif session.last_active_ns <= idle_before_ns:

@@ -5,7 +5,9 @@ reading and wait here; nothing is dropped. It allocates nothing itself.
 
 Invariant: there is always somebody who may go on. If everything that is counted belongs to frames
 that have only partly arrived, no answer will ever free it; then one connection at a time may
-exceed the limit until its frame is complete (and a slow timer passes that right on).
+exceed the limit until its frame is complete (and a slow timer passes that right on). Besides, each
+connection has a small share that it may use whatever the others hold: who sends little is not kept
+out by who sends much and does not end.
 
 Source: Kafka's queued.max.request.bytes (KIP-72), which reserves by the claimed size instead.
 """
@@ -13,6 +15,10 @@ Source: Kafka's queued.max.request.bytes (KIP-72), which reserves by the claimed
 import sys
 from collections import deque
 from typing import Protocol
+
+SHARE_BYTES_MIN = 64 * 1024
+UNSENT_BYTES_MAX = 512 * 1024 * 1024
+"""Answers made and not read, of all connections: beyond, fetches get a batch at a time."""
 
 
 class Waiting(Protocol):
@@ -26,16 +32,41 @@ class Waiting(Protocol):
 class RequestMemory:
     """Bytes in use by the requests of all connections of a broker."""
 
-    __slots__ = ("_waiting", "favoured", "limit_bytes", "request_count", "used_bytes", "wait_count")
+    __slots__ = (
+        "_waiting",
+        "favoured",
+        "limit_bytes",
+        "request_count",
+        "share_bytes",
+        "unsent_bytes",
+        "unsent_bytes_max",
+        "used_bytes",
+        "wait_count",
+    )
 
     def __init__(self, limit_bytes: int = -1) -> None:
         """Make one; -1 is Kafka's "no limit"."""
         self.limit_bytes = limit_bytes if limit_bytes > 0 else sys.maxsize
         self.used_bytes = 0
+        self.share_bytes = 0
+        self.divide(1)
+        self.unsent_bytes = 0  # of large answers, in the buffers of transports
+        self.unsent_bytes_max = UNSENT_BYTES_MAX
         self.request_count = 0  # complete requests without an answer: they will free memory
         self.favoured: Waiting | None = None  # who may go on although the limit is reached
         self.wait_count = 0
         self._waiting: deque[Waiting] = deque()
+
+    def divide(self, connection_count: int) -> None:
+        """Give each of so many connections its share of a quarter of the limit."""
+        least = min(SHARE_BYTES_MIN, self.limit_bytes // 1024)
+        self.share_bytes = max(least, self.limit_bytes // 4 // max(connection_count, 1))
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """How large one more answer may be: little, while many are not read."""
+        left = self.unsent_bytes_max - self.unsent_bytes
+        return max(left, SHARE_BYTES_MIN)
 
     @property
     def waiting_count(self) -> int:

@@ -40,6 +40,9 @@ UNSENT_BYTES_MAX = 1024 * 1024
 """Answers that may wait for their turn or for an earlier one before no more frames are taken."""
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
+LARGE_ANSWER_BYTES = 64 * 1024
+"""Answers beyond this are counted until they are sent."""
+_NO_FRAME = memoryview(b"")
 
 
 class Session(asyncio.BufferedProtocol):
@@ -66,15 +69,19 @@ class Session(asyncio.BufferedProtocol):
         "_on_closed",
         "_receiver",
         "_transport",
+        "_unsent_bytes",
+        "_used_bytes",
         "client_software",
         "closing_since_ns",
         "exclusive",
+        "frame_since_ns",
         "host",
         "is_closed",
         "last_active_ns",
         "listener_name",
         "peer",
         "principal",
+        "unread_since_ns",
     )
 
     def __init__(self, listener: "Listener") -> None:
@@ -87,6 +94,10 @@ class Session(asyncio.BufferedProtocol):
         self._answers = AnswerQueue()
         self._held_bytes = 0  # of the receiver, as counted in the memory
         self._holds = 0
+        self._unsent_bytes = 0  # of large answers in the transport, as counted in the memory
+        self._used_bytes = 0  # of frames that are handed out and not answered
+        self.frame_since_ns = 0  # since when the frame arrives that is not complete
+        self.unread_since_ns = 0  # since when the peer has read nothing of what waits for it
         self._mute_handle: asyncio.TimerHandle | None = None
         self._on_closed: dict[Callable[[], None], None] = {}
         self._is_admitted = False
@@ -142,7 +153,8 @@ class Session(asyncio.BufferedProtocol):
                 memory.used_bytes -= len(exchange.frame)
                 memory.request_count -= 1
         memory.used_bytes -= self._held_bytes
-        self._held_bytes = 0
+        memory.unsent_bytes -= self._unsent_bytes
+        self._held_bytes = self._used_bytes = self._unsent_bytes = 0
         self._answers.clear()
         self._on_closed.clear()
         self._receiver.clear()
@@ -177,6 +189,7 @@ class Session(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Go on."""
         self._is_write_paused = False
+        self.count_unsent()
         self._resume()
 
     # Frames in.
@@ -184,11 +197,11 @@ class Session(asyncio.BufferedProtocol):
     def _take_frames(self) -> None:
         """Hand out frames until there is none or the session must wait; then see to reading."""
         receiver, memory, pending = self._receiver, self._memory, self._answers.pending
-        is_stalled = False
+        is_stalled = has_taken = False
         try:
             while True:
                 if self._is_busy() or (
-                    memory.used_bytes > memory.limit_bytes and memory.favoured is not self
+                    memory.used_bytes > memory.limit_bytes and not self._may_exceed()
                 ):
                     is_stalled = True
                     break
@@ -198,7 +211,9 @@ class Session(asyncio.BufferedProtocol):
                 exchange = Exchange(self, frame, self.last_active_ns)
                 pending.append(exchange)
                 memory.used_bytes += len(frame)
+                self._used_bytes += len(frame)
                 memory.request_count += 1
+                has_taken = True
                 self._dispatch(exchange)
                 if receiver.position == receiver.end:
                     break
@@ -217,6 +232,8 @@ class Session(asyncio.BufferedProtocol):
             memory.favoured = None
         held = receiver.held_bytes
         if held != self._held_bytes:
+            if has_taken or not self._held_bytes:
+                self.frame_since_ns = self.last_active_ns
             memory.used_bytes += held - self._held_bytes
             self._held_bytes = held
         if self.is_closed:
@@ -239,10 +256,17 @@ class Session(asyncio.BufferedProtocol):
             or (self.exclusive and len(answers.pending) > 0)
         )
 
+    def _may_exceed(self) -> bool:
+        """Whether it may go on although requests hold all the memory they may."""
+        memory = self._memory
+        if memory.favoured is self:
+            return True
+        return self._used_bytes + self._receiver.held_bytes <= memory.share_bytes
+
     def _see_to_reading(self) -> None:
         """Pause or go on reading after frames were taken, where that is in question."""
         memory = self._memory
-        if memory.used_bytes > memory.limit_bytes and memory.favoured is not self:
+        if memory.used_bytes > memory.limit_bytes and not self._may_exceed():
             self._set_reading(False)
             self._is_stalled = True
             if not self._is_waiting_for_memory and not self.is_closed:
@@ -292,6 +316,7 @@ class Session(asyncio.BufferedProtocol):
         """Take an exchange's answer; the exchange calls this once."""
         memory = self._memory
         memory.used_bytes -= len(exchange.frame)
+        self._used_bytes -= len(exchange.frame)
         memory.request_count -= 1
         if memory.waiting_count:
             memory.wake()
@@ -314,17 +339,56 @@ class Session(asyncio.BufferedProtocol):
             metrics.observe(answers.finished, self._clock_ns())
             answers.finished.clear()
         if answers.out_bytes:
-            metrics.bytes_out += answers.out_bytes
+            size = answers.out_bytes
+            metrics.bytes_out += size
             out = answers.take()
             if len(out) == 1:
                 transport.write(out[0])
             else:
                 transport.writelines(out)
+            if size > LARGE_ANSWER_BYTES:
+                self.count_unsent()
         if self.is_closed or (self._is_draining and not self._answers.pending):
             self.is_closed = True
             transport.close()
         elif self._is_stalled:
             self._resume()
+
+    def count_unsent(self) -> None:
+        """Count what of its answers waits to be sent; note when the peer has taken some of it."""
+        transport, memory = self._transport, self._memory
+        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        if unsent < self._unsent_bytes or not self._unsent_bytes:
+            self.unread_since_ns = self._clock_ns()
+        memory.unsent_bytes += unsent - self._unsent_bytes
+        self._unsent_bytes = unsent
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What of its answers was waiting to be sent when that was last counted."""
+        return self._unsent_bytes
+
+    @property
+    def partial_bytes(self) -> int:
+        """What has arrived of a frame that is not complete, where it is the peer who is waited for.
+
+        None of it while this session does not read.
+        """
+        return self._held_bytes if self._is_reading and not self._is_stalled else 0
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """How large an answer may be, in view of what no connection has read yet."""
+        return self._memory.answer_bytes_max
+
+    def release_frame(self, exchange: Exchange) -> None:
+        """Give the memory of a frame back before its answer: nothing of the request is in it."""
+        memory = self._memory
+        memory.used_bytes -= len(exchange.frame)
+        self._used_bytes -= len(exchange.frame)
+        exchange.frame = _NO_FRAME
+        if memory.waiting_count:
+            memory.wake()
 
     # For handlers and the listener.
 

@@ -45,7 +45,12 @@ class Listeners:
             config.max_connections_per_ip,
             config.max_connections_per_ip_overrides,
         )
-        memory = RequestMemory(config.queued_max_request_bytes)
+        # Requests of brokers have memory of their own: a controller that clients keep out of reach
+        # is no controller.
+        memories = {
+            is_of_brokers: RequestMemory(config.queued_max_request_bytes)
+            for is_of_brokers in (False, True)
+        }
         settings = SessionSettings(
             request_bytes_max=config.socket_request_max_bytes,
             send_buffer_bytes=config.socket_send_buffer_bytes,
@@ -68,7 +73,7 @@ class Listeners:
                     settings, takes_envelopes=endpoint.name == config.inter_broker_listener_name
                 ),
                 limits=self.limits,
-                memory=memory,
+                memory=memories[endpoint.name == config.inter_broker_listener_name],
                 metrics=self.metrics,
                 shared_buffer=shared_buffer,
                 backlog=config.socket_listen_backlog_size,

@@ -59,6 +59,9 @@ __all__ = ["GroupCoordinator", "GroupSettings", "RequestContext", "RuntimeSettin
 Value = TypeVar("Value")
 Command = Callable[[GroupShard, Instant], Result[Value]]
 
+GROUPS_PER_TURN = 20
+"""So many groups are looked at before others get their turn."""
+
 
 class GroupCoordinator:
     """The classic groups whose partitions of `__consumer_offsets` this broker leads."""
@@ -206,7 +209,9 @@ class GroupCoordinator:
     ) -> OffsetFetchResponse:
         """Return committed offsets, for one group (to version 7) or several (from 8)."""
         answers = []
-        for group in replies.fetched_groups(request, context.api_version):
+        for index, group in enumerate(replies.fetched_groups(request, context.api_version)):
+            if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
+                await asyncio.sleep(0)
             command = partial(_fetch, group=group, require_stable=request.require_stable)
             try:
                 answers.append(await self._execute(group.group_id, command))
@@ -279,7 +284,9 @@ class GroupCoordinator:
     ) -> DescribeGroupsResponse:
         """Return the state and members of groups; what is unknown counts as Dead (GRP-21)."""
         groups = []
-        for group_id in request.groups:
+        for index, group_id in enumerate(request.groups):
+            if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
+                await asyncio.sleep(0)
             try:
                 described = await self._execute(group_id, partial(_describe, group_id=group_id))
             except KafkaError as error:

@@ -1,0 +1,92 @@
+"""How large a request may be, and of how many elements, by API.
+
+A frame may be as large as `socket.request.max.bytes` because a batch may. Other requests have
+elements, each of which costs time when it is read and when it is carried out; a frame of ten
+megabytes holds a million of them and stopped the broker for minutes. What is beyond the limits is
+no request of a real client: its connection is closed.
+
+A request of more than `LOOP_BYTES_MAX` is read in a thread, so that other connections go on.
+
+Not here: limits of what handlers make of a request, such as partitions of a new topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, TypeVar
+
+from barnabas_protocol.api import INTERNAL, ApiKey
+from barnabas_protocol.errors import ParseError
+from barnabas_protocol.schema import Message
+
+Name = TypeVar("Name")
+
+LOOP_BYTES_MAX: Final = 64 * 1024
+UNLIMITED_BYTES: Final = 2**31 - 1
+_MIB: Final = 1024 * 1024
+_DEFAULT: Final = (2 * _MIB, 2_000)
+# Bytes and elements, where the work for each element is small or clusters need more.
+_LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
+    ApiKey.FETCH: (16 * _MIB, 200_000),
+    ApiKey.LIST_OFFSETS: (8 * _MIB, 100_000),
+    ApiKey.METADATA: (8 * _MIB, 50_000),
+    ApiKey.OFFSET_COMMIT: (16 * _MIB, 50_000),
+    ApiKey.OFFSET_FETCH: (8 * _MIB, 50_000),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (8 * _MIB, 100_000),
+    ApiKey.OFFSET_DELETE: (8 * _MIB, 20_000),
+    ApiKey.DELETE_RECORDS: (8 * _MIB, 20_000),
+    ApiKey.DESCRIBE_LOG_DIRS: (8 * _MIB, 50_000),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (8 * _MIB, 50_000),
+    ApiKey.CREATE_TOPICS: (16 * _MIB, 100_000),
+    ApiKey.CREATE_PARTITIONS: (16 * _MIB, 100_000),
+    ApiKey.DELETE_TOPICS: (8 * _MIB, 20_000),
+    ApiKey.ELECT_LEADERS: (8 * _MIB, 100_000),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (16 * _MIB, 100_000),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (8 * _MIB, 100_000),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (8 * _MIB, 20_000),
+    ApiKey.ALTER_CONFIGS: (8 * _MIB, 20_000),
+    ApiKey.DESCRIBE_CONFIGS: (8 * _MIB, 20_000),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (8 * _MIB, 20_000),
+    # Metadata and assignments of members are bytes, of a size of the clients' own.
+    ApiKey.JOIN_GROUP: (32 * _MIB, 10_000),
+    ApiKey.SYNC_GROUP: (64 * _MIB, 10_000),
+    ApiKey.LIST_GROUPS: (64 * 1024, 100),
+}
+
+
+def bytes_max(key: ApiKey) -> int:
+    """The largest frame of an API; what holds batches or comes from brokers has no limit here."""
+    if key is ApiKey.PRODUCE or key in INTERNAL:
+        return UNLIMITED_BYTES
+    return _LIMITS.get(key, _DEFAULT)[0]
+
+
+def check_elements(key: ApiKey, request: Message) -> None:
+    """Count what is in the arrays of a request. Raises: ParseError where it is too much."""
+    left = _LIMITS.get(key, _DEFAULT)[1] - _count(request)
+    if left < 0:
+        raise ParseError(f"{key.name} with {-left} elements too many")
+
+
+def _count(message: Message) -> int:
+    total = 0
+    for field in message.__fields__:
+        value: Any = getattr(message, field.name, None)
+        if isinstance(value, list):
+            total += len(value)
+            if value and isinstance(value[0], Message):
+                total += sum(map(_count, value))
+        elif isinstance(value, Message):
+            total += _count(value)
+    return total
+
+
+REPEATS_MAX: Final = 10
+"""Up to so many names in one request, each is answered as often as it is there, as Kafka does."""
+
+
+def each_once(names: Sequence[Name], key: Callable[[Name], Hashable]) -> Sequence[Name]:
+    """What is to be answered of names, which a hostile client repeats a thousand times."""
+    if len(names) <= REPEATS_MAX:
+        return names
+    return list({key(name): name for name in names}.values())
