@@ -26,7 +26,16 @@ def command() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="The log directory of a Barnabas broker that is not running.",
 )
-def import_directories(directories: tuple[Path, ...], data: Path) -> None:
+@click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the topics; without retention.ms they keep all records.",
+)
+def import_directories(
+    directories: tuple[Path, ...], data: Path, settings: tuple[str, ...]
+) -> None:
     """Take partition directories of Apache Kafka (TOPIC-PARTITION) over into a stopped broker.
 
     The topic gets the id that is in the directories' partition.metadata. Give all partitions of a
@@ -34,8 +43,9 @@ def import_directories(directories: tuple[Path, ...], data: Path) -> None:
     """
     from barnabas_cli.log_import import import_partitions
 
+    pairs = dict(setting.partition("=")[::2] for setting in settings)
     for line in import_partitions(
-        [directory.resolve() for directory in directories], data.resolve()
+        [directory.resolve() for directory in directories], data.resolve(), pairs
     ):
         click.echo(line)
 

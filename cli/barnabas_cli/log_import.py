@@ -2,14 +2,20 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.controller.adoption import FoundTopic, adopt_topic, check_adoption
+from barnabas_broker.controller.adoption import (
+    KEEP_EVERYTHING,
+    FoundTopic,
+    adopt_topic,
+    check_adoption,
+)
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
@@ -21,6 +27,7 @@ from barnabas_broker.log.import_directory import (
     latest_leader_epoch,
 )
 from barnabas_broker.log.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.log_identity import IdentityError
 from barnabas_broker.log.properties_files import META_PROPERTIES_FILE
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.server.stopped_broker import stopped_broker
@@ -28,8 +35,12 @@ from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 
 
-def import_partitions(directories: Sequence[Path], data: Path) -> Iterator[str]:
+def import_partitions(
+    directories: Sequence[Path], data: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Import partition directories; yields a line of what was done for each.
+
+    The topics get the settings, and keep all records where these do not say how long.
 
     Raises: click.ClickException with what to do about it; nothing is changed then, or what was
     copied is removed by the broker's next start.
@@ -38,7 +49,9 @@ def import_partitions(directories: Sequence[Path], data: Path) -> Iterator[str]:
     try:
         config = _target(data)
         found = [inspect_partition(disk, str(directory)) for directory in directories]
-        topics = _group(disk, found)
+        overrides = {**KEEP_EVERYTHING, **(settings or {})}
+        LogConfig.build({}, overrides)
+        topics = _group(disk, found, overrides)
         asyncio.run(_check(config, topics))
         ids = {topic.name: topic.topic_id for topic in topics}
         for partition in found:
@@ -47,7 +60,19 @@ def import_partitions(directories: Sequence[Path], data: Path) -> Iterator[str]:
         for topic in topics:
             count = len(topic.latest_leader_epochs)
             yield f"topic {topic.name} with {count} partitions is ready for the broker's next start"
-    except (ImportRefusedError, LogDirectoryLockedError, KafkaError, OSError) as error:
+            if overrides["retention.ms"] == "-1":
+                yield (
+                    f"it keeps all records: set its retention by `barnabas config set topic"
+                    f" {topic.name} retention.ms=...`, and its cleanup.policy, where it had another"
+                )
+    except (
+        ConfigError,
+        IdentityError,
+        ImportRefusedError,
+        LogDirectoryLockedError,
+        KafkaError,
+        OSError,
+    ) as error:
         raise click.ClickException(str(error)) from error
     finally:
         disk.close()
@@ -65,7 +90,9 @@ def _target(data: Path) -> BrokerConfig:
     return BrokerConfig.parse({"log.dirs": str(data)})
 
 
-def _group(disk: RealDisk, found: Sequence[FoundPartition]) -> list[FoundTopic]:
+def _group(
+    disk: RealDisk, found: Sequence[FoundPartition], settings: Mapping[str, str]
+) -> list[FoundTopic]:
     """The topics of the partitions, each of them whole.
 
     Raises: ImportRefusedError.
@@ -93,6 +120,7 @@ def _group(disk: RealDisk, found: Sequence[FoundPartition]) -> list[FoundTopic]:
                     latest_leader_epoch(disk, partitions[number].path)
                     for number in range(len(partitions))
                 ],
+                settings=settings,
             )
         )
     return topics
@@ -111,7 +139,8 @@ def _import(disk: RealDisk, found: FoundPartition, topic_id: bytes, data: str) -
         SystemRandom(),
         found,
         data,
-        LogConfig.build({}, {}),
+        # Whatever the topic's policy was: gaps between batches or segments are no damage.
+        LogConfig.build({}, {"cleanup.policy": "compact"}),
         topic_id=topic_id,
     )
     name, number = found.topic_partition

@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 
 from barnabas_cli.main import main
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.test_produce_and_fetch import (
     batch,
     fetch_request,
@@ -58,6 +60,75 @@ def test_an_imported_partition_serves_its_records_under_its_id(tmp_path: Path) -
             assert (await produced(client, 9, produce_request(batch(b"x")))).base_offset == 1
 
     asyncio.run(check())
+
+
+def kafka_partition(path: Path, batches: dict[int, list[tuple[int, int, int]]]) -> None:
+    """A partition directory; segments of batches of offset, timestamp and leader epoch."""
+    path.mkdir(parents=True)
+    for base_offset, segment in batches.items():
+        (path / f"{base_offset:020d}.log").write_bytes(
+            b"".join(
+                bytes(
+                    encode_batch(
+                        [Record(offset, timestamp, b"k%d" % offset, b"v")],
+                        base_offset=offset,
+                        leader_epoch=epoch,
+                    )
+                )
+                for offset, timestamp, epoch in segment
+            )
+        )
+
+
+def imported_log(data: Path) -> tuple[int, int, int]:
+    """Start offset, end offset and leader epoch of `orders-0`, after a round of retention."""
+
+    async def run() -> tuple[int, int, int]:
+        async with running_broker(data) as server:
+            log = server.logs.logs[TopicPartition("orders", 0)]
+            await server.logs._tasks.retain()
+            partition = server.image.topics.by_name["orders"].partitions[0]
+            return log.log_start_offset, log.log_end_offset, partition.leader_epoch
+
+    return asyncio.run(run())
+
+
+def test_imported_records_stay_until_somebody_says_how_long(tmp_path: Path) -> None:
+    """What the topic's settings were in Kafka is not in the directory: nothing expires."""
+    source = tmp_path / "source" / "orders-0"
+    kafka_partition(source, {0: [(0, 1000, 0)], 1: [(1, 2000, 0)], 2: [(2, 3000, 0)]})
+    kept, expired = tmp_path / "kept", tmp_path / "expired"
+    result = barnabas("log", "import", str(source), "--data", str(kept))
+    assert "keeps all records" in result.output
+    assert imported_log(kept)[:2] == (0, 3)
+    setting = ("--config", "retention.ms=1000")
+    result = barnabas("log", "import", str(source), "--data", str(expired), *setting)
+    assert result.exit_code == 0, result.output
+    assert imported_log(expired)[0] > 0
+    wrong = barnabas(
+        "log", "import", str(source), "--data", str(tmp_path / "new"), "--config", "retention.ms=x"
+    )
+    assert wrong.exit_code == 1
+    assert "retention.ms" in wrong.output
+
+
+def test_an_imported_topic_is_led_above_every_epoch_in_its_batches(tmp_path: Path) -> None:
+    """The checkpoint of leader epochs may be missing, or end before the batches do."""
+    source = tmp_path / "source" / "orders-0"
+    kafka_partition(source, {0: [(0, 1000, 1), (1, 1000, 4)]})
+    (source / "leader-epoch-checkpoint").write_text("0\n1\n1 0\n")
+    assert barnabas("log", "import", str(source), "--data", str(tmp_path / "data")).exit_code == 0
+    assert imported_log(tmp_path / "data")[2] >= 5
+
+
+def test_a_compacted_topic_with_a_gap_between_segments_is_imported(tmp_path: Path) -> None:
+    """Compaction has removed what was at the end of the first."""
+    source = tmp_path / "source" / "orders-0"
+    kafka_partition(source, {0: [(0, 1000, 0)], 50: [(57, 1000, 0)]})
+    result = barnabas("log", "import", str(source), "--data", str(tmp_path / "data"))
+    assert result.exit_code == 0, result.output
+    assert "2 records in 2 segments, offsets 0 to 58" in result.output
+    assert imported_log(tmp_path / "data")[:2] == (0, 58)
 
 
 def test_import_refuses_a_running_broker_a_known_topic_and_half_a_topic(tmp_path: Path) -> None:

@@ -5,13 +5,24 @@ partition is led in a leader epoch above all those in its log, for an epoch is n
 (REP-14).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from barnabas_broker.controller.topics import validate_topic_name
-from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
+from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
+
+KEEP_EVERYTHING: Final[Mapping[str, str]] = MappingProxyType(
+    {"retention.ms": "-1", "retention.bytes": "-1"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +32,8 @@ class FoundTopic:
     name: str
     topic_id: bytes
     latest_leader_epochs: Sequence[int]  # by partition number; -1 for an empty log
+    # What the topic had elsewhere is not known: nothing is deleted before somebody says so.
+    settings: Mapping[str, str] = field(default_factory=lambda: KEEP_EVERYTHING)
 
 
 def check_adoption(image: MetadataImage, topic: FoundTopic) -> None:
@@ -50,6 +63,10 @@ def adopt_topic(
     """
     check_adoption(image, topic)
     records: list[MetadataRecord] = [TopicRecord(topic.name, topic.topic_id)]
+    records += (
+        ConfigRecord(RESOURCE_TOPIC, topic.name, key, value)
+        for key, value in sorted(topic.settings.items())
+    )
     records += (
         PartitionRecord(
             topic.topic_id,
