@@ -104,6 +104,7 @@ class LogManager:
         self.lost: set[TopicPartition] = set()
         # Their checkpoints still name logs that are gone.
         self._with_deletions: set[LogDirectory] = set()
+        self._noting = asyncio.Lock()
 
     # ---------------------------------------------------------------- start
 
@@ -352,19 +353,24 @@ class LogManager:
 
         And cannot take what is appended from now on for flushed, as the old recovery points would.
         """
-        directories: dict[LogDirectory, None] = {}
-        for log in logs:
-            try:
-                if not log.is_offline:
-                    directories[self.directory_of(log)] = None
-                    await log.settle_cut()
-            except OSError as error:
-                if self.logs.get(log.topic_partition) is log:
-                    self.take_offline(log.directory, error)
-        for directory in directories:
-            await self.checkpointing.write_recovery_points(directory)
-            # A cut below the log start has lowered it: the old one would hide what comes now.
-            await self.checkpointing.write_log_start_offsets(directory)
+        async with self._noting:  # who comes second relies on what the first one has begun
+            generations = {log: log.generation for log in logs}
+            directories: dict[LogDirectory, None] = {}
+            for log in logs:
+                try:
+                    if not log.is_offline:
+                        directories[self.directory_of(log)] = None
+                        await log.settle_cut()
+                except OSError as error:
+                    if self.logs.get(log.topic_partition) is log:
+                        self.take_offline(log.directory, error)
+            for directory in directories:
+                await self.checkpointing.write_recovery_points(directory)
+                # A cut below the log start has lowered it: the old one would hide what comes now.
+                await self.checkpointing.write_log_start_offsets(directory)
+            for log, generation in generations.items():
+                if log.generation == generation and not log.is_cut_unsettled:
+                    log.is_cut_unnoted = False
 
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
         """Give all open logs of some topics new settings, in force from the next use on (SEG-14).

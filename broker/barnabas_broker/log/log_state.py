@@ -64,6 +64,9 @@ class LogState:
         self.generation = 0
         # What a truncation has cut off may come back with a power cut (`log_truncation.settle`).
         self.is_cut_unsettled = False
+        # Nor have the recovery point and the log start been written since: before that nothing may
+        # be appended (`LogManager.note_truncations`).
+        self.is_cut_unnoted = False
         self.closed_segments_bytes = 0
         self.index_cache = index_cache or IndexCache()
         self.tail = tail_cache.tail()

@@ -81,7 +81,7 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
             truncate_fully_and_start_at(log, offset)
             return True
         log.generation += 1
-        log.is_cut_unsettled = True
+        log.is_cut_unsettled = log.is_cut_unnoted = True
         log.drop_completed_output()
         # The segment that ends where the offset is stays, an empty one behind it does not (REC-5).
         kept = log.segments.floor(max(offset - 1, 0))
@@ -111,7 +111,7 @@ def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
     """Drop all segments; one empty one at `offset` is left. Raises: LogDirectoryError."""
     log.discard_staged()
     log.generation += 1
-    log.is_cut_unsettled = True
+    log.is_cut_unsettled = log.is_cut_unnoted = True
     gone = log.segments.values()
     try:
         log.drop_completed_output()

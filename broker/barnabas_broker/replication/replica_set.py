@@ -142,7 +142,7 @@ class ReplicaSet:
 
     async def _settle_cut(self, partition: Partition) -> None:
         """Have a truncation settled before the partition may lead, and append in its place."""
-        while partition.log.is_cut_unsettled and not partition.log.is_offline:
+        while partition.log.is_cut_unnoted and not partition.log.is_offline:
             await self._logs.note_truncations([partition.log])
 
     def _is_new(self, topic: TopicImage, index: int, before: MetadataImage | None) -> bool:

@@ -66,7 +66,8 @@ STEPS = 60
 CLUSTER_ID = "cluster"
 NODES = range(5)
 NAMES = ("a", "b", "c", "a.b")
-KEYS = {"retention.ms": ("1", "2"), "min.insync.replicas": ("1", "2")}
+TOPIC_KEYS = ("retention.ms", "min.insync.replicas")
+GROUP_KEY, GROUP_VALUES = "consumer.session.timeout.ms", ("46000", "47000")
 
 Command = Callable[[MetadataImage], Sequence[MetadataRecord]]
 
@@ -201,18 +202,18 @@ class Walk:
         return partitions.create_partitions(image, [asked], random=self.random)[0]
 
     def _changes_settings(self, image: MetadataImage) -> Sequence[MetadataRecord]:
-        key = self.pick.choice(list(KEYS))
+        key, values = self.pick.choice(TOPIC_KEYS), ("1", "2")
         resource, name = self.pick.choice(
             [(RESOURCE_TOPIC, name) for name in image.topics.by_name]
             + [(RESOURCE_BROKER, ""), (RESOURCE_BROKER, "1"), (RESOURCE_GROUP, "g")]
         )
         if resource == RESOURCE_GROUP:
-            key = "consumer.session.timeout.ms"
+            key, values = GROUP_KEY, GROUP_VALUES
         if resource == RESOURCE_BROKER:
             key = "log.cleaner.threads"
         is_incremental = self.pick.random() < 0.7
         operation = self.pick.choice((0, 0, 1)) if is_incremental else 0
-        value = None if operation else self.pick.choice(KEYS.get(key, ("1", "2")))
+        value = None if operation else self.pick.choice(values)
         change = ResourceChange(
             resource_type=resource,
             resource_name=name,

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import fetch
 from tests.support.replica_nodes import (
@@ -393,3 +397,41 @@ def test_a_leader_that_missed_another_s_epoch_counts_no_offsets_from_before() ->
         await stop(nodes)
 
     run_virtual(test())
+
+
+def test_who_becomes_the_leader_waits_for_a_truncation_that_is_being_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """REC-5: a crash could take what is appended meanwhile for flushed, or mix it with the old."""
+
+    async def run() -> None:
+        node = await ReplicaNode(1, Links()).start()
+        await node.learn([*topic_records(), led_by(1, 0)])
+        for _ in range(3):
+            node.produce(b"v")
+        await node.log.flush()
+        await node.learn([led_by(0, 1)])
+        writing, may_write = asyncio.Event(), asyncio.Event()
+        write = OffsetCheckpointing.write_recovery_points
+
+        async def held_back(checkpointing: OffsetCheckpointing, directory: LogDirectory) -> None:
+            writing.set()
+            await may_write.wait()
+            await write(checkpointing, directory)
+
+        monkeypatch.setattr(OffsetCheckpointing, "write_recovery_points", held_back)
+        node.log.truncate_to(1)
+        settling = asyncio.ensure_future(node.logs.note_truncations([node.log]))  # the fetcher
+        await writing.wait()
+        learning = asyncio.ensure_future(node.learn([led_by(1, 2)]))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not node.partition().is_leader
+        may_write.set()
+        await asyncio.gather(settling, learning)
+        assert node.partition().is_leader
+        node.produce(b"w")
+        assert [value for _, _, value in await node.values()] == [b"v", b"w"]
+        await node.stop()
+
+    run_virtual(run())
