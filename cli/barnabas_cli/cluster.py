@@ -123,12 +123,26 @@ def brokers(connection: Connection, output: Output) -> None:
 
 
 @command.command("features")
+@click.option(
+    "--upgrade",
+    "upgrades",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="Raise a feature first, once all brokers support the level; older ones cannot join then.",
+)
 @with_output
 @with_connection
-def features(connection: Connection, output: Output) -> None:
+def features(upgrades: tuple[str, ...], connection: Connection, output: Output) -> None:
     """Show the features that brokers support, and the levels that the cluster has agreed on."""
+    wanted = dict(map(_feature_level, upgrades))
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
+        if wanted:
+            from barnabas_client.admin import FeatureUpdate
+
+            updates = {name: FeatureUpdate(level=level) for name, level in wanted.items()}
+            for outcome in (await admin.features.update(updates)).values():
+                outcome.unwrap()
         described = await admin.features.describe()
         rows = []
         for name in sorted({*described.supported, *described.finalized}):
@@ -144,6 +158,13 @@ def features(connection: Connection, output: Output) -> None:
         return rows
 
     output.rows(connection.run_admin(work), _FEATURE_COLUMNS, empty="No features are told.")
+
+
+def _feature_level(text: str) -> tuple[str, int]:
+    name, separator, level = text.partition("=")
+    if not (name and separator and level.isdigit()):
+        raise click.BadParameter(f"{text!r} is not NAME=LEVEL", param_hint="--upgrade")
+    return name, int(level)
 
 
 @command.command("recover")

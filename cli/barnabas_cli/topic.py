@@ -42,6 +42,7 @@ _PARTITION_COLUMNS = (
     ),
     Column(title="REPLICAS", field="replicas"),
     Column(title="IN SYNC", field="in_sync"),
+    Column(title="ELIGIBLE", field="eligible"),
     Column(title="START", field="start_offset", is_right=True),
     Column(title="END", field="end_offset", is_right=True),
     Column(title="RECORDS", field="records", is_right=True),

@@ -77,6 +77,8 @@ def _details_of(
                 "leader_epoch": partition.leader_epoch,
                 "replicas": list(partition.replica_ids),
                 "in_sync": list(partition.in_sync_replica_ids),
+                "eligible": list(partition.eligible_leader_replica_ids or ()),
+                "last_known_eligible": list(partition.last_known_eligible_leader_replica_ids or ()),
                 "offline": list(partition.offline_replica_ids),
                 "start_offset": start,
                 "end_offset": end,

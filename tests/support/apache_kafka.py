@@ -119,10 +119,6 @@ class ApacheKafka:
         class_path = f"{jars}/*"
         if not (self.data_directory / "meta.properties").exists():
             storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
-            # Eligible leader replicas would set min.insync.replicas for the whole cluster, as if
-            # an operator had done it: a node without that feature shows the plain defaults.
-            if self.version.startswith("4."):
-                storage += ["--feature", "eligible.leader.replicas.version=0"]
             run(["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, *storage])
         log4j = write_log4j(self.directory, self.log_level)
         command = [
