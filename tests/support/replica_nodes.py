@@ -140,6 +140,7 @@ class StubExchange:
         self.api_version = version
         self.correlation_id = 1
         self.client_id = "test"
+        self.frame = b""
         self.session: Any = SimpleNamespace(
             is_closed=False, hold=lambda: None, release=lambda: None, listener_name="A"
         )

@@ -1,6 +1,7 @@
 """The end of a replica manager."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from tests.support.virtual_loop import VirtualClock
 
 class Stub:
     """Stands for what closing does not use."""
+
+    def __init__(self) -> None:
+        self.disk_guard = SimpleNamespace(on_change=[])
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} is not used")
