@@ -40,6 +40,8 @@ class ArbiterRecord(NamedTuple):
     renewed_ms: int  # the writer's wall clock; others only compare it with what they saw before
     # The history of the metadata, then those that it goes on from; none: an older release's record.
     histories: tuple[bytes, ...] = ()
+    # Of each member, in their order: the epoch and end of what was committed and on its disk.
+    ends: tuple[tuple[int, int], ...] = ()
 
 
 class Stored(NamedTuple):

@@ -23,6 +23,7 @@ CLUSTER_ID: Final = PREFIX + "cluster-id"
 LEADER: Final = PREFIX + "leader"
 MEMBERS: Final = PREFIX + "members"
 HISTORIES: Final = PREFIX + "metadata-histories"
+ENDS: Final = PREFIX + "metadata-ends"
 FORMAT_VERSION: Final = "1"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,6 +54,7 @@ def stored_in(lease: Mapping[str, Any]) -> Stored:
             histories=tuple(
                 uuid_from_text(one) for one in annotations.get(HISTORIES, "").split(",") if one
             ),
+            ends=_ends(annotations.get(ENDS, "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ArbiterError(f"not a Lease with an arbiter record: {error!r}") from error
@@ -73,6 +75,9 @@ def lease_with(
         f"{member.node_id}:{uuid_to_text(member.directory_id)}" for member in record.members
     )
     annotations.pop(HISTORIES, None)
+    annotations.pop(ENDS, None)
+    if record.ends:
+        annotations[ENDS] = ",".join(f"{epoch}:{end}" for epoch, end in record.ends)
     if record.histories:
         annotations[HISTORIES] = ",".join(map(uuid_to_text, record.histories))
     # A field that is not set is left out: an empty holder is not valid everywhere.
@@ -119,6 +124,11 @@ def _members(text: str) -> tuple[Member, ...]:
     return tuple(
         Member(int(node_id), uuid_from_text(directory_id)) for node_id, _, directory_id in parts
     )
+
+
+def _ends(text: str) -> tuple[tuple[int, int], ...]:
+    parts = (item.partition(":") for item in text.split(",") if item)
+    return tuple((int(epoch), int(end)) for epoch, _, end in parts)
 
 
 def _time_text(time_ms: int) -> str:

@@ -27,6 +27,7 @@ def document_of(record: ArbiterRecord) -> dict[str, Any]:
         ],
         "renewed_ms": record.renewed_ms,
         "histories": [uuid_to_text(one) for one in record.histories],
+        "ends": [list(end) for end in record.ends],
     }
 
 
@@ -51,6 +52,7 @@ def parse_document(data: bytes) -> tuple[dict[str, Any], ArbiterRecord]:
             ),
             renewed_ms=int(document["renewed_ms"]),
             histories=tuple(uuid_from_text(one) for one in document.get("histories", ())),
+            ends=tuple((int(epoch), int(end)) for epoch, end in document.get("ends", ())),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ArbiterError(f"not an arbiter record: {error!r}") from error

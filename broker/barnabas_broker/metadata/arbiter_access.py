@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from barnabas_broker.arbiter.arbiter import (
     Arbiter,
@@ -19,11 +21,14 @@ from barnabas_broker.arbiter.arbiter import (
     Member,
     Stored,
 )
+from barnabas_broker.metadata.log_ends import LogEnd
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_effects import Swap
 from barnabas_broker.metadata.quorum_messages import ArbiterView
 
 logger = logging.getLogger(__name__)
+
+NO_ENDS: Final[Mapping[Seat, LogEnd]] = MappingProxyType({})
 
 
 def view_of(stored: Stored) -> ArbiterView:
@@ -38,21 +43,33 @@ def view_of(stored: Stored) -> ArbiterView:
         controller_epoch=record.controller_epoch,
         leader_id=None if record.leader is None else record.leader.node_id,
         members=frozenset(Seat(*member) for member in record.members),
+        ends=tuple(
+            (Seat(*member), LogEnd(*end))
+            for member, end in zip(record.members, record.ends, strict=False)
+        ),
     )
 
 
 def record_of(
-    swap: Swap, cluster_id: str, address: Leader, now_ms: int, histories: tuple[bytes, ...]
+    swap: Swap,
+    cluster_id: str,
+    address: Leader,
+    now_ms: int,
+    *,
+    histories: tuple[bytes, ...] = (),
+    ends: Mapping[Seat, LogEnd] = NO_ENDS,
 ) -> ArbiterRecord:
     """The record that a swap is to store."""
     proposal = swap.proposal
+    members = sorted(proposal.members)
     return ArbiterRecord(
         cluster_id=cluster_id,
         controller_epoch=proposal.controller_epoch,
         leader=None if proposal.leader_id is None else address,
-        members=tuple(sorted(Member(*seat) for seat in proposal.members)),
+        members=tuple(Member(*seat) for seat in members),
         renewed_ms=now_ms,
         histories=histories,
+        ends=tuple((*ends.get(seat, LogEnd(-1, 0)),) for seat in members) if ends else (),
     )
 
 

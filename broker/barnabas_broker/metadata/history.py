@@ -5,7 +5,7 @@ founder of a cluster gives its metadata a history id, which is in the arbiter's 
 node has seen it, beside its log. A recovery by `barnabas cluster recover` begins a new history that
 names those it goes on from; nothing else may lead a node from one history to another.
 
-Source: rule 9 of the control plane (`docs/formats/arbiter.md`); the file is described in
+Source: rule 10 of the control plane (`docs/formats/arbiter.md`); the file is described in
 `docs/formats/metadata.md`. Invariant: a node with records takes none of a history that does not
 name its own.
 """

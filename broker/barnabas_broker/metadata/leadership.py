@@ -22,11 +22,11 @@ class NotLeadingError(Exception):
 class Leadership:
     """One epoch of one leader."""
 
-    __slots__ = ("_asked_members", "_flushed_ends", "_own_epoch_start", "_seat", "record")
+    __slots__ = ("_asked_members", "_flushed_ends", "_seat", "own_epoch_start", "record")
 
     def __init__(self, seat: Seat, record: ArbiterView, own_epoch_start: int) -> None:
         self._seat = seat
-        self._own_epoch_start = own_epoch_start
+        self.own_epoch_start = own_epoch_start
         self.record = record  # as last known to be stored
         self._asked_members: frozenset[Seat] | None = None  # None: no change is under way
         # By seat, observers' too: they may become members. One entry a disk that fetches.
@@ -42,7 +42,7 @@ class Leadership:
     @property
     def committed(self) -> int:
         """The exclusive offset up to which records are committed, 0 if none is known to be."""
-        return committed_end_offset(self.configurations, self._flushed_ends, self._own_epoch_start)
+        return committed_end_offset(self.configurations, self._flushed_ends, self.own_epoch_start)
 
     def acknowledge(self, seat: Seat, end_offset: int) -> None:
         """Take note that everything below the offset is on the disk of a seat."""
@@ -61,7 +61,7 @@ class Leadership:
             raise MembersRefusedError("another change of the members is under way")
         if self._seat not in members:
             raise MembersRefusedError("the leader must stay a member")
-        if high_watermark <= self._own_epoch_start:
+        if high_watermark <= self.own_epoch_start:
             raise MembersRefusedError("no record of the leader's own epoch is committed yet")
         held = majority_end_offset(members, self._flushed_ends)
         if held < high_watermark:

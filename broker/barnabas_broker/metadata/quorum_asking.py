@@ -96,7 +96,14 @@ class QuorumAsking(QuorumEvents):
         if not histories:
             # Blank, and about to found a cluster: what is stored is taken over when it is read.
             histories = (new_history(self.cluster_id, self.seat.directory_id, now_ms),)
-        return record_of(swap, self.cluster_id, self._address, now_ms, histories)
+        return record_of(
+            swap,
+            self.cluster_id,
+            self._address,
+            now_ms,
+            histories=histories,
+            ends=self.node.member_ends,
+        )
 
     async def _take_history(self, record: ArbiterRecord) -> bool:
         """Belong to the record's history, if this node may; returns whether it does."""
@@ -124,6 +131,7 @@ class QuorumAsking(QuorumEvents):
             )
             await self.callbacks.forget_high_watermark()
             self.node.copy.known_committed_offset = 0
+            self.node.member_ends.clear()
         await history.write(theirs)
         return True
 
@@ -152,6 +160,16 @@ class QuorumAsking(QuorumEvents):
         self._tell(Event(decide=self._look_now))
 
     def _warn_of_old_record(self, stored: Stored) -> None:
+        if self.node.is_disk_old and not self._has_warned_of_disk:
+            self._has_warned_of_disk = True
+            logger.error(
+                "this broker's disk is older than what it has acknowledged: its metadata log ends "
+                "at %d, and by the arbiter's record it had everything up to %d. It was restored "
+                "from a copy, and counts again when it has caught up with the others; without "
+                "them, the last resort is `barnabas cluster recover`",
+                self.log.log_end_offset,
+                self.node.member_ends[self.seat].end_offset,
+            )
         epoch = 0 if stored.record is None else stored.record.controller_epoch
         is_old = 0 < epoch < self.node.promised_epoch
         self._old_readings = self._old_readings + 1 if is_old else 0

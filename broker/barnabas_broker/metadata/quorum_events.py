@@ -122,6 +122,7 @@ class QuorumEvents:
         self._failure: BaseException | None = None
         self._has_warned = False
         self._old_readings = 0
+        self._has_warned_of_disk = False
         self.node: QuorumNode
         self._performing: Performing
         self._timing: QuorumTiming

@@ -101,6 +101,8 @@ class ArbiterView:
     controller_epoch: int
     leader_id: int | None
     members: frozenset[Seat]
+    # What was committed and on the disk of a member when the record was stored, or before.
+    ends: tuple[tuple[Seat, LogEnd], ...] = ()
 
     @property
     def age(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from typing import assert_never
 
 from barnabas_broker.metadata.leadership import Leadership, MembersRefusedError
 from barnabas_broker.metadata.log_copy import LogCopy, QuorumBrokenError
-from barnabas_broker.metadata.log_ends import LogView
+from barnabas_broker.metadata.log_ends import LogEnd, LogView
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_effects import (
     Effects,
@@ -63,6 +63,7 @@ class QuorumNode:
         "copy",
         "leader_id",
         "leadership",
+        "member_ends",
         "promised_epoch",
         "record",
         "seat",
@@ -79,6 +80,8 @@ class QuorumNode:
         self.record = UNKNOWN_RECORD
         self._recovery: Recovery | None = None  # exactly while recovering
         self.leadership: Leadership | None = None  # exactly while leading
+        # What is known to have been committed and on the disk of a voter: it only grows.
+        self.member_ends: dict[Seat, LogEnd] = {}
         self._owed: PromiseAsked | None = None  # to be answered once all is flushed
         self._swap: Swap | None = None  # under way: sent again until the outcome is known
 
@@ -101,6 +104,8 @@ class QuorumNode:
         if view.controller_epoch > 0 and view.age < known.age:
             return ()
         self.record = view
+        for seat, end in view.ends:
+            self.member_ends[seat] = max(end, self.member_ends.get(seat, end))
         is_mine = view.leader_id == self.seat.node_id
         down: Effects = ()
         if view.token != known.token or view.controller_epoch != known.controller_epoch:
@@ -137,7 +142,7 @@ class QuorumNode:
         """Whether the record is older than a promise: then it is a copy that was brought back.
 
         An epoch is promised after it was stored. The members of an old record need not have what
-        was committed since, so that none may lead by it (rule 9).
+        was committed since, so that none may lead by it (rule 10).
         """
         return 0 < self.record.controller_epoch < self.promised_epoch
 
@@ -146,7 +151,12 @@ class QuorumNode:
         return self.role is Role.FOLLOWER and self._swap is None
 
     def _may_lead(self, record: ArbiterView) -> bool:
-        return self.seat in record.members
+        return self.seat in record.members and not self.is_disk_old
+
+    @property
+    def is_disk_old(self) -> bool:
+        """Whether this disk lacks what it is known to have had: it was restored from a copy."""
+        return self.copy.end < self.member_ends.get(self.seat, self.copy.end)
 
     def found_cluster(self) -> Effects:
         """Make a record with this node as the only member, if it was seen that there is none.
@@ -240,6 +250,8 @@ class QuorumNode:
         recovery = self._recovery
         if recovery is None or answered.controller_epoch != self.promised_epoch:
             return ()
+        if answered.end < self.member_ends.get(answered.seat, answered.end):
+            return ()  # a disk that was restored: what it has acknowledged may be missing
         recovery.promised(answered.seat, answered.end)
         return () if self.copy.is_waiting else self._proceed()
 
@@ -365,7 +377,12 @@ class QuorumNode:
 
     def _commit(self) -> Effects:
         assert self.leadership is not None
-        return self.copy.raise_high_watermark(self.leadership.committed)
+        committed = self.leadership.committed
+        for seat in self.leadership.record.members if committed else ():
+            end_offset = min(self.leadership.flushed_end_offset(seat), committed)
+            if end_offset > self.leadership.own_epoch_start:
+                self.member_ends[seat] = LogEnd(self.promised_epoch, end_offset)
+        return self.copy.raise_high_watermark(committed)
 
     def ask_again(self) -> Effects:
         """Repeat what has got no answer for a while; safe at any time."""

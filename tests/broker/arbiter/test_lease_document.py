@@ -130,6 +130,7 @@ def test_lease_that_holds_something_else_is_an_error(lease: dict[str, Any]) -> N
         ).map(tuple),
         st.integers(0, 1 << 46),
         st.lists(st.binary(min_size=16, max_size=16), max_size=3).map(tuple),
+        st.lists(st.tuples(st.integers(-1, 9), st.integers(0, 1 << 40)), max_size=3).map(tuple),
     )
 )
 def test_any_record_is_read_back_as_it_was_written(record: ArbiterRecord) -> None:

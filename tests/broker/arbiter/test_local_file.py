@@ -203,6 +203,7 @@ def test_damaged_file_is_an_error_and_is_not_overwritten(data: bytes) -> None:
             ).map(tuple),
             st.integers(0, 1 << 50),
             st.lists(st.binary(min_size=16, max_size=16), max_size=3).map(tuple),
+            st.lists(st.tuples(st.integers(-1, 9), st.integers(0, 1 << 40)), max_size=3).map(tuple),
         ),
         st.integers(0, 1 << 40),
     )

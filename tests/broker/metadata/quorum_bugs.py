@@ -53,7 +53,7 @@ def _anybody(self: Leadership) -> int:
     held = sorted(self._flushed_ends.values(), reverse=True)
     needed = len(self.record.members) // 2
     agreed = held[needed] if len(held) > needed else 0
-    return agreed if agreed > self._own_epoch_start else 0
+    return agreed if agreed > self.own_epoch_start else 0
 
 
 def _promise_without_keeping(self: QuorumNode, asked: PromiseAsked) -> Effects:
@@ -91,7 +91,7 @@ def _give_swap_up(self: QuorumNode, known: ArbiterView) -> Effects:
 
 
 def _ask_members_behind(self: Leadership, members: frozenset[Seat], high_watermark: int) -> None:
-    if high_watermark <= self._own_epoch_start:
+    if high_watermark <= self.own_epoch_start:
         raise MembersRefusedError
     self._asked_members = members
 

@@ -18,6 +18,7 @@ from barnabas_broker.metadata import (
 from barnabas_broker.metadata.leadership import MembersRefusedError
 from barnabas_broker.metadata.log_copy import QuorumBrokenError
 from barnabas_broker.metadata.log_ends import LogEnd
+from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_effects import (
     Flush,
     HoldFetch,
@@ -514,7 +515,7 @@ def test_what_an_earlier_run_knew_to_be_committed_is_never_dropped() -> None:
 
 
 def test_nobody_takes_over_by_a_record_that_is_older_than_a_promise() -> None:
-    """Rule 9: its members need not have what was committed since."""
+    """Rule 10: its members need not have what was committed since."""
     node = QuorumNode(Script(1).machines[0].seat, WalkLog(), 7)
     only_me = frozenset((node.seat,))
     old = ArbiterView(token=1, controller_epoch=3, leader_id=None, members=only_me)
@@ -525,6 +526,48 @@ def test_nobody_takes_over_by_a_record_that_is_older_than_a_promise() -> None:
     (swap,) = node.take_over()
     assert isinstance(swap, Swap)
     assert swap.proposal.controller_epoch == 8
+
+
+def test_a_promise_of_a_disk_that_lacks_what_it_had_does_not_count() -> None:
+    """It was restored from a copy: what it has acknowledged since may be nowhere else."""
+    script = Script(3)
+    seats = [machine.seat for machine in script.machines]
+    node = QuorumNode(seats[0], WalkLog(), 0)
+    record = ArbiterView(
+        token=3,
+        controller_epoch=4,
+        leader_id=0,
+        members=frozenset(seats),
+        ends=((seats[1], LogEnd(3, 5)),),
+    )
+    node.record_read(record)
+    assert node.role is Role.RECOVERING
+
+    def promised(seat: Seat, end: LogEnd) -> None:
+        node.promise_answered(
+            PromiseAnswered(controller_epoch=4, promised_epoch=4, seat=seat, end=end)
+        )
+
+    promised(seats[1], LogEnd(3, 4))
+    assert not node._recovery.has_enough
+    promised(seats[1], LogEnd(3, 5))
+    assert node._recovery.has_enough
+
+
+def test_nobody_leads_with_a_disk_that_lacks_what_it_had() -> None:
+    """Neither by taking over, nor by a swap that has succeeded."""
+    node = QuorumNode(Script(1).machines[0].seat, WalkLog(), 0)
+    record = ArbiterView(
+        token=3,
+        controller_epoch=4,
+        leader_id=None,
+        members=frozenset((node.seat,)),
+        ends=((node.seat, LogEnd(3, 5)),),
+    )
+    node.record_read(record)
+    assert node.take_over() == ()
+    node.record_read(replace(record, token=4, controller_epoch=5, leader_id=0))
+    assert node.role is Role.FOLLOWER
 
 
 def test_snapshot_that_ends_below_the_high_watermark_is_refused_loudly() -> None:

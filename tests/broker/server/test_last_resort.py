@@ -47,7 +47,7 @@ def test_a_member_whose_own_disk_is_new_is_among_those_that_lose_their_seats() -
 
 
 def test_a_recovery_begins_a_history_that_names_those_it_goes_on_from() -> None:
-    """Rule 9: whoever has one of them may follow, and nobody else."""
+    """Rule 10: whoever has one of them may follow, and nobody else."""
     new, *earlier = alone(replace(STANDING, histories=(b"h" * 16, b"g" * 16)), 9).histories
     assert earlier == [b"h" * 16, b"g" * 16]
     assert new not in earlier

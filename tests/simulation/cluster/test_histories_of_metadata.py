@@ -1,6 +1,7 @@
 """The arbiter's record is lost, or restored from an old copy: no broker gives up what it has."""
 
 import asyncio
+import copy
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -88,6 +89,7 @@ class World:
             leader=None,
             members=(survivor,),
             histories=(new, *record.histories),
+            ends=(),
         )
 
     def said(self, text: str) -> bool:
@@ -214,6 +216,37 @@ def test_an_order_of_a_recovery_that_never_happened_is_dropped() -> None:
         assert not world.nodes[2].disk.exists(path)
         (orders,) = world.nodes[2].server.image.topics.by_name["orders"].partitions
         assert orders.leader_epoch < EPOCHS_SKIPPED
+
+    world.cluster.run(tell)
+
+
+def test_a_disk_that_was_restored_from_a_copy_does_not_count_before_it_has_caught_up() -> None:
+    """It is the member that it was by its ids, but lacks what it has acknowledged."""
+    world = World()
+    parts = ("_names", "_safe_names", "_directories")
+
+    async def tell() -> None:
+        await world.begin()
+        disk = world.nodes[1].disk
+        kept = copy.deepcopy({name: getattr(disk, name) for name in parts})
+        world.nodes[2].kill()
+        await asyncio.sleep(5)
+        await world.create_topic("later", 2)
+        await world.stop(*world.nodes[:2])
+        for name in parts:
+            setattr(disk, name, kept[name])
+        disk._unsafe_names.clear()
+        world.start(*world.nodes[1:])
+        await world.until(lambda: world.said("this broker's disk is older than what it has"))
+        await asyncio.sleep(15)
+        assert not any(node.is_ready for node in world.nodes[1:])
+        world.start(world.nodes[0])
+        for node in world.nodes[1:]:
+            if not node.is_up:
+                node.start()
+        await world.until(lambda: all(node.is_ready for node in world.nodes))
+        assert all(world.topics(node) == {"orders", "later"} for node in world.nodes)
+        assert world.store.stored.record.ends, "it is one of them again"
 
     world.cluster.run(tell)
 
