@@ -58,7 +58,7 @@ class Cluster:
     ) -> None:
         self.loop = ProcessLoop()
         self.loop.set_exception_handler(self._unhandled)
-        self.trace = Trace(self.loop.time, keeps_words=keeps_words)
+        self.trace = Trace(lambda: self.loop.true_seconds, keeps_words=keeps_words)
         self.random = SimulatedRandom(seed)
         # All that is no broker, so that nothing is left of it in the end.
         self._clients = Process("clients")

@@ -551,8 +551,10 @@ class Recycler(Specialist):
         """What was acknowledged in this life is there. Raises: LOST; HistoryError."""
         await self._look_up_commit()
         address = await self._leader()
-        records = await self._records(address)
+        records, high_watermark = await self._records(address)
         for offset, value in self._known.items():
+            if offset >= high_watermark:
+                raise RetryError("the leader is new, and does not know what is committed")
             if records.get(offset) != value:
                 raise HistoryError(f"{self.topic} has {records.get(offset)!r} for {value!r}")
         if not set(records.values()) <= set(self._values):
@@ -572,7 +574,8 @@ class Recycler(Specialist):
                 f" in this life of {self.topic}"
             )
 
-    async def _records(self, address: Address) -> dict[int, bytes]:
+    async def _records(self, address: Address) -> tuple[dict[int, bytes], int]:
+        """All that may be read, and where that ends."""
         assert self._id is not None
         found: dict[int, bytes] = {}
         while True:
@@ -598,7 +601,7 @@ class Recycler(Specialist):
                 raise HistoryError(f"{self.topic}: {ErrorCode(answer.error_code).name}")
             records, _ = requests.records_of(answer.records or b"", len(found))
             if not records:
-                return found
+                return found, answer.high_watermark
             found |= {record.offset: record.value or b"" for record in records}
 
     async def _delete(self) -> None:
