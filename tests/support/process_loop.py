@@ -37,8 +37,9 @@ class Life(Enum):
 class Process:
     """What belongs together and dies together; `context` is what its work runs in."""
 
-    def __init__(self, name: str, clock_rate: float = 1.0) -> None:
+    def __init__(self, name: str, clock_rate: float = 1.0, *, is_old: bool = False) -> None:
         self.name = name
+        self.is_old = is_old  # of the last release
         self.life = Life.RUNS
         self.clock_rate = clock_rate  # how fast the clock of its machine goes
         self.held: list[asyncio.Handle] = []

@@ -7,8 +7,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from barnabas_broker.arbiter.arbiter import Arbiter
+from barnabas_broker.controller import features
+from tests.simulation.cluster.levels import LevelsOfProcess
 from tests.simulation.cluster.node import PORT, Node
 from tests.simulation.cluster.trace import Trace
 from tests.support.arbiter_faults import Fault, FaultyArbiter
@@ -126,11 +129,14 @@ class Cluster:
         level, propagates = logger.level, logger.propagate
         logger.setLevel(logging.WARNING)
         logger.propagate = False
+        levels = patch.object(features, "SUPPORTED", LevelsOfProcess())
+        levels.start()
         was_collecting = gc.isenabled()
         gc.disable()
         try:
             self.loop.run_until_complete(self.loop.spawn(self._clients, work()))
         finally:
+            levels.stop()
             for node in self.nodes:
                 node.kill()
             self.loop.kill(self._clients)

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 
+from barnabas_broker.controller import eligible_replicas
 from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
@@ -58,7 +59,7 @@ class Faults:
         feature = FEATURE_OF.get(event.fault)
         if feature is not None and not self._plan.has(feature):
             return
-        if event.fault in SPARING and not self._may_lose_another():
+        if event.fault in SPARING and not self._may_take_away():
             return
         self.done[event.fault] += 1
         getattr(self, f"_{event.fault}")()
@@ -107,9 +108,40 @@ class Faults:
             return
         if self._hardship is Hardship.POWER and self._may_lose_another():
             node.lose_power()
-        elif self._is_everything_redundant():
+        elif self._has_eligible_replicas() or self._is_everything_redundant():
             self._note_lost(node)
             node.lose_power()
+
+    def _has_eligible_replicas(self) -> bool:
+        """Whether power may be lost though others are away, and by whom it was not lost yet.
+
+        All that was acknowledged is in two page caches then: of the ISR, or of those that are
+        eligible. What the last one that lost power had must be with two again.
+        """
+        image = self._newest_image()
+        if image is None or not eligible_replicas.is_on(image) or self._plan.in_sync_min < 2:
+            return False
+        if self._lost is None:
+            return True
+        node, broker_epoch = self._lost
+        broker = image.brokers.get(node.node_id)
+        if broker is not None and broker.epoch <= broker_epoch:
+            return False
+        if any(
+            len(partition.isr) < 2
+            for topic in image.topics.by_name.values()
+            for partition in topic.partitions
+        ):
+            return False
+        self._lost = None
+        return True
+
+    def _may_take_away(self) -> bool:
+        """Whether another node may go; with eligible leader replicas any may, at any time."""
+        image = self._newest_image()
+        if image is not None and eligible_replicas.is_on(image) and self._plan.in_sync_min > 1:
+            return True
+        return self._may_lose_another()
 
     def _may_lose_another(self) -> bool:
         """Whether the cluster knows of the node that lost something, if there is one.
@@ -136,8 +168,8 @@ class Faults:
 
     def _note_lost(self, node: Node) -> None:
         image = self._newest_image()
-        assert image is not None
-        self._lost = (node, image.brokers[node.node_id].epoch)
+        broker = None if image is None else image.brokers.get(node.node_id)
+        self._lost = (node, -1 if broker is None else broker.epoch)
 
     def _newest_image(self) -> MetadataImage | None:
         images = [node.server.image for node in self._cluster.nodes if node.server is not None]

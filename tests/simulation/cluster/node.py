@@ -183,6 +183,7 @@ class Node:
             **properties,
         }
         self.loop_sync_count = 0
+        self.is_old = False
         self.on_append: Callable[[Node, str, bytes], None] = lambda node, path, data: None
         self.disk = self._new_disk()
         self.process: Process | None = None
@@ -213,6 +214,8 @@ class Node:
     def _synced_on_loop(self, path: str) -> None:
         """Everything waits for the disk."""
         self.loop_sync_count += 1
+        if self.is_ready:
+            self._problem(f"fsync on the loop: {path}")
         process, cost_ms = self.process, self.disk_traits.sync_ms
         if cost_ms and process is not None and process.life is Life.RUNS:
             self._loop.stop_process(process)
@@ -252,7 +255,9 @@ class Node:
         self.disk.operations_left = -1
         self.disk.on_limit = self.kill
         self.disk.has_failed = self.disk.is_bad or bool(self.disk._failures)
-        self.process = Process(f"{self.host}.{self.life_count}", self.clock.rate)
+        self.process = Process(
+            f"{self.host}.{self.life_count}", self.clock.rate, is_old=self.is_old
+        )
         self._host_network = HostNetwork(self.network, self.host)
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()

@@ -20,7 +20,10 @@ MODULUS = 1 << 62
 class Hardship(Enum):
     """How much a story's machines have to bear; what was acknowledged survives all of it."""
 
-    PROCESSES = "page-cache: processes are killed, one machine at a time loses power"
+    PROCESSES = (
+        "page-cache: processes are killed, one machine at a time loses power; without eligible"
+        " leader replicas only while all are in sync"
+    )
     POWER = "group-fsync: machines lose power, any of them, at any time"
 
 
@@ -48,6 +51,8 @@ class Feature(StrEnum):
     COMPACTION = "compaction"
     NAMES_AGAIN = "topic-names-again"
     WIDE = "many-partitions"
+    ELIGIBLE = "eligible-leader-replicas"
+    OLD_BROKERS = "brokers-of-the-last-release"
     UNCLEAN = "unclean-elections"
     SLOW_DISKS = "slow-disks"
     COSTLY_SYNCS = "fsyncs-on-the-loop-cost-time"
@@ -84,6 +89,8 @@ SHARES: dict[Feature, int] = {
     Feature.COMPACTION: 20,
     Feature.NAMES_AGAIN: 25,
     Feature.WIDE: 12,
+    Feature.ELIGIBLE: 50,
+    Feature.OLD_BROKERS: 20,
     Feature.UNCLEAN: 10,
     Feature.SLOW_DISKS: 15,
     Feature.COSTLY_SYNCS: 30,
@@ -98,7 +105,6 @@ SHARES: dict[Feature, int] = {
 }
 
 AWAITED: dict[Feature, str] = {
-    Feature.COSTLY_SYNCS: "fsyncs on the event loop when leaderships move",
     Feature.RECORD_LOST: "a second founding",
     Feature.RECORD_RESTORED: "a second founding",
 }
@@ -212,6 +218,8 @@ class Plan:
     @property
     def in_sync_min(self) -> int:
         """How many must have a record before it is acknowledged."""
+        if self.has(Feature.ELIGIBLE) and self.hardship is Hardship.PROCESSES:
+            return min(2, self.replicas)  # one of them may lose power
         return 1 if self.has(Feature.ONE_IN_SYNC) else min(2, self.replicas)
 
     def properties(self) -> dict[str, str]:

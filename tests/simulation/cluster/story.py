@@ -19,6 +19,7 @@ from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.group_members import GroupHistory, GroupMember
 from tests.simulation.cluster.history import History
 from tests.simulation.cluster.invariants import Observer
+from tests.simulation.cluster.levels import Upgrader
 from tests.simulation.cluster.node import DiskTraits, Node
 from tests.simulation.cluster.plan import Feature, Plan, draw
 from tests.simulation.cluster.specialists import (
@@ -80,6 +81,8 @@ class Story:
             node.on_append = self.observer.appended
             node.clock.rate = plan.clock_rate(node.node_id)
             node.use_traits(traits)
+            # A cluster is founded at the newest level that its founder knows.
+            node.is_old = plan.has(Feature.OLD_BROKERS) or not plan.has(Feature.ELIGIBLE)
         self.cluster.late_swap_ms_max = 3_000 if plan.has(Feature.LATE_SWAPS) else 0
 
     @property
@@ -132,6 +135,8 @@ class Story:
             lambda: create_topic(admin, self.history, TOPIC, plan.partitions, plan.replicas),
             START_SECONDS_MAX,
         )
+        if plan.has(Feature.OLD_BROKERS):
+            await self._replace_old_brokers(plan.strength % plan.node_count)
         workers = self._workers()
         for worker in workers:
             if isinstance(worker, Specialist):
@@ -140,6 +145,8 @@ class Story:
         befalling = asyncio.create_task(self.faults.run(plan.events, plan.length_ms))
         await self._while_nobody_fails(befalling, tasks)
         self.faults.end_all()
+        if plan.has(Feature.OLD_BROKERS):
+            await self._replace_old_brokers(plan.node_count)
         healthy = asyncio.create_task(self._until_healthy(RECOVERY_SECONDS_MAX))
         await self._while_nobody_fails(healthy, tasks)
         for worker in workers:
@@ -193,6 +200,8 @@ class Story:
                 )
                 for number in range(2 + plan.strength % 2)
             )
+        if plan.has(Feature.ELIGIBLE):
+            workers.append(Upgrader(self._client("upgrader"), history, pause_ms_max=500))
         if plan.has(Feature.SESSIONS):
             rack = f"rack-{plan.strength % plan.node_count}"
             consumer = self._client("consumer")
@@ -235,6 +244,17 @@ class Story:
         for task in (*tasks, act):
             if task.done():
                 task.result()
+
+    async def _replace_old_brokers(self, below: int) -> None:
+        """Roll nodes to this release: whoever is of the last one stops, and comes back."""
+        for node in self.cluster.nodes[:below]:
+            if node.is_old:
+                node.is_old = False
+                node.stop()
+                async with asyncio.timeout(RECOVERY_SECONDS_MAX):
+                    await node.ended()
+                if not node.is_up:
+                    node.start()
 
     async def _until_healthy(self, seconds: float, *, is_quiet: bool = False) -> None:
         """Wait until all nodes serve and all replicas are in sync. Raises: StoryError."""
