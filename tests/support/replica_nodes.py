@@ -142,8 +142,13 @@ class StubExchange:
         self.client_id = "test"
         self.frame = b""
         self.session: Any = SimpleNamespace(
-            is_closed=False, hold=lambda: None, release=lambda: None, listener_name="A"
+            is_closed=False,
+            hold=lambda: None,
+            release=lambda: None,
+            listener_name="A",
+            answer_bytes_max=1 << 30,
         )
+        self.frame = b""
         self.is_done = False
         self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
