@@ -9,7 +9,7 @@ SPARK_BIN := $(SPARK_VENV)/bin
 SPARK_STAMP := $(SPARK_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check interop spark e2e soak bench generate lock clean
+.PHONY: help setup run test sim check attack interop spark e2e soak bench generate lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/mypy -p dashboards -p charts
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+attack: setup    ## hostile input for real brokers beside a well-behaved client; QUICK=1 for less than a minute
+	$(BIN)/python -m tests.attack $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
 interop: setup   ## real clients, Kafka's tools and a real Apache Kafka
 	$(BIN)/python -m pytest -m interop tests
