@@ -25,6 +25,7 @@ from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, ControllerLog, Reply
 from barnabas_broker.controller.heartbeats import Heartbeat, HeartbeatReply
+from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
 from barnabas_broker.controller.producer_ids import ProducerIdBlock
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
@@ -40,6 +41,9 @@ logger = logging.getLogger(__name__)
 OWN_PROCESS: Final = "own process"
 
 
+_RELIEF_INTERVAL_MS: Final = 5000
+
+
 class BrokerCommands:
     """Commands of and about brokers, for whoever has a queue to put them in."""
 
@@ -49,6 +53,8 @@ class BrokerCommands:
     _configs: TopicConfigs
     _sessions: BrokerSessions
     _refused: Refusals
+    _upkeep: LeaderUpkeep
+    _relieve_at_ms = 0  # when leaders whose disks fill up are looked at again
 
     @property
     def _min_in_sync(self) -> str:
@@ -111,9 +117,19 @@ class BrokerCommands:
                 connection,
                 heartbeat.cordoned_directories,
             )
+            if heartbeat.cordoned_directories:
+                self._relieve(node_id)
         return await self.submit(
             lambda image: self._decide_heartbeat(image, heartbeat), is_prompt=True
         )
+
+    def _relieve(self, node_id: int) -> None:
+        """Take leaderships from a broker whose disks fill up, now and then while they do."""
+        now_ms = self._clock.monotonic_ms()
+        cordoned = self._sessions.cordoned_brokers(self._log.pending_image)
+        if node_id in cordoned and now_ms >= self._relieve_at_ms:
+            self._relieve_at_ms = now_ms + _RELIEF_INTERVAL_MS
+            self._upkeep.relieve()
 
     def _decide_heartbeat(
         self, image: MetadataImage, heartbeat: Heartbeat

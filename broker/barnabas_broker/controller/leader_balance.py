@@ -26,6 +26,8 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 
 # One pass makes no more elections than this, so that other commands are not kept waiting (CTL-8).
 ELECTIONS_MAX: Final = 1000
+# Coordinators go on where the disk is full, and a move of theirs interrupts their groups.
+_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class ElectionType(IntEnum):
@@ -67,6 +69,35 @@ def plan(
             election=Election.PREFERRED,
         )
         if record is not None:
+            records.append(record)
+    return records, False
+
+
+def relieve(
+    image: MetadataImage, cordoned: Collection[int], elections_max: int = ELECTIONS_MAX
+) -> tuple[list[PartitionRecord], bool]:
+    """The records that take client topics from leaders whose disks fill up (VOL-4).
+
+    Where a replica in sync has room; else the leader stays. Whether there may be more.
+    """
+    candidates = Candidates(image)
+    candidates.live -= set(cordoned)
+    records: list[PartitionRecord] = []
+    if not cordoned:
+        return records, False
+    for topic in image.topics.by_id.values():
+        if topic.name in _INTERNAL_TOPICS:
+            continue
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader not in cordoned:
+                continue
+            record = change_partition(
+                topic.topic_id, index, partition, candidates, isr=partition.isr
+            )
+            if record is None or record.leader in (partition.leader, NO_LEADER):
+                continue
+            if len(records) >= elections_max:
+                return records, True
             records.append(record)
     return records, False
 

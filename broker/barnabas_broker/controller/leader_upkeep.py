@@ -69,6 +69,18 @@ class LeaderUpkeep:
                 asyncio.create_task(self._pass(self._elect_offline), name="leader upkeep")
             )
 
+    def relieve(self) -> None:
+        """Look for partitions that are led where the disk fills up."""
+        if self._tasks:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            self._tasks.append(asyncio.create_task(self._pass(self._relieve), name="leader upkeep"))
+
+    def _relieve(self, image: MetadataImage) -> tuple[list[PartitionRecord], bool]:
+        records, has_more = leader_balance.relieve(image, self._cordoned(image))
+        if records:
+            logger.warning("%d partitions leave leaders whose disks fill up", len(records))
+        return records, has_more
+
     async def _repeat(self, plan: _Plan, first_seconds: int, interval_seconds: int) -> None:
         delay_seconds = first_seconds
         while True:

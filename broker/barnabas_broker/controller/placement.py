@@ -58,20 +58,10 @@ def place(
             "currently fenced.",
         )
     roomy = [broker for broker in live if not broker.cordoned]
-    if len(roomy) < len(live):
-        if len(roomy) >= replication_factor:
-            live, start_index = roomy, None
-        else:
-            cordoned = {broker.node_id for broker in live if broker.cordoned}
-            placed = place(
-                [broker._replace(cordoned=False) for broker in brokers],
-                partition_count,
-                replication_factor,
-                random,
-                first_partition=first_partition,
-                start_index=start_index,
-            )
-            return [tuple(sorted(replicas, key=cordoned.__contains__)) for replicas in placed]
+    cordoned: list[int] = []
+    if roomy and len(roomy) < len(live):
+        cordoned = sorted(broker.node_id for broker in live if broker.cordoned)
+        live, start_index = roomy, None
     start = random.integer(len(live)) if start_index is None else start_index % len(live)
     shift = random.integer(len(live)) if start_index is None else start
     factor = min(replication_factor, len(live))
@@ -82,10 +72,24 @@ def place(
         placed = place_evenly(node_ids, partition_count, factor, start, shift, first_partition)
     if factor == replication_factor:
         return placed
+    placed = _filled_up(placed, cordoned, replication_factor)
     fenced = sorted(broker.node_id for broker in brokers if broker.fenced)
-    missing = replication_factor - factor
+    return _filled_up(placed, fenced, replication_factor)
+
+
+def _filled_up(
+    placed: Sequence[Assignment], node_ids: Sequence[int], replication_factor: int
+) -> list[Assignment]:
+    """Assignments with as many more replicas as are missing and there are brokers for, in turn."""
+    count = len(node_ids)
     return [
-        (*replicas, *(fenced[(index + step) % len(fenced)] for step in range(missing)))
+        (
+            *replicas,
+            *(
+                node_ids[(index + step) % count]
+                for step in range(min(replication_factor - len(replicas), count))
+            ),
+        )
         for index, replicas in enumerate(placed)
     ]
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.env.disk import DiskDirectory, DiskFile
+from barnabas_broker.log.disk_guard import is_out_of_space
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.index_file import IndexFile, write_index
 from barnabas_broker.log.layout import INDEX_SUFFIX, INDEX_SUFFIXES, TIME_INDEX_SUFFIX
@@ -207,6 +209,11 @@ class LogFlush:
             task.add_done_callback(self._ended)
         return task
 
+    async def ended(self) -> None:
+        """Return when no flush runs any more; a failure is told elsewhere."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait((self._task,))
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         if self._task is task:
             self._task = None
@@ -263,6 +270,11 @@ class LogFlush:
                 log.snapshots.offsets.add(end_offset)
                 log.snapshots.prune(log.segments.base_offsets)
         except OSError as error:
+            if is_out_of_space(error) and not log.is_offline:
+                # No room for indexes and the like: the batches are where they were, and the log
+                # stays in service. The next flush does all of it again.
+                self._flushed_active = None
+                raise LogDirectoryError(log.directory, error) from error
             if not log.is_offline:
                 raise log.fail(log.directory, error) from error
         finally:
@@ -327,7 +339,7 @@ class LogFlush:
         """
         log = self._log
         for step in steps:
-            step.file.sync()
+            _sync_batches(step.file)
             if step.transaction_index is not None:
                 step.transaction_index.flush()
             for missing in step.indexes:
@@ -369,6 +381,17 @@ class LogFlush:
         for missing in step.indexes:
             if self._log.disk.exists(missing.target.path):
                 self._log.disk.remove(missing.target.path)
+
+
+def _sync_batches(file: DiskFile) -> None:
+    """Sync; a lack of room that shows only now is a failure of the disk: what was written is lost.
+
+    Raises: OSError.
+    """
+    try:
+        file.sync()
+    except OSError as error:
+        raise OSError(errno.EIO, f"fsync: {error}") from error
 
 
 def _sync_file(folder: DiskDirectory, name: str) -> None:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from barnabas_broker.log.cleaner import LogCleaner
 from barnabas_broker.log.directory_removal import RemovalQueue, removal_path
-from barnabas_broker.log.disk_guard import LOOK_BYTES, DiskGuard
+from barnabas_broker.log.disk_guard import LOOK_BYTES, DiskGuard, is_out_of_space
 from barnabas_broker.log.disk_room import Reserve
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_identity import NoLogDirectoryError, establish_identity
 from barnabas_broker.log.log_loading import LogLoader, RecoveryProgress
 from barnabas_broker.log.log_reader import IndexCache
+from barnabas_broker.log.log_reopening import LogReopening
 from barnabas_broker.log.log_tasks import LogTasks
 from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, write_topic_id
@@ -92,6 +93,7 @@ class LogManager:
             ),
             self.directories,
         )
+        self.reopening = LogReopening(self)
         tail_cache.look_at_bytes = LOOK_BYTES
         tail_cache.on_look = self._much_was_written
         self.checkpointing = OffsetCheckpointing(self)
@@ -396,9 +398,13 @@ class LogManager:
     def take_offline(self, path: str, error: Exception) -> None:
         """Stop using the directory that holds `path`, and only that one (LOG-11).
 
-        Its logs answer KAFKA_STORAGE_ERROR from now on and are no longer in `logs`.
+        Its logs answer KAFKA_STORAGE_ERROR from now on and are no longer in `logs`. A disk that is
+        merely full stays in use (VOL-4).
         """
         directory = self._directory_above(path)
+        if directory.is_loaded and is_out_of_space(error):
+            self.reopening.out_of_room(directory)
+            return
         if not directory.fail(error):
             return
         _logger.error("log directory %s goes offline: %s", directory.path, error)
@@ -428,6 +434,7 @@ class LogManager:
         Idempotent.
         """
         await self._tasks.stop()
+        await self.reopening.stop()
         for directory in self.online_directories():
             if directory.is_loaded and not self.lost:
                 await self._close_directory(directory, broker_epoch)
@@ -447,8 +454,11 @@ class LogManager:
         async def close_one(log: PartitionLog) -> None:
             async with gate:
                 try:
+                    if log.is_offline:
+                        failed.append(log)  # it found no room, and is recovered by the next start
                     await log.close()
                 except (OSError, LogDirectoryError) as error:
+                    failed.append(log)
                     self.take_offline(directory.path, error)
                 except KafkaError:
                     _logger.debug("%s is out of service already", log.directory)
@@ -461,6 +471,7 @@ class LogManager:
         async with asyncio.TaskGroup() as group:
             for log in list(directory.logs.values()):
                 group.create_task(close_one(log))
+        await self.reopening.stop()
         await self.checkpointing.write_all(directory)
         if not failed:
             await self._write_marker(directory, broker_epoch)

@@ -10,6 +10,7 @@ written in the order in which they got their offsets; after an error nothing is 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Sized
 from typing import cast
@@ -17,6 +18,7 @@ from typing import cast
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
+from barnabas_broker.log.disk_guard import is_out_of_space
 from barnabas_broker.log.log_deletion import SegmentRemoval
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_state import LogState
@@ -227,7 +229,8 @@ class LogWriter(LogState):
     def write_staged(self) -> None:
         """Write what is staged with one call, then move the log end offset and the indexes.
 
-        Raises: LogDirectoryError: the directory has to go offline; the log accepts nothing more.
+        Raises: LogDirectoryError: the log accepts nothing more; unless there was merely no room,
+        its directory has to go offline.
         """
         staged = self._staged
         if not staged:
@@ -240,6 +243,10 @@ class LogWriter(LogState):
         try:
             self._write(staged, segment)
         except OSError as error:
+            if is_out_of_space(error) and not self._is_preallocated:
+                # Whole batches of it may be in the file, and were never acknowledged.
+                with contextlib.suppress(OSError):
+                    segment.file.truncate(segment.size_bytes)
             raise self.fail(segment.log_path, error) from error
         except Exception as error:
             # The file may hold what is not known of, or the other way round: whatever is appended

@@ -13,6 +13,7 @@ import asyncio
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.metadata.image import PartitionImage
 from barnabas_broker.replication.partition_state import (
     INTERNAL_TOPICS,
@@ -83,6 +84,16 @@ class Partition(PartitionState):
             # What recovery found may have been acknowledged: it must not wait for an append.
             self._flush()
         self.advance()
+
+    def take_log(self, log: PartitionLog) -> None:
+        """Serve another log from now on, that has what the last one had."""
+        self.log = log
+        if self.is_leader:
+            if log.leader_epochs.latest < self.image.leader_epoch:
+                log.leader_epochs.assign(self.image.leader_epoch, log.log_end_offset)
+            if self.durable_end_offset < log.log_end_offset:
+                self._flush()
+            self.advance()
 
     # Append.
 

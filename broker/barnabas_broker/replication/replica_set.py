@@ -18,6 +18,7 @@ from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
@@ -78,6 +79,8 @@ class ReplicaSet:
         self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
         logs.on_directory_offline = self._directory_went_offline
         logs.disk_guard.on_change.append(self._room_changed)
+        logs.reopening.on_closed = self._log_closed
+        logs.reopening.on_reopened = self._log_reopened
 
     @property
     def follower_hooks(self) -> FollowerHooks:
@@ -377,6 +380,28 @@ class ReplicaSet:
             self._tell_fetchers()
         for went_offline in self.on_directory_offline:
             went_offline(directory)
+
+    def _log_closed(self, log: PartitionLog) -> None:
+        """Answer what waits on a log that found no room to write."""
+        partition = self.partitions.get(log.topic_partition)
+        if partition is None or partition.log is not log:
+            return
+        self._to_follow[log.topic_partition] = None
+        self._progressed(partition)
+        if not self._is_applying:
+            self._tell_fetchers()
+
+    def _log_reopened(self, old: PartitionLog, new: PartitionLog) -> None:
+        """Go on with a log that was opened again, from where it was."""
+        partition = self.partitions.get(new.topic_partition)
+        if partition is None or partition.log is not old:
+            return
+        partition.take_log(new)
+        if not partition.is_leader:
+            self._follow(partition)
+        self._progressed(partition)
+        if not self._is_applying:
+            self._tell_fetchers()
 
     # What changes tell.
 

@@ -137,3 +137,14 @@ def test_brokers_without_a_rack_count_as_one_rack() -> None:
     brokers = [PlacementBroker(0, "a"), PlacementBroker(1, None), PlacementBroker(2, None)]
     for replicas in place(brokers, 6, 2, SimulatedRandom()):
         assert 0 in replicas
+
+
+def test_cordoned_brokers_get_replicas_only_where_too_few_others_are_left() -> None:
+    """VOL-4, KIP-1066: and then as the last of a partition's, never as preferred leaders."""
+    brokers = [PlacementBroker(node, None, cordoned=node in (1, 3)) for node in range(4)]
+    placed = place(brokers, 12, 2, SimulatedRandom(1))
+    assert {node for replicas in placed for node in replicas} == {0, 2}
+    placed = place(brokers, 12, 3, SimulatedRandom(1))
+    assert all(set(replicas[:2]) == {0, 2} and replicas[2] in (1, 3) for replicas in placed)
+    everybody = [broker._replace(cordoned=True) for broker in brokers]
+    assert len(place(everybody, 12, 3, SimulatedRandom(1))) == 12

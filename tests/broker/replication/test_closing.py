@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_closing_ends_when_a_task_has_ended_but_was_not_taken_out_yet() -> None:
         stub: Any = Stub()
         manager = ReplicaManager(
             node_id=0,
-            logs=stub,
+            logs=Mock(),  # whose guard and failures it listens to
             topic_config=stub,
             turn=stub,
             produce_purgatory=stub,

@@ -86,13 +86,17 @@ class FillingCluster:
         node.disk.has_failed = False
         await self.until(lambda: self.room(node) is room)
 
+    def leader(self) -> int:
+        """The node that leads now."""
+        return next(n for n in range(3) if self.nodes[n].server and self.partition(n).is_leader)
+
     async def append(self, value: bytes) -> requests.Appended:
-        connection = await self.client.connect((self.nodes[0].host, PORT))
+        connection = await self.client.connect((self.nodes[self.leader()].host, PORT))
         return await requests.append(connection, requests.append_request(*TOPIC, [value]))
 
     async def read(self) -> int:
         """How many records a consumer gets."""
-        connection = await self.client.connect((self.nodes[0].host, PORT))
+        connection = await self.client.connect((self.nodes[self.leader()].host, PORT))
         return len(await requests.read_all(connection, *TOPIC))
 
 
@@ -102,7 +106,8 @@ def test_producers_are_refused_and_consumers_notice_nothing() -> None:
 
     async def story() -> None:
         leader = world.nodes[0]
-        await world.shrink(leader, 7, Room.FULL)
+        for node in world.nodes:  # else another would lead
+            await world.shrink(node, 7, Room.FULL)
         connection = await world.client.connect((leader.host, PORT))
         requests.send_append(connection, requests.append_request(*TOPIC, [b"y"]))
         response = await connection.receive(ApiKey.PRODUCE, requests.PRODUCE_VERSION)
@@ -112,7 +117,8 @@ def test_producers_are_refused_and_consumers_notice_nothing() -> None:
         assert "bytes free of" in str(refused.error_message)
         assert await world.read() == 20
         assert len(world.partition(0).image.isr) == 3
-        leader.disk.capacity_bytes = UNLIMITED_BYTES
+        for node in world.nodes:
+            node.disk.capacity_bytes = UNLIMITED_BYTES
         await world.until(lambda: world.room(leader) is Room.ENOUGH)
         assert (await world.append(b"y")).error_code == 0
         assert await world.read() == 21
@@ -165,6 +171,20 @@ def test_new_replicas_go_elsewhere_while_others_have_room() -> None:
     world.run(story)
 
 
+def test_leadership_goes_where_there_is_room() -> None:
+    """VOL-4: relieve first; the full broker goes on as a follower, and producers notice nothing."""
+    world = FillingCluster()
+
+    async def story() -> None:
+        await world.shrink(world.nodes[0], 15, Room.LOW)
+        await world.until(lambda: not world.partition(0).is_leader and world.leader() in (1, 2))
+        assert (await world.append(b"y")).error_code == 0
+        await world.until(lambda: world.partition(0).log.log_end_offset == 21)
+        assert len(world.partition(world.leader()).image.isr) == 3
+
+    world.run(story)
+
+
 @pytest.mark.parametrize("free_percent", [1])
 def test_groups_and_metadata_go_on_at_the_worst_state(free_percent: int) -> None:
     """VOL-4: internal topics and the metadata log are what the reserve is for."""
@@ -181,6 +201,75 @@ def test_groups_and_metadata_go_on_at_the_worst_state(free_percent: int) -> None
                 for node in world.nodes
             )
         )
+        assert await world.read() == 20
+
+    world.run(story)
+
+
+def test_a_write_that_finds_no_room_loses_nothing_and_kills_nobody() -> None:
+    """VOL-4: a part of the batch is in the file; it is cut off, and the log is opened again."""
+    world = FillingCluster()
+
+    async def story() -> None:
+        leader = world.nodes[0]
+        old = world.partition(0).log
+        # Between two looks of the guard, as when another program takes the room.
+        leader.disk.capacity_bytes = leader.disk.used_bytes + 10_000
+        refused = await world.append(b"z" * 50_000)
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert world.room(leader) is Room.CRITICAL
+        leader.disk.has_failed = False
+        leader.disk.capacity_bytes = UNLIMITED_BYTES
+        await world.until(
+            lambda: world.partition(0).log is not old and world.room(leader) is Room.ENOUGH
+        )
+        await world.until(lambda: len(world.partition(world.leader()).image.isr) == 3)
+        assert await world.read() == 20
+        appended = await world.append(b"y")
+        assert (appended.error_code, appended.base_offset) == (0, 20)
+        await world.until(
+            lambda: all(world.partition(n).log.log_end_offset == 21 for n in range(3))
+        )
+        assert await world.read() == 21
+
+    world.run(story)
+
+
+def test_a_follower_s_write_that_finds_no_room_is_made_again_later() -> None:
+    """VOL-4: the ISR shrinks, and it comes back by itself."""
+    world = FillingCluster()
+
+    async def story() -> None:
+        follower = world.nodes[1]
+        old = world.partition(1).log
+        follower.disk.capacity_bytes = follower.disk.used_bytes + 10_000
+        assert (await world.append(b"z" * 50_000)).error_code == 0
+        await world.until(lambda: 1 not in world.partition(0).image.isr)
+        assert world.room(follower) is Room.CRITICAL
+        follower.disk.capacity_bytes = UNLIMITED_BYTES
+        await world.until(lambda: len(world.partition(0).image.isr) == 3)
+        assert world.partition(1).log is not old
+        assert world.partition(1).log.log_end_offset == 21
+
+    world.run(story)
+
+
+def test_a_broker_that_stops_with_a_full_disk_recovers_what_it_had() -> None:
+    """REC-4: a log that found no room was not closed, so the directory was not left clean."""
+    world = FillingCluster()
+
+    async def story() -> None:
+        leader = world.nodes[0]
+        leader.disk.capacity_bytes = leader.disk.used_bytes + 10_000
+        refused = await world.append(b"z" * 50_000)
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        leader.stop()
+        await leader.ended()
+        leader.disk.capacity_bytes = UNLIMITED_BYTES
+        leader.start()
+        world.client.drop()
+        await world.until(lambda: leader.is_ready and len(world.partition(0).image.isr) == 3)
+        assert world.partition(0).log.log_end_offset == 20
         assert await world.read() == 20
 
     world.run(story)

@@ -1,0 +1,109 @@
+"""Logs whose last write found no room: out of service for a moment, then opened again in place.
+
+A write that finds no room may leave a part of itself behind the log's end, and has already changed
+what is kept in memory: producers, leader epochs, offsets. So the log goes out of service, and is
+recovered from its files as after a crash, from its recovery point, while the broker runs. Nothing
+that was acknowledged is lost: it was written before. Until there is room for what the recovery
+itself writes, it is tried again every second.
+
+Not here: what else stops where there is no room (`disk_guard`); disks that fail (`log_manager`).
+Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from barnabas_broker.log.disk_guard import is_out_of_space
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from barnabas_broker.log.log_directory import LogDirectory
+    from barnabas_broker.log.log_manager import LogManager
+
+_logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS: Final = 1.0
+
+
+class LogReopening:
+    """The logs of one LogManager that are to come back."""
+
+    __slots__ = ("_manager", "_tasks", "on_closed", "on_reopened")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._tasks: dict[PartitionLog, asyncio.Task[None]] = {}
+        # Whoever serves the logs: with one that is out of service, and with it and its successor.
+        self.on_closed: Callable[[PartitionLog], None] = lambda log: None
+        self.on_reopened: Callable[[PartitionLog, PartitionLog], None] = lambda old, new: None
+
+    def out_of_room(self, directory: LogDirectory) -> None:
+        """Act on a write of a directory that found no room."""
+        self._manager.disk_guard.write_refused(directory)
+        for log in list(directory.logs.values()):
+            if log.is_offline and log not in self._tasks:
+                _logger.warning("%s found no room to write: it is opened again", log.directory)
+                self.on_closed(log)
+                self._tasks[log] = asyncio.create_task(self._reopen(directory, log))
+
+    async def stop(self) -> None:
+        """Open none any more; the next start recovers them."""
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_wanted(self, directory: LogDirectory, log: PartitionLog) -> bool:
+        """Whether the log is still one of the directory's, and that in use."""
+        return not directory.is_offline and directory.logs.get(log.topic_partition) is log
+
+    async def _reopen(self, directory: LogDirectory, log: PartitionLog) -> None:
+        manager = self._manager
+        try:
+            await log.flushing.ended()  # its thread may still write the same files
+            while self._is_wanted(directory, log):
+                try:
+                    new = await self._load(directory, log)
+                except (OSError, LogDirectoryError) as error:
+                    if not is_out_of_space(error):
+                        manager.take_offline(directory.path, error)
+                        return
+                    manager.disk_guard.write_refused(directory)
+                    await asyncio.sleep(AGAIN_SECONDS)
+                    continue
+                if not self._is_wanted(directory, log):
+                    new.retire()
+                    return
+                log.removal.cancel()
+                manager.add(directory, new)
+                _logger.info("%s is open again, at %d", new.directory, new.log_end_offset)
+                self.on_reopened(log, new)
+        except Exception:
+            _logger.exception("%s could not be opened again", log.directory)
+        finally:
+            self._tasks.pop(log, None)
+
+    async def _load(self, directory: LogDirectory, log: PartitionLog) -> PartitionLog:
+        manager = self._manager
+        compacted = await manager.disk.run(directory.read_offsets, directory.cleaner_offsets)
+        return await PartitionLog.load(
+            manager.disk,
+            manager.clock,
+            manager.random,
+            manager.tail_cache,
+            log.topic_partition,
+            log.topic_id,
+            log.directory,
+            log.config,
+            recovery_point=log.recovery_point,
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            compacted_below=compacted.get(log.topic_partition, 0),
+            was_clean=False,
+            index_cache=manager.index_cache,
+        )
