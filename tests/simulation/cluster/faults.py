@@ -69,8 +69,7 @@ class Faults:
         cluster = self._cluster
         cluster.trace.tell("all faults end")
         cluster.store.is_away = False
-        if cluster.store.stored.record is None and cluster.store.copies:
-            cluster.store.put(cluster.store.copies[-1])
+        self._bring_the_newest_record_back()
         for arbiter in cluster.arbiters:
             arbiter.client.is_cut_off = False
         cluster.network.slow_share = 0
@@ -81,6 +80,15 @@ class Faults:
             node.disk.operations_left = -1
             if not node.is_up:
                 node.start()
+
+    def _bring_the_newest_record_back(self) -> None:
+        """What an operator does whose brokers say that the record is gone, or an old copy."""
+        store = self._cluster.store
+        if store.copies:
+            newest = max(store.copies, key=lambda one: (one.controller_epoch, one.renewed_ms))
+            record = store.stored.record
+            if record is None or record.controller_epoch < newest.controller_epoch:
+                store.put(newest)
 
     def _below(self, number: int) -> int:
         return self._random.integer(number)
