@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -130,3 +131,30 @@ def test_a_partition_that_loses_its_leader_is_not_filled_any_more() -> None:
     assert queues.sticky.leader_id == 1
     queues.update(topic_of([-1, -1]))
     assert queues.sticky in queues.queues
+
+
+def test_a_topic_made_anew_with_fewer_partitions_drops_the_others() -> None:
+    """Nothing is put where nobody will ever take it; numbers begin anew with the new logs."""
+
+    def made(topic_id: bytes, count: int) -> TopicMetadata:
+        return replace(topic_of([1] * count), topic_id=topic_id)
+
+    queues = TopicQueues(made(b"a" * 16, 4), random.Random(1), KeptKeys(), {})
+    keys = [b"%d" % number for number in range(50)]
+    former = {queues.queue_of_key(key) for key in keys}
+    numbered = queues.queues[0].sequences
+    queues.update(made(b"b" * 16, 2))
+    assert [queue.partition for queue in queues.queues] == [0, 1]
+    assert {queue.partition for queue in former if queue.is_gone} == {2, 3}
+    assert {queues.queue_of_key(key).partition for key in keys} == {0, 1}
+    assert not queues.sticky.is_gone
+    assert queues.queues[0].sequences is not numbered
+
+
+def test_a_broker_that_knows_of_fewer_partitions_takes_none_away() -> None:
+    """Partitions of one topic id are added and never removed: it has not heard of the others."""
+    queues = queues_of([1, 1, 1])
+    numbers = [queue.sequences for queue in queues.queues]
+    queues.update(topic_of([1]))
+    assert [queue.sequences for queue in queues.queues] == numbers
+    assert [queue.leader_id for queue in queues.queues] == [1, -1, -1]

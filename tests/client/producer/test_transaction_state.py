@@ -1,6 +1,9 @@
 """What a transactional producer may do, and when; no broker is involved (PRD-11)."""
 
+import asyncio
 import random
+import types
+from typing import Any
 
 import pytest
 
@@ -12,10 +15,25 @@ from barnabas_client.errors import (
     TimedOutError,
     error_for,
 )
+from barnabas_client.producer.idempotence import Identities, ProducerIdentity
 from barnabas_client.producer.queues import KeptKeys, PartitionQueue, TopicQueues
+from barnabas_client.producer.transaction_calls import TransactionCalls
+from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
 from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from barnabas_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas_protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
 S = TransactionStatus
 
@@ -131,3 +149,102 @@ def test_a_commit_that_timed_out_can_only_be_repeated() -> None:
     state.move(S.COMMITTING)
     with pytest.raises(IllegalStateError):
         state.move(S.ABORTING)
+
+
+class _Coordinator:
+    """Notes which ends it is asked for."""
+
+    def __init__(self, state: TransactionState) -> None:
+        self.state = state
+        self.ends: list[bool] = []
+
+    async def end(self, *, is_committed: bool) -> None:
+        self.ends.append(is_committed)
+        self.state.end()
+
+
+def test_a_transaction_cancelled_within_its_commit_is_ended() -> None:
+    """Readers of committed records would wait for the transaction's timeout."""
+
+    async def run() -> None:
+        state = ready()
+        coordinator: Any = _Coordinator(state)
+        may_flush = asyncio.Event()
+
+        async def flush() -> None:
+            await may_flush.wait()
+
+        calls = TransactionCalls(state, coordinator, flush)
+
+        async def program() -> None:
+            async with calls.transaction():
+                state.is_begun_at_broker = True
+
+        task = asyncio.create_task(program())
+        while state.status is not S.COMMITTING:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+        assert coordinator.ends == [], "who was cancelled is not kept"
+        may_flush.set()
+        await calls.close()
+        assert coordinator.ends == [False]
+
+    asyncio.run(run())
+
+
+class _Client:
+    """A coordinator that refuses everything and so knows of no transaction (version 1)."""
+
+    def backoff_ms(self, attempt: int) -> int:
+        return 1
+
+    environment = types.SimpleNamespace(clock=types.SimpleNamespace(monotonic_ms=lambda: 0))
+
+    async def coordinator(self, *_: object, timeout_ms: int | None = None) -> int:
+        return 1
+
+    async def version(self, node_id: int, api: ApiKey, *, maximum: int | None = None) -> int:
+        return maximum or 4
+
+    def finalized_features(self, node_id: int) -> dict[str, int]:
+        return {}
+
+    async def request(self, node_id: int, request: object, **_: object) -> object:
+        match request:
+            case AddPartitionsToTxnRequest():
+                part = AddPartitionsToTxnPartitionResult(
+                    partition_index=0, partition_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[part])
+                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
+            case EndTxnRequest():
+                return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
+        assert isinstance(request, InitProducerIdRequest)
+        return InitProducerIdResponse(producer_id=7, producer_epoch=1)
+
+
+def test_aborting_what_never_began_leaves_a_producer_that_works() -> None:
+    """Its only partition was refused: EndTxn is, too, and there is nothing to abort."""
+
+    async def run() -> None:
+        state, identities = ready(), Identities(is_transactional=True)
+        identities.current = ProducerIdentity(7, 0)
+        settings: Any = types.SimpleNamespace(transaction_timeout_ms=60_000, max_block_ms=5_000)
+        client: Any = _Client()
+        coordinator = TransactionCoordinator(client, settings, state, identities)
+
+        async def flush() -> None:
+            return
+
+        calls = TransactionCalls(state, coordinator, flush)
+        calls.begin()
+        state.admitted(some_queues()[:1])
+        await coordinator.acquire()
+        assert state.status is S.FAILED
+        await calls.abort()
+        assert state.status is S.READY
+        assert identities.current == ProducerIdentity(7, 1)
+
+    asyncio.run(run())
