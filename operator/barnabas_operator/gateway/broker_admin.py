@@ -7,7 +7,7 @@ does not, or no longer, take part in the cluster.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import aiohttp
@@ -17,6 +17,9 @@ from barnabas_operator.reconcile.broker.observed import ProcessView
 
 # A broker that does not answer in this time counts as silent; the next look is soon.
 TIMEOUT_SECONDS = 3.0
+
+
+_ROOMY = "ENOUGH"
 
 
 class BrokerAdmin:
@@ -56,4 +59,15 @@ def _view(document: Any) -> ProcessView:
         is_fenced=bool(document["is_fenced"]),
         drain=str(document["drain"]),
         size_bytes=int(document["size_bytes"]),
+        full_disks=tuple(_full_disks(document.get("log_directories", ()))),
     )
+
+
+def _full_disks(directories: Any) -> Iterator[str]:
+    """The directories whose guard has stopped something; older brokers have no guard."""
+    for one in directories:
+        guard = str(one.get("guard", _ROOMY))
+        if guard != _ROOMY:
+            # Not how much is free: that changes with every look, and would be written each time.
+            reserve, total = one["reserve_bytes"], one["total_bytes"]
+            yield f"{one['path']} is {guard}, reserve {reserve} of {total} bytes"

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from barnabas_client.env import Clock
 from barnabas_client.errors import BarnabasError, RetriableError
@@ -41,7 +42,13 @@ from barnabas_operator.reconcile.broker.broker_plan import (
     forgotten_drains,
     plan_broker,
 )
-from barnabas_operator.reconcile.broker.broker_status import broker_status, invalid_status
+from barnabas_operator.reconcile.broker.broker_status import (
+    DISK_GUARD,
+    DISKS_FULL,
+    broker_status,
+    full_disks,
+    invalid_status,
+)
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.settings import OperatorSettings
@@ -107,6 +114,7 @@ class BrokerReconciler:
         plan = replace(plan, forgotten=forgotten_drains(observed, self._now()))
         status = broker_status(spec, observed, plan, before=before, now=self._now())
         await write_status(self._api, broker, status)
+        await self._tell_full_disks(broker, observed, before)
         if spec.is_paused:
             return IDLE_SECONDS
         try:
@@ -144,6 +152,15 @@ class BrokerReconciler:
             self._refused.pop(key, None)
             return plan
         return replace(plan, problems=(*plan.problems, message))
+
+    async def _tell_full_disks(
+        self, broker: Object, observed: Observed, before: Mapping[str, Any]
+    ) -> None:
+        """An event where disks begin to fill up, none while they stay so (VOL-5)."""
+        text = full_disks(observed)
+        known = any(one.get("type") == DISK_GUARD for one in before.get("conditions") or ())
+        if text and not known:
+            await self._events.tell(broker, DISKS_FULL, text, type_="Warning")
 
     async def _apply_to_cluster(self, key: Key, broker: Object, plan: BrokerPlan) -> None:
         changes_settings = bool(plan.live.assigned or plan.live.removed)

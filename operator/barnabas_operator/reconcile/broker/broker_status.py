@@ -31,6 +31,9 @@ from barnabas_operator.reconcile.broker.observed import (
     Remembered,
 )
 
+DISK_GUARD = "DiskGuard"
+DISKS_FULL = "DisksFillUp"
+
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
@@ -141,6 +144,14 @@ def _conditions(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Itera
         yield from reconciling(
             reason, plan.waiting_on or "children are made", generation=generation
         )
+    if text := full_disks(observed):
+        yield Condition(
+            type=DISK_GUARD,
+            status="True",
+            reason=DISKS_FULL,
+            message=text,
+            observed_generation=generation,
+        )
     if plan.warnings:
         yield Condition(
             type="Warning",
@@ -149,6 +160,15 @@ def _conditions(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Itera
             message="; ".join(plan.warnings),
             observed_generation=generation,
         )
+
+
+def full_disks(observed: Observed) -> str:
+    """The disks that have too little room, of all brokers; empty where there are none."""
+    return "; ".join(
+        f"broker {node_id}: {disk}"
+        for node_id, process in sorted(observed.processes.items())
+        for disk in process.full_disks
+    )
 
 
 def _is_done(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> bool:

@@ -77,6 +77,7 @@ class ProcessView:
     is_fenced: bool
     drain: str
     size_bytes: int
+    full_disks: tuple[str, ...] = ()  # log directories without enough room, and how bad it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ class BrokerWorld:
         self.partitions: list[Partition] = []
         self.controller: int | None = None
         self.overrides: dict[str, str] = {}
+        self.full_disks: dict[int, tuple[str, ...]] = {}
         self.racks: dict[int, str | None] = {}
         self.registered: set[int] = set()
         self.refused_settings = ""
@@ -247,7 +248,12 @@ class BrokerWorld:
     async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
         return {
             node_id: ProcessView(
-                node_id=node_id, state="RUNNING", is_fenced=False, drain="running", size_bytes=1234
+                node_id=node_id,
+                state="RUNNING",
+                is_fenced=False,
+                drain="running",
+                size_bytes=1234,
+                full_disks=self.full_disks.get(node_id, ()),
             )
             for node_id in addresses
             if node_id in self.ready_ids()

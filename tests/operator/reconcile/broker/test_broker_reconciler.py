@@ -8,6 +8,7 @@ import pytest
 from barnabas_operator.kubernetes.kinds import (
     BROKER,
     CONFIG_MAP,
+    EVENT,
     PERSISTENT_VOLUME_CLAIM,
     POD_DISRUPTION_BUDGET,
     ROLE,
@@ -53,6 +54,24 @@ def test_an_idle_broker_causes_no_write() -> None:
         asyncio.run(world.reconcile())
         world.tick()
     assert world.api.writes == []
+
+
+def test_a_disk_that_fills_up_is_a_condition_and_one_event() -> None:
+    """VOL-5: the condition goes with it; Ready stays as it is."""
+    world = settled()
+    world.full_disks = {1: ("/data is FULL, reserve 5 of 100 bytes",)}
+    for _ in range(5):
+        asyncio.run(world.reconcile())
+        world.tick()
+    condition = world.condition("DiskGuard")
+    assert condition["status"] == "True"
+    assert condition["message"] == "broker 1: /data is FULL, reserve 5 of 100 bytes"
+    assert world.condition("Ready")["status"] == "True"
+    told = world.store.list(EVENT, NAMESPACE, lambda one: one["reason"] == "DisksFillUp")
+    assert [event.get("count", 1) for event in told] == [1]
+    world.full_disks = {}
+    asyncio.run(world.reconcile())
+    assert "DiskGuard" not in [one["type"] for one in world.status["conditions"]]
 
 
 def test_a_new_operator_that_finds_all_well_writes_nothing() -> None:
