@@ -60,11 +60,13 @@ class _Checkpointed(NamedTuple):
 class LogLoader:
     """Opens logs for a LogManager and hands them over one by one."""
 
-    __slots__ = ("_checkpointed", "_known_topic_id", "_manager")
+    __slots__ = ("_checkpointed", "_known_topic_id", "_manager", "_strays")
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._checkpointed: dict[str, _Checkpointed] = {}
+        # What was found and is of another topic of that name: nothing is lost by that.
+        self._strays: set[TopicPartition] = set()
         self._known_topic_id: Callable[[str], bytes] = lambda topic: ZERO_UUID
 
     async def load_all(
@@ -212,7 +214,7 @@ class LogLoader:
             manager.lost.update(
                 name
                 for name, flushed in known.recovery_points.items()
-                if flushed > 0 and name not in manager.logs
+                if flushed > 0 and name not in manager.logs and name not in self._strays
             )
 
     async def _forget_others(self, directory: LogDirectory) -> None:
@@ -250,6 +252,7 @@ class LogLoader:
         config = topic_config(topic_partition.topic, topic_id)
         if config is None:
             manager.put_aside(directory, path, topic_partition, "is not assigned to this broker")
+            self._strays.add(topic_partition)
             return
         is_healed = is_healed and topic_id != ZERO_UUID
         if is_healed:

@@ -137,3 +137,17 @@ def test_a_log_that_lacks_what_was_flushed_is_found_until_somebody_knows(
 
     run_with(manager_over(tmp_path), nothing)
     assert lost_after(manager_over(tmp_path)) == set()
+
+
+def test_a_stray_of_an_earlier_topic_of_the_name_is_no_loss(tmp_path: Path) -> None:
+    """The topic was deleted and made anew while the broker was down: what is new lacks nothing."""
+    run_with(manager_over(tmp_path), write, is_clean_stop=False)
+
+    async def main() -> set[str]:
+        manager = manager_over(tmp_path)
+        await manager.load(lambda topic, topic_id: None)
+        found = {name.topic for name in manager.lost}
+        await manager.close(8)
+        return found
+
+    assert asyncio.run(main()) == set()
