@@ -112,6 +112,8 @@ def record_of(index: int, state: PartitionImage, topic_id: bytes = TOPIC_ID) -> 
         state.directories,
         state.adding_replicas,
         state.removing_replicas,
+        state.eligible_leader_replicas,
+        state.last_known_elr,
     )
 
 
