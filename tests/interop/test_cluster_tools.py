@@ -64,6 +64,10 @@ def _whole(directory: Path) -> Calls:
         "create with assignments": _topics(
             *("--create", "--topic", "spread", "--replica-assignment", "1:2:3,2:3:1,3:1:2")
         ),
+        "create a strict topic": _topics(
+            *("--create", "--topic", "strict", "--replica-assignment", "1:2:3"),
+            *("--config", "min.insync.replicas=3"),
+        ),
         "create too many replicas": _topics(
             *("--create", "--topic", "four", "--partitions", "1", "--replication-factor", "4")
         ),
@@ -115,6 +119,7 @@ def _lost(directory: Path) -> Calls:
     strict = ("--config", "min.insync.replicas=3")
     return {
         "describe what is left": _topics("--describe", "--topic", "spread"),
+        "describe eligible leader replicas": _topics("--describe", "--topic", "strict"),
         "under-replicated": _topics("--describe", "--under-replicated-partitions"),
         "at the minimum": _topics("--describe", "--at-min-isr-partitions"),
         "below the minimum": _topics("--describe", "--under-min-isr-partitions"),
