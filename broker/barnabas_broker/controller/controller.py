@@ -91,7 +91,7 @@ class Controller(Administration, BrokerCommands):
             else None,
             cordoned=self._sessions.cordoned_brokers,
         )
-        self._comparison = LogComparison(
+        self.comparison = LogComparison(
             clock=clock,
             image=lambda: metadata_log.pending_image,
             configs=self._configs,
@@ -138,11 +138,11 @@ class Controller(Administration, BrokerCommands):
         logger.info("this node is the controller in epoch %d", controller_epoch)
         self._sessions.begin(self._log.pending_image, self._clock.monotonic_ms(), heard_ms)
         self._queue = EventQueue(
-            self._log, self._clock, self.metrics, self._on_failure, self._comparison.note
+            self._log, self._clock, self.metrics, self._on_failure, self.comparison.note
         )
         self._queue.start()
         self._upkeep.start()
-        self._comparison.start()
+        self.comparison.start()
         self._watch.start()
 
     def expect_no_heartbeats(self) -> None:
@@ -156,7 +156,7 @@ class Controller(Administration, BrokerCommands):
         """
         self._watch.stop()
         self._upkeep.stop()
-        self._comparison.stop()
+        self.comparison.stop()
         if self._queue is not None and self._queue.is_open:
             logger.info("this node is no longer the controller")
             self._queue.fail()
@@ -165,7 +165,7 @@ class Controller(Administration, BrokerCommands):
         """Answer what is queued, then stop. Safe before a start and a second time."""
         self._watch.stop()
         self._upkeep.stop()
-        self._comparison.stop()
+        self.comparison.stop()
         if self._queue is not None:
             await self._queue.close()
 
@@ -196,4 +196,4 @@ class Controller(Administration, BrokerCommands):
         image = self.active_image
         if not eligible_replicas.is_on(image):
             return {}
-        return await self._comparison.best_logs(leader_balance.places(image, asked))
+        return await self.comparison.best_logs(leader_balance.places(image, asked))

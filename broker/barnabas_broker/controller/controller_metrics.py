@@ -87,6 +87,18 @@ def controller_samples(controller: Controller) -> Iterator[Sample]:
             "Leaders elected that were not in sync: records may be lost.",
             counted.unclean_elections_count,
         ),
+        (
+            "compared_elections_total",
+            "counter",
+            "Leaders elected because their log was the best of those left.",
+            controller.comparison.elected_count,
+        ),
+        (
+            "comparing_partitions",
+            "gauge",
+            "Partitions without eligible replicas whose logs are being compared.",
+            controller.comparison.waiting_count,
+        ),
     ):
         yield Sample(f"barnabas_controller_{name}", kind, text, {}, value)
     yield from _cluster_samples(controller.active_image)

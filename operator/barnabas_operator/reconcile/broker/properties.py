@@ -64,7 +64,7 @@ def shared_properties(spec: BrokerSpec) -> dict[str, str]:
         protocols += ",EXTERNAL:PLAINTEXT"
     drain_seconds = max(spec.termination_grace_seconds - _FLUSH_SECONDS, 1)
     return {
-        **_size_defaults(spec.replicas),
+        **size_defaults(spec.replicas),
         **spec.config,
         "listeners": listeners,
         "listener.security.protocol.map": protocols,
@@ -89,7 +89,7 @@ def _escaped(value: str) -> str:
     return f"\\{text}" if text.startswith((" ", "\t")) else text
 
 
-def _size_defaults(replicas: int) -> dict[str, str]:
+def size_defaults(replicas: int) -> dict[str, str]:
     """What one wants of so many brokers: three copies, of which one may be away."""
     factor = str(min(3, max(replicas, 1)))
     in_sync = "2" if replicas >= 3 else "1"

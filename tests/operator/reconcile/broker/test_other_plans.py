@@ -211,6 +211,20 @@ def test_a_setting_that_is_no_longer_declared_goes_back_to_its_default() -> None
     assert live(anew).remembered == {}
 
 
+def test_min_in_sync_of_the_cluster_follows_the_number_of_brokers() -> None:
+    """KIP-966: where brokers have a value for the cluster, their files do not count any more."""
+    key = "min.insync.replicas"
+    known = replace(SETTINGS, live=SETTINGS.live | {key}, defaults={**SETTINGS.defaults, key: "1"})
+    founded = replace(known, overrides={key: "1"})
+    seen = observed([pod(0)], view=cluster(settings=founded))
+    assert live(seen).assigned == {key: "2"}  # three brokers are declared
+    assert plan_live_config(replace(SPEC, config={key: "3"}), seen).assigned == {key: "3"}
+    remembered = observed([pod(0)], view=cluster(settings=founded), live_config={key: "1"})
+    assert live(remembered).removed == ()  # brokers would refuse that
+    before = observed([pod(0)], view=cluster(settings=known))
+    assert live(before).assigned == {}
+
+
 def test_nothing_about_settings_is_decided_while_no_broker_answers() -> None:
     """Which of them can change in place is the brokers' own knowledge."""
     plan = live(observed(live_config={"live": "5"}), live="6")
