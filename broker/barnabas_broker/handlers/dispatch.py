@@ -32,6 +32,10 @@ from barnabas_protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
+TRACES_MAX = 10
+TRACE_EVERY = 1000
+"""So many failures of an API are logged with their traces, then one of so many."""
+
 Failed = Callable[[Any, KafkaError], Any]
 Resolve = Callable[[MetadataImage, Any], Resolution | None]
 
@@ -51,6 +55,7 @@ class Api:
         "bytes_max",
         "errors_count",
         "failed",
+        "failures_count",
         "handle",
         "is_coroutine",
         "is_forwarded",
@@ -78,6 +83,7 @@ class Api:
         self.resolve: Resolve | None = getattr(module, "resolve", None)
         self.requests_count = 0
         self.errors_count = 0
+        self.failures_count = 0  # by faults of this broker
         self.total_ns = 0
 
 
@@ -275,7 +281,10 @@ def answer_of_failure(api: Api, request: Any, error: Exception) -> Any:
         # Also of a metadata log that has stopped: another node knows better, nothing is wrong.
         error = KafkaError(ErrorCode.NOT_CONTROLLER, str(error))
     if not isinstance(error, KafkaError):
-        logger.error("%s failed", api.key.name, exc_info=error)
+        api.failures_count += 1
+        # Whoever finds a request that does this sends it again and again.
+        is_traced = api.failures_count <= TRACES_MAX or api.failures_count % TRACE_EVERY == 0
+        logger.error("%s failed: %r", api.key.name, error, exc_info=error if is_traced else None)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why")
     if api.failed is None:
         raise error

@@ -15,11 +15,15 @@ from barnabas_protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+RETENTION_MS_MAX = 100 * 366 * 24 * 3_600_000
+"""A century: what is to be kept longer is kept so long, and its time is still a number."""
+
 
 async def handle(
     services: Services, exchange: Exchange, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
     """Ask the coordinator of the group."""
+    request.retention_time_ms = min(request.retention_time_ms, RETENTION_MS_MAX)
     return await services.groups.offset_commit(request, group_context(exchange))
 
 

@@ -18,6 +18,7 @@ appended.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -55,6 +56,12 @@ class CachedBatch(NamedTuple):
     def first_offset(self) -> int:
         """The offset of the first record."""
         return self.last_offset - self.offset_delta
+
+
+PRODUCERS_MAX = 20_000
+"""Producers that one partition remembers; each takes up to 700 bytes."""
+FORGOTTEN_COUNT = 1_000
+"""How many are dropped at once where there are more, so that looking for them is rare."""
 
 
 class ProducerEntry:
@@ -284,12 +291,28 @@ class ProducerState:
         """Return the producer's entry, moved to the batch's producer epoch."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
+            if len(self.producers) >= PRODUCERS_MAX:
+                self._forget_oldest()
             entry = ProducerEntry(header.producer_id, header.producer_epoch)
             self.producers[header.producer_id] = entry
         elif entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             entry.batches.clear()
         return entry
+
+    def _forget_oldest(self) -> None:
+        """Make room: drop the producers whose newest record is the oldest, by its offset.
+
+        Not by its timestamp, which is the client's to choose. A producer that comes again is taken
+        for a new one, as after `producer.id.expiration.ms`.
+        """
+        idle = [
+            entry
+            for entry in self.producers.values()
+            if entry.transaction_first_offset == NO_TRANSACTION
+        ]
+        for entry in heapq.nsmallest(FORGOTTEN_COUNT, idle, key=lambda one: one.last_offset):
+            del self.producers[entry.producer_id]
 
     @staticmethod
     def _check_epoch(entry: ProducerEntry, producer_epoch: int) -> None:

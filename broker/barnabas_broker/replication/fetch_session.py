@@ -131,6 +131,12 @@ class FetchSession:
             self.partitions[key] = partition
 
 
+PARTITIONS_MAX = 500_000
+"""Partitions in the sessions of consumers together; who finds no room is served without one."""
+SESSION_PARTITIONS_MAX = 100_000
+"""Partitions in the session of one consumer."""
+
+
 # A session of a given id and time for whoever asks.
 MakeSession = Callable[[int, bool, int], FetchSession]
 
@@ -170,6 +176,15 @@ class FetchSessionCache:
     def partitions_count(self) -> int:
         """Partitions cached over all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
+
+    @property
+    def consumer_partitions_count(self) -> int:
+        """The same over the sessions of consumers, which may name what is not there."""
+        return sum(
+            len(session.partitions)
+            for session in self._sessions.values()
+            if not session.is_follower
+        )
 
     def get(self, session_id: int) -> FetchSession | None:
         """The session of an id, None where it is gone."""
@@ -214,6 +229,10 @@ class FetchSessionCache:
         existing.last_used_ms = now_ms
         if asked or forgotten:
             existing.update(asked, forgotten)
+            if not is_follower and len(existing.partitions) > SESSION_PARTITIONS_MAX:
+                # Nobody says that the partitions exist: a session is a client's to fill.
+                self._remove(session_id)
+                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         partitions = () if is_follower else list(existing.partitions.values())
         return FetchContext(partitions, existing, False)
 
@@ -224,6 +243,11 @@ class FetchSessionCache:
             for session in list(self._sessions.values()):
                 if session.is_follower and not session.partitions:
                     self._remove(session.id)
+        elif (
+            partitions_count > SESSION_PARTITIONS_MAX
+            or self.consumer_partitions_count + partitions_count > PARTITIONS_MAX
+        ):
+            return False
         return len(self._sessions) < self._slots or self._evict(
             partitions_count, is_follower, now_ms
         )

@@ -5,6 +5,8 @@ all brokers are right; what lag is and how it is found out is in `group_lag.py`.
 """
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.metrics.sample import Sample
@@ -18,6 +20,14 @@ _COUNTERS = (
     ("offsets_expired_total", "Committed offsets that expired.", "expired_offset_count"),
     ("append_failures_total", "Appends to the offsets topic that failed.", "append_failure_count"),
 )
+
+
+GROUPS_TOLD_MAX: Final = 1_000
+"""Groups with metrics of their own: their names are the clients' to choose."""
+OTHERS: Final = "(others)"
+"""Stands for the groups beyond."""
+LAGS_TOLD_MAX: Final = 20_000
+"""Partitions of groups whose lag is told."""
 
 
 def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
@@ -34,15 +44,23 @@ def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
         {},
         groups.runtime.load_ms_last,
     )
-    for group_id, count in groups.member_counts():
+    others = 0
+    for index, (group_id, count) in enumerate(groups.member_counts()):
+        if index >= GROUPS_TOLD_MAX:
+            others += count
+            continue
         yield Sample(
             "barnabas_group_members", "gauge", "Members of a group.", {"group": group_id}, count
+        )
+    if others:
+        yield Sample(
+            "barnabas_group_members", "gauge", "Members of a group.", {"group": OTHERS}, others
         )
 
 
 def lag_samples(lag: GroupLag) -> Iterator[Sample]:
     """The lag of each partition that a group has committed for; nothing where it is not known."""
-    for one in lag.read():
+    for one in islice(lag.read(), LAGS_TOLD_MAX):
         labels = {"group": one.group_id, "topic": one.topic, "partition": str(one.partition)}
         for name, text, value in (
             ("committed_offset", "Committed offset.", one.committed),

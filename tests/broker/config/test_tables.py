@@ -19,6 +19,7 @@ ALL_SETTINGS = (*BROKER_SETTINGS, *IGNORED_SETTINGS, *TOPIC_SETTINGS)
 
 # Where a default is not Kafka's on purpose; the row in the table says why.
 OTHER_DEFAULTS = {
+    "socket.listen.backlog.size",  # a burst of connections overflows 50
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
     "log.dir",

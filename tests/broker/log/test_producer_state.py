@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas_broker.log import producer_state
 from barnabas_broker.log.producer_snapshot import SnapshotError, decode_snapshot, encode_snapshot
 from barnabas_broker.log.producer_state import ProducerState
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -286,3 +287,21 @@ def test_snapshot_and_log_tail_give_the_state_that_was(choices, data):
     replay(rebuilt, history[middle:end])
     rebuilt.advance_high_watermark(rebuilt.end_offset)
     assert facts(rebuilt) == facts(whole)
+
+
+def test_producers_are_bounded_and_those_of_the_oldest_records_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Attack: 300,000 invented ids at 700 bytes each, kept for a day. Open transactions stay."""
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 10)
+    monkeypatch.setattr(producer_state, "FORGOTTEN_COUNT", 4)
+    state = ProducerState()
+    state.append(batch(0, offset=0, producer=0, is_transactional=True))
+    # The clients' timestamps say the opposite of the truth.
+    for number in range(1, 10):
+        state.append(batch(0, offset=number, producer=number, timestamp=1000 - number))
+    state.append(batch(1, offset=10, producer=1))
+    state.append(batch(0, offset=11, producer=99))
+    assert sorted(state.producers) == [0, 1, 6, 7, 8, 9, 99]
+    assert state.first_unstable_offset() == 0
+    assert state.check(batch(7, producer=2), 0) is None  # taken for a new one

@@ -3,6 +3,7 @@
 import pytest
 
 from barnabas_broker.env.randomness import SystemRandom
+from barnabas_broker.replication import fetch_session
 from barnabas_broker.replication.fetch_session import (
     EVICTION_IDLE_MS,
     FINAL_EPOCH,
@@ -153,3 +154,21 @@ def test_session_epoch_wraps_to_one() -> None:
     context.session.epoch = 2**31 - 1
     sessions.resolve(context.session_id, 2**31 - 1)
     sessions.resolve(context.session_id, 1)
+
+
+def test_partitions_in_the_sessions_of_consumers_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Attack: 20 sessions of 200,000 invented partitions each took 58 MB each."""
+    monkeypatch.setattr(fetch_session, "PARTITIONS_MAX", 50)
+    monkeypatch.setattr(fetch_session, "SESSION_PARTITIONS_MAX", 20)
+    sessions = Sessions()
+    assert sessions.resolve(0, INITIAL_EPOCH, asks(21)).session_id == 0
+    kept = [sessions.resolve(0, INITIAL_EPOCH, asks(20)).session_id for _ in range(3)]
+    assert kept[0] and kept[1] and not kept[2]
+    new = FetchPartition(TopicPartition("u", 0), ZERO_UUID, 5, 100)
+    with pytest.raises(KafkaError) as refused:
+        sessions.resolve(kept[0], 1, [new])
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.cache.partitions_count == 20
+    assert sessions.resolve(0, INITIAL_EPOCH, asks(20)).session_id > 0
