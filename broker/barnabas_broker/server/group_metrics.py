@@ -1,11 +1,11 @@
 """What this broker tells Prometheus about the groups that it coordinates: states, counters, lag.
 
 Source: MET-6 of the behaviour list. Only the coordinator of a group tells of it, so that sums over
-all brokers are right; what lag is and how it is found out is in `group_lag.py`.
+all brokers are right; what lag is and how it is found out is in `group_lag.py`. A thousand groups
+are named, the rest is summed up as group `(others)`.
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
@@ -21,13 +21,18 @@ _COUNTERS = (
     ("append_failures_total", "Appends to the offsets topic that failed.", "append_failure_count"),
 )
 
+_LAGS = (
+    ("committed_offset", "Committed offset."),
+    ("lag_records", "Records to be read."),
+    ("lag_seconds", "Age of the oldest record to be read, 0 if there is none."),
+)
 
 GROUPS_TOLD_MAX: Final = 1_000
 """Groups with metrics of their own: their names are the clients' to choose."""
 OTHERS: Final = "(others)"
-"""Stands for the groups beyond."""
+"""Stands for the groups beyond, and for partitions beyond the next limit."""
 LAGS_TOLD_MAX: Final = 20_000
-"""Partitions of groups whose lag is told."""
+"""Partitions of groups whose lag is told by itself."""
 
 
 def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
@@ -44,32 +49,56 @@ def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
         {},
         groups.runtime.load_ms_last,
     )
+    named = groups.named_groups(GROUPS_TOLD_MAX)
     others = 0
-    for index, (group_id, count) in enumerate(groups.member_counts()):
-        if index >= GROUPS_TOLD_MAX:
+    for group_id, count in groups.member_counts():
+        if group_id in named:
+            yield _members(group_id, count)
+        else:
             others += count
-            continue
-        yield Sample(
-            "barnabas_group_members", "gauge", "Members of a group.", {"group": group_id}, count
-        )
     if others:
-        yield Sample(
-            "barnabas_group_members", "gauge", "Members of a group.", {"group": OTHERS}, others
-        )
+        yield _members(OTHERS, others)
 
 
-def lag_samples(lag: GroupLag) -> Iterator[Sample]:
-    """The lag of each partition that a group has committed for; nothing where it is not known."""
-    for one in islice(lag.read(), LAGS_TOLD_MAX):
-        labels = {"group": one.group_id, "topic": one.topic, "partition": str(one.partition)}
-        for name, text, value in (
-            ("committed_offset", "Committed offset.", one.committed),
-            ("lag_records", "Records to be read.", one.records),
-            (
-                "lag_seconds",
-                "Age of the oldest record to be read, 0 if there is none.",
-                one.seconds,
-            ),
-        ):
-            if value is not None:
-                yield Sample(f"barnabas_group_{name}", "gauge", text, labels, value)
+def _members(group_id: str, count: int) -> Sample:
+    return Sample(
+        "barnabas_group_members", "gauge", "Members of a group.", {"group": group_id}, count
+    )
+
+
+def lag_samples(groups: GroupCoordinator, lag: GroupLag) -> Iterator[Sample]:
+    """The lag of each partition that a group has committed for; nothing where it is not known.
+
+    Of groups that are not named, records are summed up and the oldest age is told.
+    """
+    named = groups.named_groups(GROUPS_TOLD_MAX)
+    records: int | None = None
+    seconds: float | None = None
+    told_count = 0
+    for one in lag.read():
+        if one.group_id in named and told_count < LAGS_TOLD_MAX:
+            told_count += 1
+            yield from _lag(
+                one.group_id,
+                one.topic,
+                str(one.partition),
+                (one.committed, one.records, one.seconds),
+            )
+            continue
+        if one.records is not None:
+            records = (records or 0) + one.records
+        if one.seconds is not None:
+            seconds = max(seconds or 0.0, one.seconds)
+    yield from _lag(OTHERS, "", "", (None, records, seconds))
+
+
+def _lag(
+    group_id: str,
+    topic: str,
+    partition: str,
+    values: tuple[int | None, int | None, float | None],
+) -> Iterator[Sample]:
+    labels = {"group": group_id, "topic": topic, "partition": partition}
+    for (name, text), value in zip(_LAGS, values, strict=True):
+        if value is not None:
+            yield Sample(f"barnabas_group_{name}", "gauge", text, labels, value)

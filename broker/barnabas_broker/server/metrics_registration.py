@@ -51,6 +51,6 @@ def register_samples(
     lag = GroupLag(data.groups, data.replicas, peers, clock)
     collector.register_refresh(lag.refresh)
     register(lambda: group_samples(data.groups))
-    register(lambda: lag_samples(lag))
+    register(lambda: lag_samples(data.groups, lag))
     register(drain)
     register(lambda: broker_samples(data.replicas, dispatcher, data.fetch_sessions, state))

@@ -1,27 +1,58 @@
-"""Labels of group metrics are names that clients choose: their number is bounded."""
+"""Labels that clients choose are bounded (security-findings 9)."""
 
-from types import SimpleNamespace
-from typing import Any
+import asyncio
 
 import pytest
 
 from barnabas_broker.server import group_metrics
-from barnabas_broker.server.group_metrics import OTHERS, group_samples
+from barnabas_broker.server.group_lag import GroupLag, PartitionLag
+from barnabas_broker.server.group_metrics import OTHERS, group_samples, lag_samples
+from tests.broker.coordinator.group.coordinator_world import PARTITION, World, virtually
 
 
-def test_groups_beyond_the_limit_are_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attack: 100,000 groups of one member made `/metrics` 100,866 lines."""
-    monkeypatch.setattr(group_metrics, "GROUPS_TOLD_MAX", 3)
-    counters = dict.fromkeys((name for _, _, name in group_metrics._COUNTERS), 0)
-    groups: Any = SimpleNamespace(
-        count_by_state=dict,
-        metrics=SimpleNamespace(**counters),
-        runtime=SimpleNamespace(load_ms_last=0),
-        member_counts=lambda: ((f"g{number}", number) for number in range(6)),
-    )
-    told = {
-        sample.labels["group"]: sample.value
-        for sample in group_samples(groups)
-        if sample.name == "barnabas_group_members"
-    }
-    assert told == {"g0": 0, "g1": 1, "g2": 2, OTHERS: 3 + 4 + 5}
+class KnownLag(GroupLag):
+    """Lag of which nothing has to be found out."""
+
+    def __init__(self, lags: list[PartitionLag]) -> None:
+        self.lags = lags
+
+    def read(self) -> "list[PartitionLag]":  # type: ignore[override]
+        return self.lags
+
+
+def test_groups_beyond_a_number_are_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were there first keep their names; records are summed, the oldest age told."""
+
+    async def scenario() -> None:
+        monkeypatch.setattr(group_metrics, "GROUPS_TOLD_MAX", 2)
+        world = World()
+        world.groups.start()
+        for partition in range(50):
+            world.groups.load_partition(partition, 1)
+            await world.groups.runtime.wait_until_loaded(partition)
+        world.groups.runtime.unload(PARTITION)
+        for number in range(5):
+            assert (await world.join(group=f"made-{number}")).error_code in (0, 16)
+        named = world.groups.named_groups(2)
+        assert len(named) == 2
+        members = {
+            sample.labels["group"]: sample.value
+            for sample in group_samples(world.groups)
+            if sample.name == "barnabas_group_members"
+        }
+        total = sum(count for _, count in world.groups.member_counts())
+        assert set(members) == {*named, OTHERS}
+        assert sum(members.values()) == total
+        lags = [
+            PartitionLag(group, "t", index, 5, 10, age)
+            for group in (*sorted(named), "x", "y")
+            for index, age in ((0, 1.0), (1, 3.0))
+        ]
+        samples = list(lag_samples(world.groups, KnownLag(lags)))
+        others = {each.name: each.value for each in samples if each.labels["group"] == OTHERS}
+        assert others == {"barnabas_group_lag_records": 40, "barnabas_group_lag_seconds": 3.0}
+        assert len(samples) == 3 * 4 + 2
+        await world.groups.close()
+        await asyncio.sleep(0)
+
+    virtually(scenario())

@@ -25,6 +25,7 @@ from barnabas_broker.coordinator.group.members import (
     Protocols,
     SyncReply,
     join_error,
+    metadata_size,
     sync_error,
 )
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
@@ -67,6 +68,8 @@ class ClassicGroup:
         "leader_id",
         "member_added_in_delay",
         "members",
+        "metadata_bytes",
+        "owner_host",
         "pending_member_ids",
         "pending_sync_ids",
         "protocol_counts",
@@ -78,8 +81,12 @@ class ClassicGroup:
         "subscribed_topics",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, owner_host: str = "") -> None:
         self.group_id = group_id
+        # From where it was made; empty for one that was loaded.
+        self.owner_host = owner_host
+        # Of all protocols of all members.
+        self.metadata_bytes = 0
         self.state = GroupState.EMPTY
         # Wall time of the last change of the state; -1 if it is not known (old record versions).
         self.state_changed_ms = -1
@@ -330,6 +337,7 @@ class ClassicGroup:
         ]
 
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
+        self.metadata_bytes += change * metadata_size(protocols)
         # A protocol that is listed twice by a member counts once.
         for name in {name for name, _ in protocols}:
             count = self.protocol_counts.get(name, 0) + change

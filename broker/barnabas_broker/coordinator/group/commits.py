@@ -80,12 +80,13 @@ class OffsetCommands:
         request: OffsetCommitRequest,
         now: Instant,
         api_version: int = 0,
+        host: str = "",
     ) -> Result[OffsetCommitResponse]:
         """Store the offsets of a commit.
 
         Raises: KafkaError if the group refuses the whole request.
         """
-        self._admit(request, now, api_version)
+        self._admit(request, now, api_version, host)
         retention_ms = request.retention_time_ms
         expire_ms = -1 if retention_ms < 0 else now.wall_ms + retention_ms
         bytes_max = self._settings.offset_metadata_bytes_max
@@ -121,7 +122,9 @@ class OffsetCommands:
         self._metrics.commit_count += len(records)
         return Result(reply=OffsetCommitResponse(topics=topics), records=records)
 
-    def _admit(self, request: OffsetCommitRequest, now: Instant, api_version: int) -> None:
+    def _admit(
+        self, request: OffsetCommitRequest, now: Instant, api_version: int, host: str
+    ) -> None:
         """Decide whether the group takes the commit (GRP-19); count it as a heartbeat."""
         generation_id = request.generation_id_or_member_epoch
         group = self._groups.get(request.group_id)
@@ -131,7 +134,10 @@ class OffsetCommands:
                 is_new = api_version >= MEMBER_EPOCHS_SINCE
                 code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
                 raise KafkaError(code)
-            self._groups.create(request.group_id, now.wall_ms)
+            if not self._groups.quota.has_room(host):
+                self._rebalancer.make_room(now)
+                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            self._groups.create(request.group_id, now.wall_ms, host)
             return
         if group.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -13,12 +13,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice, zip_longest
 from typing import TypeVar
 
 from barnabas_broker.coordinator.group import replies
 from barnabas_broker.coordinator.group.classic import GroupState
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.errors import append_error
+from barnabas_broker.coordinator.group.groups import GroupQuota
 from barnabas_broker.coordinator.group.members import join_error, sync_error
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
@@ -81,10 +83,11 @@ class GroupCoordinator:
         self.metrics = GroupMetrics()
         known = self._topics = topics or AnyTopics()
         self._is_active = False
+        self.quota = GroupQuota(settings.groups_max, settings.groups_per_host_max)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
             new_shard=lambda partition: GroupShard(
-                partition, settings, random, self.metrics, known
+                partition, settings, random, self.metrics, known, self.quota
             ),
             writer=writer,
             clock=clock,
@@ -195,11 +198,11 @@ class GroupCoordinator:
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse:
         """Store offsets; returns when they are committed."""
-        version = context.api_version
+        version, host = context.api_version, context.client_host
         try:
             return await self._execute(
                 request.group_id,
-                lambda shard, now: shard.commits.commit(request, now, version),
+                lambda shard, now: shard.commits.commit(request, now, version, host),
             )
         except KafkaError as error:
             return replies.commit_error(request, append_error(error.code))
@@ -322,6 +325,15 @@ class GroupCoordinator:
         for _, shard in self.runtime.shards():
             for group in shard.groups.values():
                 yield group.group_id, len(group.members)
+
+    def named_groups(self, count_max: int) -> set[str]:
+        """Return the groups that metrics name: of each partition those that came first.
+
+        Groups that somebody makes up by the thousand do not push out those that were there.
+        """
+        by_age = zip_longest(*(shard.groups for _, shard in self.runtime.shards()))
+        named = (group_id for row in by_age for group_id in row if group_id is not None)
+        return set(islice(named, count_max))
 
     def offset_count(self) -> int:
         """Return how many offsets are committed."""

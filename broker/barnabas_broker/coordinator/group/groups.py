@@ -9,24 +9,71 @@ what replay would find; rolling back to a sequence number gives back what was ta
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 
 
+class GroupQuota:
+    """How many groups there are on this broker, over all shards, and how many there may be."""
+
+    def __init__(self, groups_max: int, groups_per_host_max: int) -> None:
+        self._groups_max = groups_max
+        self._groups_per_host_max = groups_per_host_max
+        self._by_host: Counter[str] = Counter()
+        self.count = 0
+
+    def has_room(self, host: str) -> bool:
+        """Whether a client of that host may make another group."""
+        return self.count < self._groups_max and self._by_host[host] < self._groups_per_host_max
+
+    def added(self, group: ClassicGroup) -> None:
+        """One more group."""
+        self.count += 1
+        if group.owner_host:
+            self._by_host[group.owner_host] += 1
+
+    def removed(self, group: ClassicGroup) -> None:
+        """One group less."""
+        self.count -= 1
+        if group.owner_host:
+            self._by_host[group.owner_host] -= 1
+            if not self._by_host[group.owner_host]:
+                del self._by_host[group.owner_host]
+
+
 class Groups(dict[str, ClassicGroup]):
     """Groups by id; joins put theirs in as into any dictionary."""
 
-    def __init__(self) -> None:
+    def __init__(self, quota: GroupQuota) -> None:
         super().__init__()
+        self.quota = quota
         self._sequence = 0
         # Sequence number, group, whether it was created (else taken out).
         self._journal: deque[tuple[int, ClassicGroup, bool]] = deque()
 
-    def create(self, group_id: str, wall_ms: int) -> ClassicGroup:
+    def __setitem__(self, group_id: str, group: ClassicGroup) -> None:
+        """Count the group."""
+        before = self.get(group_id)
+        if before is not None:
+            self.quota.removed(before)
+        self.quota.added(group)
+        super().__setitem__(group_id, group)
+
+    def __delitem__(self, group_id: str) -> None:
+        """Count the group no more."""
+        self.quota.removed(self[group_id])
+        super().__delitem__(group_id)
+
+    def clear(self) -> None:
+        """Forget all groups."""
+        for group_id in list(self):
+            del self[group_id]
+
+    def create(self, group_id: str, wall_ms: int, host: str) -> ClassicGroup:
         """Put an Empty group in, for the offsets of a commit."""
-        group = ClassicGroup(group_id)
+        group = ClassicGroup(group_id, host)
         group.state_changed_ms = wall_ms
         self[group_id] = group
         self._journal.append((self._sequence, group, True))
@@ -64,10 +111,14 @@ class Groups(dict[str, ClassicGroup]):
     def _give_back(self, group: ClassicGroup, current: ClassicGroup | None) -> None:
         if current is None:
             self[group.group_id] = group
-        elif current.is_empty:
+            return
+        if current.is_empty:
             # Nobody has joined the new one yet; who was given an id may still do so.
             group.pending_member_ids |= current.pending_member_ids
             self[group.group_id] = group
-        elif current.state is GroupState.PREPARING_REBALANCE:
-            # Its members stay, and its next record follows the generation that the log knows.
+            return
+        # Those who have joined the new one stay in it.
+        group.transition(GroupState.DEAD, group.state_changed_ms)
+        if current.state is GroupState.PREPARING_REBALANCE:
+            # Its next record follows the generation that the log knows.
             current.generation_id = max(current.generation_id, group.generation_id)

@@ -15,11 +15,13 @@ from typing import assert_never
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.errors import append_error
+from barnabas_broker.coordinator.group.groups import Groups
 from barnabas_broker.coordinator.group.members import (
     ClassicMember,
     JoinReply,
     Protocols,
     join_error,
+    metadata_size,
 )
 from barnabas_broker.coordinator.group.rebalance import Rebalancer
 from barnabas_broker.coordinator.group.records import group_record
@@ -74,9 +76,7 @@ class Join:
 class Joiner:
     """Takes joins for the groups of one shard."""
 
-    def __init__(
-        self, rebalancer: Rebalancer, groups: dict[str, ClassicGroup], random: Random
-    ) -> None:
+    def __init__(self, rebalancer: Rebalancer, groups: Groups, random: Random) -> None:
         self._rebalancer = rebalancer
         self._settings = rebalancer.settings
         self._groups = groups
@@ -94,14 +94,21 @@ class Joiner:
         if group is None:
             if join.member_id:
                 return join.fail(ErrorCode.UNKNOWN_MEMBER_ID)
-            group = ClassicGroup(request.group_id)
+            host = join.context.client_host
+            group = ClassicGroup(request.group_id, host)
             if not group.supports(request.protocol_type, (name for name, _ in join.protocols)):
                 return join.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            if not self._groups.quota.has_room(host):
+                self._rebalancer.make_room(join.now)
+                return join.fail(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            if not self._has_room_for_metadata(group, join):
+                return join.fail(ErrorCode.GROUP_MAX_SIZE_REACHED)
             group.state_changed_ms = join.now.wall_ms
             self._groups[request.group_id] = group
         if group.state is GroupState.DEAD:
             return join.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if not self._has_room(group, join.member_id):
+        has_room = self._has_room(group, join.member_id)
+        if not has_room or not self._has_room_for_metadata(group, join):
             return self._turn_away(group, join)
         if not group.supports(request.protocol_type, (name for name, _ in join.protocols)):
             return join.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -123,6 +130,15 @@ class Joiner:
                 return is_member or len(group.members) < self._settings.group_size_max
             case _:
                 assert_never(group.state)
+
+    def _has_room_for_metadata(self, group: ClassicGroup, join: Join) -> bool:
+        """Whether what the member says is bounded, and that of all members together."""
+        size = metadata_size(join.protocols)
+        if size > self._settings.member_metadata_bytes_max:
+            return False
+        known = group.members.get(join.member_id)
+        before = 0 if known is None else metadata_size(known.protocols)
+        return group.metadata_bytes - before + size <= self._settings.group_metadata_bytes_max
 
     def _turn_away(self, group: ClassicGroup, join: Join) -> Result[None]:
         join.fail(ErrorCode.GROUP_MAX_SIZE_REACHED)

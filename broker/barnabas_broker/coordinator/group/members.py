@@ -91,6 +91,11 @@ class ClassicMember:
         return True
 
 
+def metadata_size(protocols: Protocols) -> int:
+    """Return how many bytes a member says about itself."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
 def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
     """Return the answer to a join that did not succeed."""
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)

@@ -12,7 +12,7 @@ timer of a parked member may fire without effect, because answering the request 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import assert_never
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
@@ -43,6 +43,13 @@ class Rebalancer:
         self.metrics = metrics
         self._timers = timers
         self._groups = groups
+        # Asked when there is no room for another group.
+        self.expire_idle: Callable[[Instant], None] | None = None
+
+    def make_room(self, now: Instant) -> None:
+        """Have groups that are Empty and without offsets go before their time."""
+        if self.expire_idle is not None:
+            self.expire_idle(now)
 
     # ---- sessions ------------------------------------------------------------------------------
 
@@ -254,24 +261,25 @@ class Rebalancer:
         """Have the log know that the group is Empty; if it refuses, again after a while."""
         group_id, generation_id = group.group_id, group.generation_id
 
-        def is_unchanged() -> bool:
-            return (
-                self._groups.get(group_id) is group
-                and group.is_empty
-                and group.generation_id == generation_id
-            )
+        def again_later(now: Instant) -> None:
+            # A group whose deletion is under way may come back.
+            if group.is_empty and group.generation_id == generation_id:
+                self._timers.schedule(
+                    _empty_key(group_id), now.monotonic_ms + EMPTY_RETRY_MS, again
+                )
+
+        def again(now: Instant) -> Result[None]:
+            if self._groups.get(group_id) is not group:
+                again_later(now)
+            elif group.is_empty and group.generation_id == generation_id:
+                return self._write_empty(group)
+            return no_change()
 
         def on_append(error: KafkaError | None, now: Instant) -> Result[None]:
             if error is not None:
                 self.metrics.append_failure_count += 1
-                if is_unchanged():
-                    self._timers.schedule(
-                        _empty_key(group_id), now.monotonic_ms + EMPTY_RETRY_MS, again
-                    )
+                again_later(now)
             return no_change()
-
-        def again(_: Instant) -> Result[None]:
-            return self._write_empty(group) if is_unchanged() else no_change()
 
         return Result(reply=None, records=[group_record(group)], on_append=on_append)
 

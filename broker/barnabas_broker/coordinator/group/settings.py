@@ -29,6 +29,13 @@ class GroupSettings:
     expiry_interval_ms: int = 600_000
     # Tombstones that one expiry step writes; the rest follows in the next step.
     expiry_step_tombstones_max: int = 1000
+    # Kafka bounds the members of a group, not what each of them says, nor the groups. More than
+    # this of one member would fit into no record; a group has that of its members in memory.
+    member_metadata_bytes_max: int = 1024 * 1024
+    group_metadata_bytes_max: int = 16 * 1024 * 1024
+    # Groups on this broker, in all and made from one host.
+    groups_max: int = 100_000
+    groups_per_host_max: int = 20_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:

@@ -17,7 +17,7 @@ from functools import partial
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.commits import OffsetCommands
 from barnabas_broker.coordinator.group.context import RequestContext
-from barnabas_broker.coordinator.group.groups import Groups
+from barnabas_broker.coordinator.group.groups import GroupQuota, Groups
 from barnabas_broker.coordinator.group.join import Join, Joiner
 from barnabas_broker.coordinator.group.members import JoinReply
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 CLASSIC_TYPE = "classic"
 _EXPIRY_KEY = ("expiry",)
+# How often the limit of groups may ask for idle ones to go.
+EXPIRE_SOON_MS = 10_000
 
 
 class GroupShard:
@@ -59,14 +61,16 @@ class GroupShard:
         random: Random,
         metrics: GroupMetrics,
         topics: Topics | None = None,
+        quota: GroupQuota | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
         self.metrics = metrics
         self.timers = ShardTimers()
-        self.groups = Groups()
+        self.groups = Groups(quota or GroupQuota(settings.groups_max, settings.groups_per_host_max))
         self.offsets = OffsetStore()
         self._topics: Topics = topics or AnyTopics()
+        self._expired_soon_ms = -EXPIRE_SOON_MS
         self._rebalancer = Rebalancer(settings, self.timers, metrics, self.groups)
         self._joiner = Joiner(self._rebalancer, self.groups, random)
         self.members = Syncer(self._rebalancer, self.groups)
@@ -93,7 +97,8 @@ class GroupShard:
             self._skip(record, "unknown key type")
         elif isinstance(key, GroupKey):
             if record.value is None:
-                self.groups.pop(key.group_id, None)
+                if key.group_id in self.groups:
+                    del self.groups[key.group_id]
                 return
             group = read_group(key.group_id, record.value)
             if group is None:
@@ -138,6 +143,7 @@ class GroupShard:
             if len(group.members) > self.settings.group_size_max:
                 self._rebalancer.prepare(group, now)
         self.offsets.start_journal()
+        self._rebalancer.expire_idle = self._expire_soon
         self._schedule_expiry(now, self.settings.expiry_interval_ms, [])
         return Result(reply=None)
 
@@ -173,6 +179,12 @@ class GroupShard:
         self.timers.schedule(
             _EXPIRY_KEY, now.monotonic_ms + delay_ms, partial(self._expire, rest=rest)
         )
+
+    def _expire_soon(self, now: Instant) -> None:
+        """Look for idle groups at once, as there is no room for another; not all the time."""
+        if now.monotonic_ms - self._expired_soon_ms >= EXPIRE_SOON_MS:
+            self._expired_soon_ms = now.monotonic_ms
+            self._schedule_expiry(now, 0, [])
 
     def _expire(self, now: Instant, rest: list[str]) -> Result[None]:
         """Expire offsets group by group; a long run is cut into steps (OFS-8, OFS-9)."""

@@ -146,6 +146,25 @@ def test_a_refused_record_of_an_empty_group_is_written_again() -> None:
     assert (model.state(), model.generation()) == ("Empty", 2)
 
 
+def test_a_group_that_comes_back_still_has_its_record_written() -> None:
+    """Found by history 231: its deletion was under way when the record was to be written again."""
+    model = GroupModel()
+    (leader,) = model.stable()
+    model.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    with pytest.raises(KafkaError):
+        model.leave(leader)
+    model.advance(4_000)
+    model.fail_with = None
+    model.hold()
+    delete(model)
+    model.advance(2_000)
+    model.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert model.state() == "Empty"
+    model.advance(10_000)
+    model.restart()
+    assert (model.state(), model.generation()) == ("Empty", 2)
+
+
 # ---- assignments ---------------------------------------------------------------------------------
 
 

@@ -1,0 +1,53 @@
+"""What clients may have a coordinator remember (security-findings 9)."""
+
+from barnabas_protocol.errors import ErrorCode
+from tests.support.group_model import GroupModel
+
+LARGE = (("range", b"x" * 700),)
+
+
+def test_the_metadata_of_one_member_is_bounded() -> None:
+    """More than a record takes could never be stored."""
+    model = GroupModel(member_metadata_bytes_max=600)
+    assert model.join(protocols=LARGE).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert model.shard.groups == {}
+    assert model.join().error is ErrorCode.NONE
+
+
+def test_the_metadata_of_all_members_of_a_group_is_bounded() -> None:
+    """40 members of 20 MB each; who comes again with as much as before is no newcomer."""
+    model = GroupModel(group_metadata_bytes_max=1500)
+    (first,) = model.stable(protocols=LARGE)
+    second = model.join(protocols=LARGE)
+    again = model.join(first, protocols=LARGE)
+    assert second.error is again.error is ErrorCode.NONE
+    assert model.join(protocols=LARGE).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    model.leave(second.response.member_id)
+    assert model.shard.groups["g"].metadata_bytes == 705
+
+
+def test_groups_of_one_host_and_in_all_are_bounded() -> None:
+    """By joins and by commits alike; a group that is there is not refused."""
+    model = GroupModel(groups_per_host_max=2, groups_max=3)
+    for group in ("a", "b"):
+        assert model.join(group=group).error is ErrorCode.NONE
+    assert model.join(group="c").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert model.join(group="a", version=4).error is ErrorCode.MEMBER_ID_REQUIRED
+    assert model.commit({0: 1}, group="d") == {0: ErrorCode.NONE}
+    assert model.commit_error({0: 1}, group="e") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert model.commit({0: 2}, group="d") == {0: ErrorCode.NONE}
+    assert set(model.shard.groups) == {"a", "b", "d"}
+
+
+def test_idle_groups_go_when_there_is_no_room() -> None:
+    """Empty ones without offsets, long before their time; others stay."""
+    model = GroupModel(groups_max=2)
+    model.commit({0: 1}, group="kept")
+    leader = model.join(group="idle").response.member_id
+    model.leave(leader, group="idle")
+    model.advance(11_000)
+    assert model.join(group="new").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    model.advance(1)
+    assert model.join(group="new").error is ErrorCode.NONE
+    assert set(model.shard.groups) == {"kept", "new"}
+    assert model.shard.groups.quota.count == 2

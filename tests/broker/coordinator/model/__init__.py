@@ -1,0 +1,1 @@
+"""Random histories over group coordinators, against what their log says."""
