@@ -212,8 +212,10 @@ def _elect(
     if election is Election.COMPARED:
         order = preference
     elif election is Election.UNCLEAN:
-        # A replica that was just added may not have a single record yet.
-        order = (*preference, *sorted(replicas, key=assignment.adding.__contains__))
+        # A replica that was just added, or begun anew, may not have a single record yet.
+        had_all = (*eligible.replicas, *eligible.last_known)
+        order = sorted(replicas, key=lambda one: (one in assignment.adding, one not in had_all))
+        order = (*preference, *order)
     for node in order:
         if node in replicas and candidates.may_lead(node, partition):
             return _Elected(node, (node,), False)

@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas_broker.controller import brokers, configs, directories, elections, features
+from barnabas_broker.controller import (
+    brokers,
+    configs,
+    directories,
+    elections,
+    features,
+    leader_balance,
+)
 from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
 from barnabas_broker.controller.features import FeatureChange, FeatureRange, UpgradeType
+from barnabas_broker.controller.leader_balance import ElectionType
 from barnabas_broker.metadata.image import (
     NO_LEADER,
     RESOURCE_BROKER,
@@ -204,6 +212,18 @@ def test_the_only_replica_leads_again_after_its_machine_went_down() -> None:
     assert (state.leader, state.isr, state.last_known_elr) == (NO_LEADER, (), (0,))
     image = applied(image, elections.broker_unfenced(image, 0, SETTINGS))
     assert (state_of(image).leader, state_of(image).last_known_elr) == (0, ())
+
+
+def test_an_unclean_election_prefers_who_had_everything_once() -> None:
+    """LEAD-2: where nobody says how far its log reaches; a new replica may be empty."""
+    lost = replace(of_three([], (), NO_LEADER), last_known_elr=(2,))
+    image = raised(with_topic(cluster([0, 1, 2]), partition([0, 1, 2])))
+    image = applied(image, [record_of(0, lost)])
+    records, _ = leader_balance.elect_leaders(image, ElectionType.UNCLEAN, [("t", 0)])
+    assert state_of(applied(image, records)).leader == 2
+    best = {(image.topics.by_name["t"].topic_id, 0): [1, 2]}
+    records, _ = leader_balance.elect_leaders(image, ElectionType.UNCLEAN, [("t", 0)], best)
+    assert state_of(applied(image, records)).leader == 1
 
 
 @pytest.mark.parametrize("level", [1, 2])
