@@ -208,7 +208,8 @@ class QuorumNode:
 
     def promise_asked(self, asked: PromiseAsked) -> Effects:
         """The winner of an epoch asks for a promise."""
-        is_granted = asked.controller_epoch >= self.promised_epoch
+        # The record may know of a later promise than a disk that was restored from a copy.
+        is_granted = asked.controller_epoch >= self._known_epoch
         effects: Effects = ()
         if is_granted and self.role is not Role.FOLLOWER:
             if asked.controller_epoch == self.promised_epoch:
@@ -226,10 +227,14 @@ class QuorumNode:
         effects += (self._answer_promise(asked),)
         return effects if self.copy.is_waiting else (*effects, *self._proceed())
 
+    @property
+    def _known_epoch(self) -> int:
+        return max(self.promised_epoch, self.record.controller_epoch)
+
     def _answer_promise(self, asked: PromiseAsked) -> Send:
         answer = PromiseAnswered(
             controller_epoch=asked.controller_epoch,
-            promised_epoch=self.promised_epoch,
+            promised_epoch=self._known_epoch,
             seat=self.seat,
             end=self.copy.end,
         )

@@ -554,6 +554,20 @@ def test_a_promise_of_a_disk_that_lacks_what_it_had_does_not_count() -> None:
     assert node._recovery.has_enough
 
 
+def test_no_promise_is_given_below_the_epoch_of_the_record() -> None:
+    """A disk that was restored from a copy has forgotten what it has promised."""
+    script = Script(3)
+    node = QuorumNode(script.machines[1].seat, WalkLog(), 2)
+    node.record_read(
+        ArbiterView(token=3, controller_epoch=5, leader_id=None, members=frozenset((node.seat,)))
+    )
+    (send,) = node.promise_asked(PromiseAsked(controller_epoch=4, leader_id=0))
+    assert isinstance(send, Send)
+    assert isinstance(send.message, PromiseAnswered)
+    assert (send.message.controller_epoch, send.message.promised_epoch) == (4, 5)
+    assert node.promised_epoch == 2
+
+
 def test_nobody_leads_with_a_disk_that_lacks_what_it_had() -> None:
     """Neither by taking over, nor by a swap that has succeeded."""
     node = QuorumNode(Script(1).machines[0].seat, WalkLog(), 0)
