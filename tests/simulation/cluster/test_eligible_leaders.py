@@ -113,6 +113,12 @@ class World:
         await self.until(lambda: all(node.is_ready for node in nodes))
         await self.until(lambda: set(self.partition.isr) == set(REPLICAS))
 
+    @property
+    def compared_count(self) -> int:
+        """How many leaders were elected because their log was the best of those left."""
+        servers = [node.server for node in self.nodes if node.server is not None]
+        return sum(one.control.controller.comparison.elected_count for one in servers)
+
     async def readable(self) -> int:
         """How many records the leader has, once its high watermark stands still."""
         await self.until(lambda: self.partition.leader >= 0)
@@ -177,6 +183,7 @@ def test_a_killed_process_is_eligible_and_one_whose_machine_went_down_is_not() -
         assert world.partition.last_known_elr == (down.node_id,)
         up.start()
         await world.until(lambda: world.partition.leader == up.node_id)
+        assert world.compared_count == 0  # it was eligible still
         await world.come_back(first)
         assert await world.readable() == COUNT
 
@@ -199,6 +206,7 @@ def test_the_longest_log_leads_when_all_machines_have_lost_power(policy: str) ->
             node.start()
         await world.until(lambda: all(node.server is not None for node in machines))
         await world.until(lambda: world.partition.leader >= 0)
+        assert world.compared_count == 1
         leader = world.nodes[world.partition.leader]
         assert leader.server is not None
         found = leader.server.logs.logs[ORDERS].log_end_offset
