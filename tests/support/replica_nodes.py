@@ -147,6 +147,7 @@ class StubExchange:
             release=lambda: None,
             listener_name="A",
             answer_bytes_max=1 << 30,
+            reserve_answer=lambda size: None,
         )
         self.frame = b""
         self.is_done = False

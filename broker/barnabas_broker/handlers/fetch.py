@@ -50,17 +50,19 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class _Answer:
     """The answer of one fetch: given when the results are there, if anybody still wants it."""
 
-    __slots__ = ("context", "exchange", "is_held", "services")
+    __slots__ = ("context", "exchange", "is_held", "reserved_bytes", "services")
 
     def __init__(self, services: Services, exchange: Exchange, context: FetchContext) -> None:
         self.services = services
         self.exchange = exchange
         self.context = context
         self.is_held = False
+        self.reserved_bytes = 0
 
     def __call__(self, results: list[PartitionData]) -> None:
         exchange, context = self.exchange, self.context
         if self.is_held:
+            exchange.session.reserve_answer(-self.reserved_bytes)
             exchange.session.release()
         if exchange.session.is_closed:
             return
@@ -83,7 +85,7 @@ class _Answer:
             )
         )
 
-    def wait_for(self, fetching: Fetching) -> None:
+    def wait_for(self, fetching: Fetching, bytes_max: int) -> None:
         """Have the connection wait while a thread reads, or the fetch end with the connection."""
         exchange = self.exchange
         if not fetching.is_completed:
@@ -93,6 +95,8 @@ class _Answer:
             # many bytes again, and what is read is not seen as unsent before it is answered
             # (REQ-12).
             self.is_held = True
+            self.reserved_bytes = bytes_max
+            exchange.session.reserve_answer(bytes_max)
             exchange.session.hold()
 
 
@@ -140,7 +144,8 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
         choose_replica=_choice(services, request.rack_id) if is_consumer else None,
     )
     answer = _Answer(services, exchange, context)
-    answer.wait_for(services.replicas.fetch(context.partitions, parameters, answer))
+    fetching = services.replicas.fetch(context.partitions, parameters, answer)
+    answer.wait_for(fetching, parameters.max_bytes)
 
 
 def _handle_follower(
@@ -190,7 +195,7 @@ def _handle_follower(
         is_follower=True,
     )
     answer = _Answer(services, exchange, context)
-    answer.wait_for(fetches.fetch(session, parameters, answer))
+    answer.wait_for(fetches.fetch(session, parameters, answer), 0)
 
 
 def _choice(services: Services, rack: str) -> ChooseReplica | None:

@@ -324,6 +324,8 @@ class Session(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self._answers.answer(exchange, parts)
+        if self._answers.out_bytes > LARGE_ANSWER_BYTES:
+            self.count_unsent()
         if not self._is_dirty:
             self._is_dirty = True
             self._listener.turn.flush(self)
@@ -357,7 +359,9 @@ class Session(asyncio.BufferedProtocol):
     def count_unsent(self) -> None:
         """Count what of its answers waits to be sent; note when the peer has taken some of it."""
         transport, memory = self._transport, self._memory
-        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        unsent = self._answers.out_bytes
+        if transport is not None:
+            unsent += transport.get_write_buffer_size()
         if unsent < self._unsent_bytes or not self._unsent_bytes:
             self.unread_since_ns = self._clock_ns()
         memory.unsent_bytes += unsent - self._unsent_bytes
@@ -380,6 +384,10 @@ class Session(asyncio.BufferedProtocol):
     def answer_bytes_max(self) -> int:
         """How large an answer may be, in view of what no connection has read yet."""
         return self._memory.answer_bytes_max
+
+    def reserve_answer(self, size: int) -> None:
+        """Count an answer that is being read, of up to so many bytes; negative: it has been."""
+        self._memory.unsent_bytes += size
 
     def release_frame(self, exchange: Exchange) -> None:
         """Give the memory of a frame back before its answer: nothing of the request is in it."""
