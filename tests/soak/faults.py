@@ -85,6 +85,7 @@ class Faults:
         """Its disk is slow: each sync takes a quarter of a second, each write 20 ms."""
         with slow_disk(self._stage.brokers[victim].pid, sync_ms=250, write_ms=20):
             yield
+            await asyncio.sleep(self._random.uniform(1, 5))
 
     @asynccontextmanager
     async def full(self, victim: int) -> AsyncIterator[None]:

@@ -8,8 +8,10 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.support.cache import require_commands
+from tests.support.waiting import wait_until
 
 _SYNCS = "fsync,fdatasync,sync_file_range"
 _WRITES = "pwrite64,pwritev,pwritev2"
@@ -25,6 +27,7 @@ def slow_disk(pid: int, *, sync_ms: int, write_ms: int) -> Iterator[None]:
     command += ["-e", f"inject={_WRITES}:delay_enter={write_ms}ms", "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
         try:
+            wait_until(lambda: _is_traced(pid), END_SECONDS, lambda: "strace does not attach")
             yield
         finally:
             is_over = tracer.poll() is not None
@@ -34,3 +37,8 @@ def slow_disk(pid: int, *, sync_ms: int, write_ms: int) -> Iterator[None]:
             # A process that ends meanwhile ends its tracer, which is no failure.
             if is_over and tracer.returncode not in (0, -signal.SIGINT):
                 raise RuntimeError(f"strace ended with {tracer.returncode}: {told}")
+
+
+def _is_traced(pid: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return "TracerPid:\t0" not in lines
