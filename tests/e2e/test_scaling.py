@@ -76,6 +76,7 @@ def test_a_broker_is_emptied_and_goes_on_running(
     namespace: Kubectl, spare: SpareBrokers, spare_client: ClientPod
 ) -> None:
     """What only two brokers have may leave the third; what all three have cannot, and is named."""
+    make_topic(namespace, "everywhere", spare, partitions=1)
     make_topic(
         namespace, "pairs", spare, partitions=PARTITIONS, replicas=2, deletionPolicy="Delete"
     )

@@ -95,7 +95,8 @@ for archive in "$CACHE"/images/*.tar; do
 done
 kubectl apply -f "$LAB/conf/addons.yaml" > /dev/null
 for number in $numbers; do
-  until_ok 90 "node$number is Ready" kubectl wait --for=condition=Ready "node/node$number" --timeout=1s
+  # A kubelet that was without the API server for a while backs off before it asks again.
+  until_ok 240 "node$number is Ready" kubectl wait --for=condition=Ready "node/node$number" --timeout=1s
 done
 until_ok 90 "DNS is ready" kubectl -n kube-system rollout status deploy/coredns --timeout=1s
 until_ok 30 "service accounts are made" kubectl get serviceaccount default
