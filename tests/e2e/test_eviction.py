@@ -71,7 +71,7 @@ def test_a_drain_waits_for_a_broker_that_cannot_be_spared(
             assert drain.poll() is None, drain.communicate()
             spare.declare(**spare.spec())
             said = ended(drain)
-        assert f"broker 0 of Broker {spare.kubectl.namespace}/spare cannot be spared yet" in said, said
+        assert f"Broker {spare.kubectl.namespace}/spare cannot be spared yet" in said, said
         spare.until_replaced(0, uid)
         spare.until_settled()
         load.goes_on()
