@@ -11,7 +11,7 @@ ulimit -n "$(ulimit -Hn)"
 
 # --- the bridge is there from the start and carries the API server's address
 ip link show barnabas-lab0 > /dev/null 2>&1 || ip link add barnabas-lab0 type bridge
-ip address show dev barnabas-lab0 | grep -q "$GATEWAY/24" || ip address add "$GATEWAY/24" dev barnabas-lab0
+ip address replace "$GATEWAY/24" dev barnabas-lab0
 ip link set barnabas-lab0 up
 sysctl -qw net.ipv4.ip_forward=1
 sysctl -qw net.bridge.bridge-nf-call-iptables=1 2> /dev/null || modprobe br_netfilter
