@@ -117,6 +117,7 @@ def command(
         "admin.http.host": "127.0.0.1",
         "admin.http.port": str(admin_port),
         "offsets.topic.replication.factor": "1",
+        "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
         "group.initial.rebalance.delay.ms": "0",
         **key_values(settings, "--set"),
     }

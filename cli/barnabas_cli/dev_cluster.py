@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 REPLICAS_MAX = 3
 _MEMBERS_MAX = "3"  # of the metadata log, where metadata.members does not say otherwise
 CLUSTER_FILE = "cluster.properties"
+# Of a disk that is not the broker's own, a share for others to grow is not the broker's affair.
+DISK_RESERVE_BYTES = str(256 * 1024 * 1024)
 _LINE_BYTES_MAX = 1 << 20
 _STOP_SECONDS = 30
 _READY_TIMEOUT_MS = 60_000
@@ -100,6 +102,7 @@ class DevCluster:
             "admin.http.port": str(self.admin_port + number if self.admin_port >= 0 else -1),
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
             "group.initial.rebalance.delay.ms": "0",
             "barnabas.drain.budget.ms": "5000",
             **self.settings,
