@@ -84,7 +84,7 @@ def command(
 ) -> None:
     """Run a broker on this machine, with nothing to configure; or a cluster of them."""
     from barnabas_cli.broker import run
-    from barnabas_cli.dev_cluster import DevCluster, brokers_in
+    from barnabas_cli.dev_cluster import DISK_RESERVE_BYTES, DevCluster, brokers_in
     from barnabas_cli.lookups import key_values
 
     declared = _declared(manifests)
