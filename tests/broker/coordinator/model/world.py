@@ -439,6 +439,9 @@ class World:
             if member.generation_id < 0:
                 await self._join(member)
             elif not member.is_synced:
+                if number % 4 == 0:
+                    # The connection was lost: the request is repeated while the first is at work.
+                    self._spawn(self._sync(member))
                 await self._sync(member)
             elif number % 2:
                 await self._heartbeat(member)
