@@ -33,11 +33,11 @@ def truncation_step(log: LogWriter, offset: int) -> int:
     lowest = max(log.segments.first.base_offset, log.log_start_offset)
     if offset < lowest or kept is log.segments.active:
         return offset
-    return next(
-        segment.base_offset
-        for segment in log.segments.values()
-        if segment.base_offset > kept.base_offset
-    )
+    following = log.segments.after(kept)
+    assert following is not None
+    if following.base_offset >= log.log_end_offset:
+        return offset  # behind it there is only the empty segment of a roll: no hole can matter
+    return following.base_offset
 
 
 async def settle(log: LogWriter) -> None:

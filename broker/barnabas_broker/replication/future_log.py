@@ -223,8 +223,7 @@ class FutureLogs:
                 if self._is_over(future):
                     break
                 _check(log, copy, generation)
-                is_flushed = copy.recovery_point >= min(log.recovery_point, log.log_end_offset)
-                if is_flushed and self._catch_up(log, copy):
+                if _vouches_for(log, copy) and self._catch_up(log, copy):
                     return await self._put_in_place(future, copy)
             finally:
                 log.flushing.companion = None
@@ -271,6 +270,11 @@ class FutureLogs:
         for moved in self.on_moved:
             moved(partition)
         return True
+
+
+def _vouches_for(log: PartitionLog, copy: PartitionLog) -> bool:
+    """Whether all that is flushed of a log is flushed of its copy too."""
+    return copy.recovery_point >= min(log.recovery_point, log.log_end_offset)
 
 
 def _check(log: PartitionLog, copy: PartitionLog, generation: int) -> None:

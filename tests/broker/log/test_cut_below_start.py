@@ -99,3 +99,17 @@ def test_lost_leader_epochs_are_taken_from_all_batches(how: str, damage: str) ->
         assert bench.disk.exists(path)
 
     asyncio.run(scenario())
+
+
+def test_a_cut_goes_on_before_an_empty_segment() -> None:
+    """A segment was begun and nothing written to it: a step to its beginning cuts nothing."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        log = await bench.open(CONFIG)
+        follow(bench, log, 5, 1)
+        log.roll()
+        assert await log.truncate(3)
+        assert log.log_end_offset == 3
+
+    asyncio.run(scenario())

@@ -1,0 +1,1 @@
+"""The log against a brute-force model, in random histories with crashes."""

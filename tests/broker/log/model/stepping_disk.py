@@ -1,0 +1,235 @@
+"""A simulated disk whose threads stand still at every system call.
+
+Each call of `Disk.run` is made in a real thread, but only one of them, or the loop, runs at a time:
+a thread gives way before each operation on the disk, and goes on when the loop, or the loop's own
+operation on the disk, lets it. A seed decides when; those in `held` stand for long. A kill ends
+the threads where they stand, and lets nothing of the dead process touch the disk any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from tests.support.simulated_disk import SimulatedDirectory, SimulatedDisk, SimulatedFile
+
+_PROCESS: ContextVar[int] = ContextVar("process", default=0)
+_idle: list[_Thread] = []
+# Virtual time that a thread stands still at most, so that nobody waits for it for ever.
+STALL_SECONDS_MAX = 60
+
+
+class KilledError(OSError):
+    """The process that wanted something of the disk is dead."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EIO, "the process is dead")
+
+
+class _Thread(threading.Thread):
+    """A thread that is used again; `go` lets it run, `back` says that it stands still."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.go, self.back = threading.Lock(), threading.Lock()
+        self.go.acquire()
+        self.back.acquire()
+        self.work: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        while True:
+            self.go.acquire()
+            assert self.work is not None
+            self.work()
+            self.back.release()
+
+
+class Worker:
+    """One call in a thread."""
+
+    def __init__(self, disk: SteppingDisk, call: Callable[[], Any]) -> None:
+        self.disk = disk
+        self.is_done = self.is_killed = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._call = call
+        self._thread = _idle.pop() if _idle else _Thread()
+        self._thread.work = self._work
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self.value = self._call()
+        except BaseException as error:
+            self.error = error
+        self.is_done = True
+
+    def step(self) -> None:
+        """Let it run up to its next operation, or to its end."""
+        before, self.disk.current = self.disk.current, self
+        self._thread.go.release()
+        self._thread.back.acquire()
+        self.disk.current = before
+        if self.is_done:
+            _idle.append(self._thread)
+
+    def pause(self) -> None:
+        """In the thread: stand still."""
+        if self.is_killed:
+            raise KilledError
+        self._thread.back.release()
+        self._thread.go.acquire()
+        if self.is_killed:
+            raise KilledError
+
+    def kill(self) -> None:
+        """End it where it stands."""
+        self.is_killed = True
+        while not self.is_done:
+            self.step()
+
+
+class StepLock:
+    """A lock between threads: who has to wait stands still."""
+
+    disk: SteppingDisk | None = None
+
+    def __init__(self) -> None:
+        self._is_held = False
+
+    def __enter__(self) -> None:
+        while self._is_held:
+            assert self.disk is not None
+            assert self.disk.current is not None
+            self.disk.current.pause()
+        self._is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self._is_held = False
+
+
+class SteppingDisk(SimulatedDisk):
+    """The disk of one machine, whose processes come and go."""
+
+    process = 0
+    current: Worker | None = None
+    follows_renames = True  # of folders that are open; else they are found by their paths
+    _is_atomic = False
+    _is_stepping = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.workers: list[Worker] = []
+        self.held: set[Worker] = set()  # those that do not go on for now
+
+    def start_process(self) -> None:
+        """What is done from now on in this context is done by the present process."""
+        _PROCESS.set(self.process)
+
+    async def kill(self) -> None:
+        """End the process and all that it does; what it has written is there."""
+        self.process += 1
+        for worker in list(self.workers):
+            worker.kill()
+        self.workers.clear()
+        self._generation += 1
+        self._locks.clear()
+        self._failures.clear()
+        self.held.clear()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        worker = Worker(self, call)
+        self.workers.append(worker)
+        try:
+            while not worker.is_done:
+                for _ in range(1 + (self.random.integer(4) == 0) * 3):
+                    await asyncio.sleep(0)
+                wait_seconds = 0.001
+                while worker in self.held and wait_seconds < STALL_SECONDS_MAX:
+                    await asyncio.sleep(wait_seconds)
+                    wait_seconds *= 2
+                self.held.discard(worker)
+                for _ in range(1 + self.random.integer(6)):
+                    if not worker.is_done:
+                        worker.step()
+        finally:
+            if worker in self.workers:
+                self.workers.remove(worker)
+        if worker.error is not None:
+            raise worker.error
+        return worker.value
+
+    def open_directory(self, path: str) -> SteppingDirectory:
+        plain = super().open_directory(path)
+        directory = SteppingDirectory(self, plain.path)
+        if self.follows_renames:
+            self._open_directories.add(directory)
+        return directory
+
+    def _checked(self, operation: str, path: str) -> str:
+        if not self._is_atomic:
+            self.give_way()
+        return super()._checked(operation, path)
+
+    def give_way(self) -> None:
+        """Before an operation: a thread stands still, the loop may let others go on."""
+        worker = self.current
+        if worker is not None:
+            worker.pause()
+        elif _PROCESS.get() != self.process:
+            raise KilledError
+        elif self.workers and not self._is_stepping:
+            self._is_stepping = True
+            while self.workers and self.random.integer(4) == 0:
+                other = self.workers[self.random.integer(len(self.workers))]
+                if other.is_done or other in self.held:
+                    break
+                other.step()
+            self._is_stepping = False
+
+    def atomically(self, call: Callable[[], Any]) -> Any:
+        """One operation, in which nobody else gets between its path and what it does there."""
+        self.give_way()
+        before, self._is_atomic = self._is_atomic, True
+        try:
+            return call()
+        finally:
+            self._is_atomic = before
+
+
+class SteppingDirectory(SimulatedDirectory):
+    """An open folder: names are looked up in it when the operation is made, not before."""
+
+    _disk: SteppingDisk
+
+    def open(self, name: str, *, create: bool = False) -> SimulatedFile:
+        found: SimulatedFile = self._disk.atomically(
+            lambda: super(SteppingDirectory, self).open(name, create=create)
+        )
+        return found
+
+    def exists(self, name: str) -> bool:
+        return bool(self._disk.atomically(lambda: super(SteppingDirectory, self).exists(name)))
+
+    def write_atomically(self, name: str, data: Any) -> None:
+        file = self.open(name + ".tmp", create=True)
+        file.truncate(0)
+        file.append([data])
+        file.sync()
+        file.close()
+        self._disk.atomically(
+            lambda: self._usable().rename(f"{self.path}/{name}.tmp", f"{self.path}/{name}")
+        )
+        self.sync()
+
+    def sync(self) -> None:
+        self._disk.atomically(super().sync)
