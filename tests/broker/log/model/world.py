@@ -76,6 +76,7 @@ class World:
         """A topic that was never written."""
         self.batches: list[Batch] = []
         self.start = self.start_floor = 0
+        self.start_highest = 0  # a crash may lower the start, but not that of its epoch
         self.empty_until = 0  # where an empty segment behind a wide gap begins
         self.promised = self.written = 0
         self.was_compacted = self.lost_epochs = False
@@ -128,6 +129,7 @@ class World:
             config, self.disk, self.clock, self.random, TailCache(self.cache_bytes)
         )
         await self.manager.load(self._topic_config, self._topic_id)
+        self.manager.lost.clear()  # what is missing of a log is told to the controller
         offline = [d.path for d in self.manager.directories if d.is_offline]
         if offline:
             raise Wrong(f"offline after the start: {offline}")
@@ -178,7 +180,7 @@ class World:
 
     def watch(self) -> None:
         """Note what was promised, and see that nothing goes that must not."""
-        if self.manager.logs.get(self.name) is None:
+        if self.manager.logs.get(self.name) is None or self.log.is_offline:
             self.is_failed = True
             return
         log = self.log
@@ -203,6 +205,7 @@ class World:
             if not is_expired or "delete" not in config.cleanup_policy:
                 raise Wrong(f"retention deleted up to {start}, with a record of {now - newest} ms")
         self.start, self.start_producers = start, True
+        self.start_highest = max(self.start_highest, start)
 
     # Crashes.
 
@@ -623,7 +626,7 @@ class World:
         first = next((b.header.base_offset for b in self.batches if b.end > self.start), self.end)
         entries = [e for e in model.epoch_entries(self.batches, self.start) if e[1] < self.end]
         got = [(e[0], e[1]) for e in self.log.leader_epochs.entries if e[1] < self.end]
-        if got and entries and self.start <= got[0][1] <= first:
+        if got and entries and self.start <= got[0][1] <= max(first, self.start_highest):
             got[0] = (got[0][0], entries[0][1])
         if got != entries:
             raise Wrong(f"leader epochs {got}, not {entries}")
