@@ -3,23 +3,46 @@
 Each replaces one decision of the real code while it is planted; nothing of it is in the broker.
 """
 
-from collections.abc import Iterator
+import asyncio
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from barnabas_broker.arbiter import decided_swap
+from barnabas_broker.arbiter.arbiter import SwapOutcome
+from barnabas_broker.arbiter.election import Verdict
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.controller import partition_change
+from barnabas_broker.controller.partition_change import Assignment, Completed
 from barnabas_broker.coordinator.group.commits import OffsetCommands
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.log import log_manager, retention, segment_recovery
+from barnabas_broker.log.cleaner_map import OffsetMap, _short
+from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.log_writer import LogWriter
 from barnabas_broker.log.producer_state import ProducerState
+from barnabas_broker.log.properties_files import BootMarker
+from barnabas_broker.metadata.promise_file import PromiseFile
+from barnabas_broker.replication.commit_wait import CommittedWriter
 from barnabas_broker.replication.fetch_plan import Followed
+from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.follower_append import FollowerAppend, Step
-from barnabas_broker.replication.follower_states import FollowerStates
+from barnabas_broker.replication.follower_states import NEVER_MS, FollowerState, FollowerStates
 from barnabas_broker.replication.partition import Partition
+from barnabas_broker.replication.partition_state import PartitionState
+from barnabas_broker.server import metadata_home
+from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.records.batch import BatchHeader
+from tests.support import simulated_disk
 
 _start = FollowerAppend.start
 _propose = Partition._propose
 _apply = LogWriter._apply
+_delete_topics = OffsetCommands.delete_topics
+_start_leading = Partition.start_leading
 
 
 class Bug(NamedTuple):
@@ -69,6 +92,144 @@ def _admit_all(self: OffsetCommands, *_: object) -> None:
     """As if no member were ever replaced."""
 
 
+# What was confirmed and mended: each undoes the mend.
+
+
+def _assign_keeping(
+    self: FollowerStates, directories: Mapping[int, bytes], in_sync: object, now_ms: int
+) -> list[int]:
+    known, self._states = self._states, {}
+    for node, directory_id in directories.items():
+        state = self._states[node] = known.get(node) or FollowerState(node, directory_id)
+        state.directory_id = directory_id
+    return []
+
+
+def _begin_epoch_keeping(
+    self: FollowerStates, in_sync: Iterable[int], leader_end_offset: int, now_ms: int
+) -> None:
+    in_sync = frozenset(in_sync)
+    for state in self:
+        then_ms = now_ms if state.node_id in in_sync else NEVER_MS
+        state.last_caught_up_ms = state.last_fetch_ms = then_ms
+        state.last_fetch_leader_end_offset = leader_end_offset
+
+
+def _forget_nobody(self: FollowerStates, *_: object) -> None:
+    """As if an incarnation were for ever."""
+
+
+def _some_directory(logs: LogManager, config: BrokerConfig) -> LogDirectory:
+    """Not `metadata.log.dir`, which the seat names."""
+    return logs.online_directories()[0]
+
+
+def _throw_away(disk: Disk, random: object, path: str, *_: object, **__: object) -> str:
+    disk.remove_tree(path)
+    return path
+
+
+async def _abandon(work: "asyncio.Future[Any]", try_cancel: Callable[[], bool]) -> Any:
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        try_cancel()
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
+        raise
+
+
+def _remove_by_name(self: OffsetCommands, deleted: Mapping[str, bytes]) -> Any:
+    return _delete_topics(self, dict.fromkeys(deleted, ZERO_UUID))
+
+
+def _lead_and_sync(self: Partition, *, is_new_leader: bool = True) -> None:
+    _start_leading(self, is_new_leader=is_new_leader)
+    self.log.disk.sync_directory(self.log.directory)
+
+
+def _believe_any_boot(self: BootMarker) -> int:
+    if not self._disk.exists(self.path):
+        return -1
+    return int(json.loads(self._disk.read_bytes(self.path))["brokerEpoch"])
+
+
+# New ones, all over the broker.
+
+
+def _join_early(
+    self: FollowerStates,
+    in_sync: Iterable[int],
+    committed_offset: int,
+    leader_end_offset: int,
+    now_ms: int,
+    lag_ms_max: int,
+) -> list[int]:
+    in_sync = frozenset(in_sync)
+    return [s.node_id for s in self if s.node_id not in in_sync and self.is_eligible(s)]
+
+
+def _replica_of_any_epoch(self: FollowerAppend, followed: Followed) -> Partition | None:
+    partition = self._find(followed.topic_partition)
+    if partition is None or partition.is_leader or partition.log.is_offline:
+        return None
+    return partition
+
+
+def _diverge_half(
+    self: FollowerAppend, partition: Partition, followed: Followed, data: Any
+) -> Step:
+    log = partition.log
+    middle = (log.log_end_offset + data.diverging_epoch.end_offset + 1) // 2
+    self._truncate(log, max(middle, log.high_watermark))
+    followed.stand_at(log.log_end_offset, data.diverging_epoch.epoch, log.log_start_offset)
+    return Step.GO_ON
+
+
+def _ask_the_same(self: FetchPartition, other: FetchPartition) -> None:
+    """As if the session had the last word."""
+
+
+def _check_nothing(*_: object) -> None:
+    """Whatever is there is taken for a batch."""
+
+
+def _all_but_the_last(segments: Sequence[Any], high_watermark: int) -> list[Any]:
+    return list(segments[:-1])
+
+
+def _is_no_longer_newest(self: OffsetMap, key: bytes, offset: int) -> bool:
+    return offset <= self._offsets.get(_short(key), 1 << 62)
+
+
+async def _wait_for_nothing(self: CommittedWriter, topic_partition: Any, end_offset: int) -> None:
+    """As if what is appended were committed."""
+
+
+async def _append_only(self: CommittedWriter, topic_partition: Any, batch: bytes) -> int:
+    partition = self._replicas.find(topic_partition)
+    info = partition.append(memoryview(bytearray(batch)), -1, self._clock.wall_ms(), internal=True)
+    await asyncio.sleep(0)
+    return info.last_offset
+
+
+def _complete_at_once(assignment: Assignment, isr: Collection[int]) -> Completed | None:
+    replicas, _, removing = assignment
+    remaining = tuple(node for node in replicas if node not in removing)
+    return Completed(remaining, tuple(n for n in isr if n in remaining) or remaining[:1])
+
+
+def _believe_any_swap(tried: Any, outcome: SwapOutcome, read_back: Any) -> Verdict:
+    return Verdict.LOST if outcome is SwapOutcome.CONFLICT else Verdict.WON
+
+
+async def _promise_only(self: PromiseFile, controller_epoch: int) -> None:
+    """A promise that nobody writes down."""
+
+
+def _never_under(self: Partition) -> bool:
+    return False
+
+
 BUGS: dict[str, Bug] = {
     "truncate_to_high_watermark": Bug(
         "a follower cuts its log to its high watermark, which may be stale (KIP-101)",
@@ -93,6 +254,91 @@ BUGS: dict[str, Bug] = {
     "commits_of_any_generation": Bug(
         "a coordinator takes commits of members that have been replaced (GRP-19)",
         ((OffsetCommands, "_admit", _admit_all),),
+    ),
+    # What was confirmed and mended.
+    "stale_follower": Bug(
+        "a leader remembers of a replica what outlives it (REP-7)",
+        (
+            (FollowerStates, "assign", _assign_keeping),
+            (FollowerStates, "begin_leader_epoch", _begin_epoch_keeping),
+            (FollowerStates, "forget_other_incarnations", _forget_nobody),
+        ),
+    ),
+    "metadata_log_anywhere": Bug(
+        "the metadata log is put elsewhere than where its seat says",
+        ((metadata_home, "metadata_directory", _some_directory),),
+    ),
+    "strays_removed": Bug(
+        "what the metadata does not assign is thrown away",
+        ((log_manager, "put_aside", _throw_away),),
+    ),
+    "threads_abandoned": Bug(
+        "whoever is cancelled lets go of what a thread still works on",
+        ((simulated_disk, "outlast", _abandon),),
+    ),
+    "commits_removed_by_name": Bug(
+        "the clean-up of a deleted topic removes commits of the next one of its name (OFS-10)",
+        ((OffsetCommands, "delete_topics", _remove_by_name),),
+    ),
+    "fsync_on_the_loop": Bug(
+        "a folder is synced on the event loop when a leadership begins",
+        ((Partition, "start_leading", _lead_and_sync),),
+    ),
+    "power_loss_taken_for_a_kill": Bug(
+        "a broker whose machine lost power claims to have all that it had (KIP-966)",
+        ((BootMarker, "broker_epoch", _believe_any_boot),),
+    ),
+    # New ones.
+    "commit_below_min_isr": Bug(
+        "the high watermark moves while too few are in sync (KIP-966, REP-2)",
+        ((PartitionState, "is_under_min_isr", property(_never_under)),),
+    ),
+    "join_before_caught_up": Bug(
+        "a follower joins the ISR before it has what is committed (REP-7)",
+        ((FollowerStates, "joining", _join_early),),
+    ),
+    "answers_of_other_epochs": Bug(
+        "a follower takes what it was sent under another leader epoch",
+        ((FollowerAppend, "_replica", _replica_of_any_epoch),),
+    ),
+    "half_a_truncation": Bug(
+        "a follower that diverges cuts half of what it must, and says it is with its leader",
+        ((FollowerAppend, "_diverge", _diverge_half),),
+    ),
+    "session_keeps_its_offset": Bug(
+        "a fetch session does not take over what a partition is asked from by now",
+        ((FetchPartition, "ask_again", _ask_the_same),),
+    ),
+    "no_check_in_recovery": Bug(
+        "recovery takes what it finds for batches (REC-2)",
+        ((segment_recovery, "_check", _check_nothing),),
+    ),
+    "retention_above_high_watermark": Bug(
+        "retention deletes what is not committed yet (SEG-11)",
+        ((retention, "_below_high_watermark", _all_but_the_last),),
+    ),
+    "compaction_keeps_the_oldest": Bug(
+        "compaction drops the newest record of a key, not the older ones",
+        ((OffsetMap, "is_newest", _is_no_longer_newest),),
+    ),
+    "coordinator_answers_early": Bug(
+        "a coordinator answers when its record is appended, not when it is committed",
+        (
+            (CommittedWriter, "append", _append_only),
+            (CommittedWriter, "wait_committed", _wait_for_nothing),
+        ),
+    ),
+    "reassigned_before_in_sync": Bug(
+        "a reassignment is over before the new replicas are in sync (LEAD-10)",
+        ((partition_change, "completed", _complete_at_once),),
+    ),
+    "swap_without_an_answer_won": Bug(
+        "a swap without an answer counts as won (rule 7 of the arbiter)",
+        ((decided_swap, "judge", _believe_any_swap),),
+    ),
+    "promise_not_written": Bug(
+        "a member does not write its promise down before it answers",
+        ((PromiseFile, "write", _promise_only),),
     ),
 }
 

@@ -11,8 +11,9 @@ from unittest.mock import patch
 
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.controller import features
+from tests.simulation.cluster.file_store import FileStore
 from tests.simulation.cluster.levels import LevelsOfProcess
-from tests.simulation.cluster.node import PORT, Node
+from tests.simulation.cluster.node import PORT, Node, NodeClock
 from tests.simulation.cluster.trace import Trace
 from tests.support.arbiter_faults import Fault, FaultyArbiter
 from tests.support.cluster_network import ClusterNetwork
@@ -58,7 +59,9 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         *,
         keeps_words: bool = False,
+        arbiter_file_ms: int = 0,
     ) -> None:
+        """With `arbiter_file_ms` the arbiter's store is a file of a disk that takes so long."""
         self.loop = ProcessLoop()
         self.loop.set_exception_handler(self._unhandled)
         self.trace = Trace(lambda: self.loop.true_seconds, keeps_words=keeps_words)
@@ -66,7 +69,11 @@ class Cluster:
         # All that is no broker, so that nothing is left of it in the end.
         self._clients = Process("clients")
         self.network = ClusterNetwork(self._fork(), self.trace.note)
-        self.store = MemoryStore()
+        self._clock = NodeClock(self.loop, 1_700_000_000_000)
+        self.store: MemoryStore | FileStore = MemoryStore()
+        if arbiter_file_ms:
+            draws = SimulatedRandom(seed)
+            self.store = FileStore(draws, self._clock, self.trace.note, arbiter_file_ms)
         self.arbiters: list[NodeArbiter] = []
         self.late_swap_ms_max = 0
         self._arbiter_draws = self._fork()
@@ -96,9 +103,13 @@ class Cluster:
         return SimulatedRandom(self.random.integer(1 << 62))
 
     def _make_arbiter(self, process: Process) -> Arbiter:
-        inner = MemoryArbiter(
-            self.store, lambda: 1 + self._arbiter_draws.integer(5), ARBITER_POLL_MS
-        )
+        inner: Arbiter
+        if isinstance(self.store, FileStore):
+            inner = self.store.client(self._clock, ARBITER_POLL_MS)
+        else:
+            inner = MemoryArbiter(
+                self.store, lambda: 1 + self._arbiter_draws.integer(5), ARBITER_POLL_MS
+            )
         faults: deque[Fault] = deque()
         client = FaultyArbiter(inner, faults, ARBITER_POLL_MS)
         client.on_late = self._let_arrive_later

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 
+from barnabas_broker.arbiter.arbiter import ArbiterRecord
 from barnabas_broker.controller import eligible_replicas
 from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
@@ -43,6 +44,7 @@ class Faults:
         self._hardship = plan.hardship
         # The node that lost power, or its disk, and its broker epoch then; see `_may_lose_another`.
         self._lost: tuple[Node, int] | None = None
+        self._true_record: ArbiterRecord | None = None
         self.done: Counter[str] = Counter()
 
     async def run(self, events: Iterable[Event], length_ms: int) -> None:
@@ -220,7 +222,7 @@ class Faults:
 
     def _has_all_seats(self) -> bool:
         """Whether every member of the metadata log has its disk still, and one can be missed."""
-        record = self._cluster.store.stored.record
+        record = self._cluster.store.stored.record or self._true_record
         if record is None or len(record.members) < 3:
             return False
         nodes = self._cluster.nodes
@@ -338,15 +340,35 @@ class Faults:
     def _lose_the_record(self) -> None:
         """What the arbiter's store had is gone; somebody has a copy of it."""
         store = self._cluster.store
-        if store.stored.record is not None:
+        if store.stored.record is not None and self._true_record is None:
             self._cluster.trace.tell("the arbiter's record is lost")
+            self._true_record = store.stored.record
             store.put(None)
+
+    def _bring_the_record_back(self) -> None:
+        """An operator has a copy; whoever has founded another history meanwhile is given up."""
+        cluster, record = self._cluster, self._true_record
+        if record is None:
+            return
+        self._true_record = None
+        now = cluster.store.stored.record
+        if now is not None and now.history_id == record.history_id:
+            return
+        for node in cluster.nodes:
+            # It stops when it sees the other record; an empty disk has nothing to lose.
+            if now is not None and now.leader is not None and now.leader.node_id == node.node_id:
+                node.lose_disk()
+            else:
+                node.kill()
+        cluster.store.put(record)
 
     def _restore_an_old_record(self) -> None:
         """A copy of the record from some time ago is put back, as from a backup of the store."""
         store = self._cluster.store
-        if store.copies:
-            record = store.copies[self._below(len(store.copies))]
+        now = store.stored.record
+        copies = [c for c in store.copies if now is not None and c.members == now.members]
+        if copies:
+            record = copies[self._below(len(copies))]
             self._cluster.trace.tell("an old record is put back, of epoch", record.controller_epoch)
             store.put(record)
 

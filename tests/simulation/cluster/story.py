@@ -1,6 +1,7 @@
 """One seed's story: a cluster that much befalls while clients work, and all is well in the end."""
 
 import asyncio
+import re
 from collections import Counter
 
 from barnabas_broker.server import Server
@@ -63,7 +64,11 @@ class Story:
     ) -> None:
         plan = self.plan = plan or draw(seed, node_count=node_count)
         self.cluster = Cluster(
-            plan.seed, plan.node_count, plan.properties(), keeps_words=keeps_words
+            plan.seed,
+            plan.node_count,
+            plan.properties(),
+            keeps_words=keeps_words,
+            arbiter_file_ms=1 + plan.strength if plan.has(Feature.ARBITER_FILE) else 0,
         )
         self.cluster.network.latency_ms = plan.latency_ms
         self.history = History()
@@ -81,6 +86,8 @@ class Story:
             node.on_append = self.observer.appended
             node.clock.rate = plan.clock_rate(node.node_id)
             node.use_traits(traits)
+            if plan.has(Feature.RECORD_LOST):
+                node.tolerates = re.compile("histor|has no record")
             # A cluster is founded at the newest level that its founder knows.
             node.is_old = plan.has(Feature.OLD_BROKERS) or not plan.has(Feature.ELIGIBLE)
         self.cluster.late_swap_ms_max = 3_000 if plan.has(Feature.LATE_SWAPS) else 0
