@@ -79,8 +79,8 @@ class LogLoading:
         self._directory = directory
         self._interval_bytes = config.index_interval_bytes
         # What holds for a log that an earlier release has compacted, without a note.
-        unless_noted = ANYWHERE if "compact" in config.cleanup_policy else compacted_below
-        self._holes_unless_noted = unless_noted
+        self._is_compacted = "compact" in config.cleanup_policy
+        self._compacted_below = compacted_below
         self._holes = Holes(disk, directory)
         self._now_ms = now_ms
         self._is_clean = True
@@ -111,7 +111,10 @@ class LogLoading:
         """
         names = finish_interrupted_work(self._disk, self._directory)
         snapshots = SnapshotFiles(self._disk, self._directory, names)
-        self._holes = Holes.load(self._disk, self._directory, self._holes_unless_noted)
+        # Nothing is compacted before it is flushed: behind that, an end was lost.
+        flushed = ANYWHERE if was_clean else recovery_point
+        unless_noted = max(self._compacted_below, flushed if self._is_compacted else 0)
+        self._holes = Holes.load(self._disk, self._directory, unless_noted)
         segments = self._find_segments(set(names))
         self._epochs = self._load_epochs(segments)
         end_offset = log_start_offset
