@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from tests.support.simulated_disk import SimulatedDirectory, SimulatedDisk, Simu
 
 _PROCESS: ContextVar[int] = ContextVar("process", default=0)
 _idle: list[_Thread] = []
+os.register_at_fork(after_in_child=_idle.clear)  # a fork has no threads but its own
 # Virtual time that a thread stands still at most, so that nobody waits for it for ever.
 STALL_SECONDS_MAX = 60
 

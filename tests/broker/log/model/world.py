@@ -246,6 +246,8 @@ class World:
         if self.cut_to is not None:
             floor = min(floor, self.cut_to)
         self.cut_to = None
+        if floor <= starts[1]:
+            floor = 0  # all that was safe has been deleted since
         end, start = log.log_end_offset, log.log_start_offset
         possible = [*self.batches, *self.maybe]
         lowest = min(starts[0], self.end)
