@@ -129,8 +129,13 @@ class Faults:
         eligible. What the last one that lost power had must be with two again.
         """
         image = self._newest_image()
-        if image is None or not eligible_replicas.is_on(image) or self._plan.in_sync_min < 2:
-            return False
+        return image is not None and self._is_eligible_kept(image) and self._is_made_good(image)
+
+    def _is_eligible_kept(self, image: MetadataImage) -> bool:
+        return eligible_replicas.is_on(image) and self._plan.in_sync_min > 1
+
+    def _is_made_good(self, image: MetadataImage) -> bool:
+        """Whether all that the lost node had is with two in sync again, of whom it may be one."""
         if self._lost is None:
             return True
         node, broker_epoch = self._lost
@@ -149,7 +154,7 @@ class Faults:
     def _may_take_away(self) -> bool:
         """Whether another node may go; with eligible leader replicas any may, at any time."""
         image = self._newest_image()
-        if image is not None and eligible_replicas.is_on(image) and self._plan.in_sync_min > 1:
+        if image is not None and self._is_eligible_kept(image):
             return True
         return self._may_lose_another()
 
@@ -166,6 +171,8 @@ class Faults:
         image = self._newest_image()
         if image is None:
             return False
+        if self._is_eligible_kept(image):
+            return self._is_made_good(image)
         broker = image.brokers.get(node.node_id)
         is_known = broker is None or broker.epoch > broker_epoch
         if is_known or not any(
