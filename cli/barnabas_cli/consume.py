@@ -271,10 +271,10 @@ async def _read_and_commit(consumer: Consumer, reading: Reading) -> None:
     except BaseException:
         if reading.shown is not None:
             with contextlib.suppress(BarnabasError):
-                await reading.shown.commit()
+                await reading.shown.commit_all()
         raise
     if reading.shown is not None:
-        await reading.shown.commit()
+        await reading.shown.commit_all()
 
 
 async def _read(consumer: Consumer, reading: Reading) -> None:
@@ -295,6 +295,8 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
             timeout_ms=max(1, min(poll_ms, _POLL_MS)),
             max_records=min(left or _POLL_RECORDS, _POLL_RECORDS),
         )
+        if reading.shown is not None:
+            reading.shown.handed_out(records)
         for record in records:
             if _is_wanted(record, reading):
                 reading.write(record)

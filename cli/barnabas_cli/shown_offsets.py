@@ -7,7 +7,7 @@ remembers is what somebody could see: a record may be shown twice, but none is p
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas_client.cluster.offsets import OffsetAndMetadata
@@ -30,7 +30,12 @@ class ShownOffsets(RebalanceListener):
         self.consumer: Consumer | None = None
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._flushed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._handed_out: set[TopicPartition] = set()
         self._next_commit_seconds = 0.0
+
+    def handed_out(self, records: Iterable[ConsumerRecord]) -> None:
+        """A poll has returned these; whether they are shown is another question."""
+        self._handed_out.update(TopicPartition(one.topic, one.partition) for one in records)
 
     def written(self, record: ConsumerRecord) -> None:
         """The record went to the output, which may still hold it back."""
@@ -61,6 +66,16 @@ class ShownOffsets(RebalanceListener):
             del self._flushed[one]
         if wanted and self.consumer is not None:
             await self.consumer.commit(wanted, timeout_ms=COMMIT_TIMEOUT_MS)
+
+    async def commit_all(self) -> None:
+        """Commit what was flushed, and where partitions begin of which nothing was handed out."""
+        consumer = self.consumer
+        if consumer is None:
+            return
+        for one in consumer.assignment() - self._handed_out:
+            offset = await consumer.position(one, timeout_ms=COMMIT_TIMEOUT_MS)
+            self._flushed.setdefault(one, OffsetAndMetadata(offset))
+        await self.commit()
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Commit before another member gets them."""
