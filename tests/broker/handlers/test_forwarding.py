@@ -352,21 +352,25 @@ def test_a_deletion_that_is_repeated_spares_the_topic_that_was_made_anew(
     """It is sent by the id that the name stood for when it came; gone is gone, whoever did it."""
 
     async def work(front: Front, client: RawClient, server: Server, direct: RawClient) -> None:
-        for name in ("a", "b"):
+        for name in ("anew", "b"):
             await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic(name))
-        first = server.image.topics.by_name["a"].topic_id
+        first = server.image.topics.by_name["anew"].topic_id
         front.services.image = server.image
         node = await lost_in_the_middle(
-            front, lambda: client.send(ApiKey.DELETE_TOPICS, version, deletion(version, "a", "b"))
+            front,
+            lambda: client.send(ApiKey.DELETE_TOPICS, version, deletion(version, "anew", "b")),
         )
         # Meanwhile: carried out for one of the two, and the name used again.
-        await direct.call(ApiKey.DELETE_TOPICS, 6, deletion(6, "a"))
-        await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+        await direct.call(ApiKey.DELETE_TOPICS, 6, deletion(6, "anew"))
+        await direct.call(ApiKey.CREATE_TOPICS, 7, new_topic("anew"))
         response = await client.receive(ApiKey.DELETE_TOPICS, version)
-        assert {result.name: result.error_code for result in response.responses} == {"a": 0, "b": 0}
-        assert list(server.image.topics.by_name) == ["a"]
-        assert server.image.topics.by_name["a"].topic_id != first
-        assert b"a" not in bytes(node.asked[0].message.request_data)[20:]
+        assert {result.name: result.error_code for result in response.responses} == {
+            "anew": 0,
+            "b": 0,
+        }
+        assert list(server.image.topics.by_name) == ["anew"]
+        assert server.image.topics.by_name["anew"].topic_id != first
+        assert b"anew" not in bytes(node.asked[0].message.request_data)[20:]
 
     with_controller(tmp_path, work)
 
