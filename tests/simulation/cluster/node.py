@@ -194,6 +194,7 @@ class Node:
         }
         self.loop_sync_count = 0
         self.tolerates = NOTHING
+        self._has_new_disk = False
         self.is_old = False
         self.on_append: Callable[[Node, str, bytes], None] = lambda node, path, data: None
         self.disk = self._new_disk()
@@ -354,12 +355,14 @@ class Node:
         """The process dies and the disk with it; the next one finds an empty disk."""
         self.kill()
         self.trace.tell(self.host, "gets another disk")
+        self._has_new_disk = True
         self.disk = self._new_disk()
 
     def lose_directory(self, directory: str) -> None:
         """The process dies; the next one finds one of its log directories on an empty disk."""
         self.kill()
         self.trace.tell(self.host, "gets another disk for", directory)
+        self._has_new_disk = True
         self.disk.replace_directory(directory)
 
     def stand_still(self) -> None:
@@ -395,5 +398,7 @@ class Node:
 
     def _problem(self, what: str) -> None:
         self.trace.tell(self.host, "has a problem:", what)
-        if not self.disk.has_failed and not self.tolerates.search(what):
+        # The metadata may know the replicas of a disk that is gone for a while.
+        is_of_old_disk = self._has_new_disk and "has no log: KAFKA_STORAGE_ERROR" in what
+        if not (self.disk.has_failed or is_of_old_disk or self.tolerates.search(what)):
             self.problems.append(f"{self._loop.time():.3f} {self.host}: {what}")
