@@ -220,9 +220,18 @@ class Faults:
             self._note_lost(node)
             node.lose_directory(node.directories[self._below(len(node.directories))])
 
+    def _may_miss_a_disk(self, node: Node) -> bool:
+        """Whether a disk may fail; with page caches only it counts as lost power does."""
+        if self._hardship is Hardship.POWER:
+            return True
+        if not self._may_lose_another():
+            return False
+        self._note_lost(node)
+        return True
+
     def _fail_an_fsync(self) -> None:
         """One fsync of some file fails: what was written since the last one may be gone."""
-        if node := self._some_up():
+        if (node := self._some_up()) and self._may_miss_a_disk(node):
             self._cluster.trace.tell(node.host, "has an fsync that fails")
             node.disk.has_failed = True
             node.disk.fail("sync", node.directories[self._below(len(node.directories))])
@@ -247,7 +256,7 @@ class Faults:
             node.disk.capacity_bytes = node.disk.used_bytes + self._below(5_000)
 
     def _break_a_directory(self) -> None:
-        if node := self._some_up():
+        if (node := self._some_up()) and self._may_miss_a_disk(node):
             directories = node.properties["log.dirs"].split(",")
             prefix = directories[self._below(len(directories))]
             self._cluster.trace.tell(node.host, "cannot use", prefix)
@@ -359,11 +368,14 @@ class Faults:
             return
         self._true_record = None
         now = cluster.store.stored.record
-        if now is not None and now.history_id == record.history_id:
+        is_old = now is not None and now.controller_epoch < record.controller_epoch
+        if now is not None and now.histories[:1] == record.histories[:1] and not is_old:
             return
         for node in cluster.nodes:
             # It stops when it sees the other record; an empty disk has nothing to lose.
-            if now is not None and now.leader is not None and now.leader.node_id == node.node_id:
+            if is_old or now is None or now.leader is None:
+                node.kill()
+            elif now.leader.node_id == node.node_id:
                 node.lose_disk()
             else:
                 node.kill()
@@ -376,6 +388,8 @@ class Faults:
         copies = [c for c in store.copies if now is not None and c.members == now.members]
         if copies:
             record = copies[self._below(len(copies))]
+            # Where too much was promised since, only the newest one helps.
+            self._true_record = self._true_record or now
             self._cluster.trace.tell("an old record is put back, of epoch", record.controller_epoch)
             store.put(record)
 

@@ -86,8 +86,8 @@ class Story:
             node.on_append = self.observer.appended
             node.clock.rate = plan.clock_rate(node.node_id)
             node.use_traits(traits)
-            if plan.has(Feature.RECORD_LOST):
-                node.tolerates = re.compile("histor|has no record")
+            if plan.has(Feature.RECORD_LOST) or plan.has(Feature.RECORD_RESTORED):
+                node.tolerates = re.compile("histor|has no record|an old copy of it")
             # A cluster is founded at the newest level that its founder knows.
             node.is_old = plan.has(Feature.OLD_BROKERS) or not plan.has(Feature.ELIGIBLE)
         self.cluster.late_swap_ms_max = 3_000 if plan.has(Feature.LATE_SWAPS) else 0
