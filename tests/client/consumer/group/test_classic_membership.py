@@ -72,7 +72,7 @@ class Coordinator:
         assert isinstance(request, OffsetCommitRequest)
         if self.hold_commits is not None:
             await self.hold_commits.wait()
-        return model.run(lambda shard, now: shard.commits.commit(request, lambda *_: True, now))
+        return model.run(lambda shard, now: shard.commits.commit(request, now))
 
     async def _park(self, command: Any) -> Any:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
