@@ -111,3 +111,9 @@ def test_every_module_is_in_the_file_map() -> None:
         if path.name != "__init__.py" and path.parent.name != "messages"
     }
     assert modules == mapped
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    """Two pages of one number make "decision 14" mean two things."""
+    numbers = [path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md")]
+    assert len(numbers) == len(set(numbers)), sorted(n for n in numbers if numbers.count(n) > 1)

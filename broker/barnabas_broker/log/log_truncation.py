@@ -2,7 +2,7 @@
 
 Runs on the loop: it is rare, and nothing may come between its steps. The loop waits for no device,
 so a power cut may undo a truncation, in part too, until `settle` has returned. Source: behaviour
-REC-5, `docs/decisions/0014-no-fsync-on-the-loop.md`. Invariants: afterwards no batch at or above
+REC-5, `docs/decisions/0018-no-fsync-on-the-loop.md`. Invariants: afterwards no batch at or above
 the offset is left, in no file; indexes, leader epochs and producer state are those of a log that
 was never longer. Whoever cuts a log settles it before it appends, and before it tells anybody where
 the log ends; a segment is cut only after the removal of those behind it is settled, or a power cut
