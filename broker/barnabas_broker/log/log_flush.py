@@ -194,6 +194,11 @@ class LogFlush:
         self._unsynced[segment] = object()
 
     @property
+    def unsynced_bases(self) -> set[int]:
+        """Where the segments begin that are in the book."""
+        return {segment.base_offset for segment in self._unsynced}
+
+    @property
     def synced_below(self) -> int:
         """Segments that end at or below this offset are on the device with all their files."""
         first = min((segment.base_offset for segment in self._unsynced), default=None)

@@ -276,6 +276,9 @@ class LogManager:
         The name is free for a new log after `note_deletions`. Does nothing if there is no such log.
         """
         log = self.logs.get(topic_partition)
+        if log is not None:
+            await self.reopening.give_up(log)
+            log = self.logs.get(topic_partition)  # another one if it was open again before that
         if log is None:
             return
         directory = self._take_out(log)

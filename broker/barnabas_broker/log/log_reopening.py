@@ -4,7 +4,8 @@ A write that finds no room may leave a part of itself behind the log's end, and 
 what is kept in memory: producers, leader epochs, offsets. So the log goes out of service, and is
 recovered from its files as after a crash, from its recovery point, while the broker runs. Nothing
 that was acknowledged is lost: it was written before. Until there is room for what the recovery
-itself writes, it is tried again every second.
+itself writes, it is tried again every second. What the files do not say the new log takes over from
+the old one: what is not on the device yet, and settings that have changed meanwhile.
 
 Not here: what else stops where there is no room (`disk_guard`); disks that fail (`log_manager`).
 Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
@@ -13,6 +14,7 @@ Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -51,6 +53,13 @@ class LogReopening:
                 self.on_closed(log)
                 self._tasks[log] = asyncio.create_task(self._reopen(directory, log))
 
+    async def give_up(self, log: PartitionLog) -> None:
+        """Return when nothing works on the files of a log, which is about to be deleted."""
+        task = self._tasks.get(log)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
     async def stop(self) -> None:
         """Open none any more; the next start recovers them."""
         tasks, self._tasks = list(self._tasks.values()), {}
@@ -70,6 +79,8 @@ class LogReopening:
                 try:
                     new = await self._load(directory, log)
                 except (OSError, LogDirectoryError) as error:
+                    if not self._is_wanted(directory, log):
+                        return
                     if not is_out_of_space(error):
                         manager.take_offline(directory.path, error)
                         return
@@ -80,6 +91,11 @@ class LogReopening:
                     new.retire()
                     return
                 log.removal.cancel()
+                if new.log_end_offset < log.log_end_offset and not log.is_cut_unsettled:
+                    lost = f"it ended at {log.log_end_offset}, and now at {new.log_end_offset}"
+                    manager.take_offline(log.directory, OSError(errno.EIO, lost, log.directory))
+                    return
+                _take_over(log, new)
                 manager.add(directory, new)
                 _logger.info("%s is open again, at %d", new.directory, new.log_end_offset)
                 self.on_reopened(log, new)
@@ -107,3 +123,15 @@ class LogReopening:
             was_clean=False,
             index_cache=manager.index_cache,
         )
+
+
+def _take_over(old: PartitionLog, new: PartitionLog) -> None:
+    """Have the new log know what the files do not say."""
+    new.update_config(old.config)
+    new.is_cut_unsettled, new.is_cut_unnoted = old.is_cut_unsettled, old.is_cut_unnoted
+    if old.flushing.is_topic_id_unsynced:
+        new.flushing.note_topic_id()
+    unsynced = old.flushing.unsynced_bases
+    for segment in new.segments.values():
+        if segment.base_offset in unsynced:
+            new.flushing.note_unsynced(segment)

@@ -52,13 +52,14 @@ class _Restart(Exception):
 class FutureLog:
     """A replica on its way to another directory."""
 
-    __slots__ = ("copy", "is_cancelled", "is_interrupted", "partition", "target")
+    __slots__ = ("copy", "is_cancelled", "is_in_place", "is_interrupted", "partition", "target")
 
     def __init__(self, partition: Partition, target: LogDirectory) -> None:
         self.partition = partition
         self.target = target
         self.copy: PartitionLog | None = None  # until its turn has come
         self.is_cancelled = False
+        self.is_in_place = False  # the copy, or what it was opened again as, is the log
         self.is_interrupted = False  # cancelled because the broker stops
 
     @property
@@ -86,6 +87,8 @@ class FutureLogs:
         self._spawn = spawn
         self.moving: dict[TopicPartition, FutureLog] = {}  # in the order in which they are done
         self.wishes: dict[TopicPartition, str] = {}
+        # The directories to which logs were on their way that are out of service for a moment.
+        self._held_up: dict[TopicPartition, str] = {}
         self.on_moved: list[Callable[[Partition], None]] = []
         self._is_working = False
         self._is_closed = False
@@ -144,8 +147,25 @@ class FutureLogs:
         except KafkaError as error:
             logger.warning("%s-%d is not moved to %s: %s", *topic_partition, path, error)
 
+    def log_closed(self, topic_partition: TopicPartition) -> None:
+        """End the move of a log that is opened again: the copy is one of the log that was."""
+        future = self.moving.get(topic_partition)
+        if future is not None:
+            self.dropped(topic_partition)
+            self._held_up[topic_partition] = future.target.path
+
+    def log_reopened(self, topic_partition: TopicPartition) -> None:
+        """Begin the move anew."""
+        path = self._held_up.pop(topic_partition, None)
+        if path is not None:
+            try:
+                self.move(topic_partition, path)
+            except KafkaError as error:
+                logger.warning("%s-%d is not moved to %s: %s", *topic_partition, path, error)
+
     def dropped(self, topic_partition: TopicPartition) -> None:
         """End a move: the replica is gone, or is to be elsewhere."""
+        self._held_up.pop(topic_partition, None)
         future = self.moving.pop(topic_partition, None)
         if future is not None:
             future.is_cancelled = True
@@ -187,7 +207,7 @@ class FutureLogs:
                 future.is_cancelled = True
             finally:
                 copy, future.copy = future.copy, None
-                if copy is not None and copy is not future.partition.log:
+                if copy is not None and not future.is_in_place:
                     if future.is_interrupted:
                         leave_copy(copy)
                     else:
@@ -260,7 +280,7 @@ class FutureLogs:
         partition = future.partition
         log = partition.log
         # From here the partition has the copy: whoever runs while checkpoints are written sees it.
-        partition.log = copy
+        partition.log, future.is_in_place = copy, True
         if not await put_in_place(self._logs, log, copy):
             copy.retire()
             return True

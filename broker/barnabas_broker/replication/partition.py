@@ -93,6 +93,9 @@ class Partition(PartitionState):
                 log.leader_epochs.assign(self.image.leader_epoch, log.log_end_offset)
             if self.durable_end_offset < log.log_end_offset:
                 self._flush()
+            if self.proposed_isr is not None:
+                # Given up where the log was out of service, and perhaps in force: it is asked again.
+                self._propose(self.proposed_isr)
             self.advance()
 
     # Append.

@@ -387,6 +387,7 @@ class ReplicaSet:
         if partition is None or partition.log is not log:
             return
         self._to_follow[log.topic_partition] = None
+        self.future_logs.log_closed(log.topic_partition)
         self._progressed(partition)
         if not self._is_applying:
             self._tell_fetchers()
@@ -397,6 +398,7 @@ class ReplicaSet:
         if partition is None or partition.log is not old:
             return
         partition.take_log(new)
+        self.future_logs.log_reopened(new.topic_partition)
         if not partition.is_leader:
             self._follow(partition)
         self._progressed(partition)

@@ -1,0 +1,241 @@
+"""Logs that are opened again in place because a write found no room (VOL-4, decision 0016)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.metadata.records import RemoveTopicRecord, TopicRecord
+from tests.support.replica_nodes import (
+    TOPIC,
+    TOPIC_ID,
+    TP,
+    Links,
+    ReplicaNode,
+    led_by,
+    soon,
+    topic_records,
+    until,
+)
+from tests.support.simulated_clock import SimulatedClock
+from tests.support.simulated_disk import Result, SimulatedDisk
+from tests.support.simulated_random import SimulatedRandom
+from tests.support.virtual_loop import run_virtual
+
+FSYNC = LogConfig.build({}, {"barnabas.flush.policy": "group-fsync"})
+
+
+class HeldDisk(SimulatedDisk):
+    """A disk on which one kind of work can be held up before it begins."""
+
+    held = ""
+
+    def __init__(self) -> None:
+        super().__init__(SimulatedRandom(1), SimulatedClock())
+        self.waiting_count = 0
+        self.released = asyncio.Event()
+
+    def release(self) -> None:
+        self.held = ""
+        self.released.set()
+
+    async def _in_thread(self, call: Callable[[], Result]) -> Result:
+        if self.held and self.held in call.func.__qualname__:  # type: ignore[attr-defined]
+            self.waiting_count += 1
+            await self.released.wait()
+        return await super()._in_thread(call)
+
+    def no_room(self) -> None:
+        self.fail("append", "t-0", errno.ENOSPC)
+
+
+def run(
+    work: Callable[[ReplicaNode, HeldDisk], Coroutine[Any, Any, None]],
+    config: LogConfig | None = None,
+    directories: str = "/a",
+) -> None:
+    async def test() -> None:
+        disk = HeldDisk()
+        node = await ReplicaNode(
+            0, Links(), disk=disk, directories=directories, topic_config=config
+        ).start()
+        await node.learn([*topic_records(), led_by(0, 0)])
+        await work(node, disk)
+
+    run_virtual(test())
+
+
+def test_the_names_of_a_reopened_log_are_on_the_device_before_it_acknowledges() -> None:
+    """LOG-14: the first flush, which makes the folder and the topic id safe, is still to come."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        disk.forgets_directories = True
+        disk.no_room()
+        old = node.log
+        node.produce(b"refused")
+        await until(lambda: node.log is not old)
+        node.produce(b"acknowledged", acks=-1)
+        await until(lambda: node.log.high_watermark == 1)
+        image = node.image
+        await node.crash(keep_some=False)
+        again = await ReplicaNode(
+            0, Links(), disk=disk, directories="/a", topic_config=FSYNC
+        ).start(image)
+        assert [value for _, _, value in await again.values()] == [b"acknowledged"]
+        assert again.log.topic_id == TOPIC_ID
+        await again.stop()
+
+    run(work, FSYNC)
+
+
+def test_settings_that_change_while_a_log_is_opened_again_hold_for_it() -> None:
+    """The controller and the leader must agree on `min.insync.replicas` (LEAD-7)."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        disk.held = "LogLoading.load"
+        disk.no_room()
+        old = node.log
+        node.produce(b"refused")
+        await soon(lambda: disk.waiting_count == 1)
+        changed = LogConfig.build({}, {"min.insync.replicas": "2"})
+        node.logs.update_topic_configs({TOPIC: changed})
+        disk.release()
+        await until(lambda: node.log is not old)
+        assert node.log.config.min_insync_replicas == 2
+        await node.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_topic_deleted_while_its_log_is_opened_again_costs_no_directory(
+    is_made_anew: bool,
+) -> None:
+    """Nor does the work on the old log touch the new one of its name."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        node.produce(b"old")
+        disk.held = "LogLoading.load"
+        disk.no_room()
+        node.produce(b"refused")
+        await soon(lambda: disk.waiting_count == 1)
+        asyncio.get_running_loop().call_later(1, disk.release)
+        new_id = bytes(15) + b"n"
+        await node.learn([RemoveTopicRecord(TOPIC_ID)])
+        if is_made_anew:
+            partition = replace(led_by(0, 0), topic_id=new_id)
+            await node.learn([TopicRecord(name=TOPIC, topic_id=new_id), partition])
+            node.produce(b"new")
+        await until(lambda: not disk.held)
+        await asyncio.sleep(1)
+        assert not node.logs.directories[0].is_offline
+        if is_made_anew:
+            assert [value for _, _, value in await node.values()] == [b"new"]
+        await node.stop()
+
+    run(work)
+
+
+def test_a_move_whose_log_was_opened_again_loses_nothing() -> None:
+    """KIP-113: the copy is one of the log that there was, and begins anew."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        if node.log.directory != "/a/t-0":
+            node.replicas.future_logs.move(TP, "/a")
+            await until(lambda: not node.replicas.future_logs.moving)
+        node.produce(b"before")
+        moves = node.replicas.future_logs
+        disk.held = "LogFlush._write"
+        moves.move(TP, "/b")
+        await soon(lambda: disk.waiting_count == 1)  # the copy is being flushed
+        old = node.log
+        disk.no_room()
+        node.produce(b"refused")
+        await until(lambda: node.log is not old)
+        node.produce(b"after", acks=-1)
+        assert node.log.high_watermark == 2
+        disk.release()
+        await until(lambda: not moves.moving)
+        assert [value for _, _, value in await node.values()] == [b"before", b"after"]
+        await node.stop()
+
+    run(work, directories="/a,/b")
+
+
+def test_a_copy_that_is_opened_again_as_it_takes_its_place_stays() -> None:
+    """KIP-113: it is the log by then, and no copy any more that nobody needs."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        if node.log.directory != "/a/t-0":
+            node.replicas.future_logs.move(TP, "/a")
+            await until(lambda: not node.replicas.future_logs.moving)
+        node.produce(b"before")
+        moves = node.replicas.future_logs
+        disk.held = "OffsetCheckpoint.write"
+        moves.move(TP, "/b")
+        await soon(lambda: node.log.directory == "/b/t-0" and disk.waiting_count > 0)
+        copy = node.log
+        disk.no_room()
+        node.produce(b"refused")
+        await until(lambda: node.log is not copy)
+        node.produce(b"after", acks=-1)
+        disk.release()
+        await until(lambda: not moves.moving)
+        await asyncio.sleep(0.1)
+        assert node.log.directory == "/b/t-0"
+        assert disk.exists("/b/t-0/00000000000000000000.log")
+        assert [value for _, _, value in await node.values()] == [b"before", b"after"]
+        await node.stop()
+
+    run(work, directories="/a,/b")
+
+
+def test_a_log_opened_again_is_settled_if_it_was_cut() -> None:
+    """REC-5: nothing is appended in the place of what was cut before that is safe."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        for value in (b"a", b"b", b"c"):
+            node.produce(value)
+        await node.log.flush()
+        await node.logs.checkpointing.write_recovery_points(node.logs.directories[0])
+        old = node.log
+        old.truncate_to(1)
+        disk.no_room()
+        node.produce(b"refused")
+        await until(lambda: node.log is not old)
+        assert node.log.is_cut_unnoted
+        await node.logs.note_truncations([node.log])
+        assert not node.log.is_cut_unnoted
+        assert node.log.recovery_point == 1
+        await node.stop()
+
+    run(work)
+
+
+def test_an_isr_is_asked_for_again_when_the_log_is_back() -> None:
+    """REP-8: a wish given up while the log was out of service must not block all later ones."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        wishes: list[tuple[int, ...]] = []
+
+        class Wishes:
+            def propose(self, partition: object, isr: tuple[int, ...]) -> None:
+                wishes.append(isr)
+
+        node.replicas.isr_changes = Wishes()
+        node.partition()._propose((0, 1))
+        assert wishes == [(0, 1)]
+        old = node.log
+        disk.no_room()
+        node.produce(b"refused")
+        await until(lambda: node.log is not old)
+        assert wishes == [(0, 1), (0, 1)]
+        await node.stop()
+
+    run(work)
