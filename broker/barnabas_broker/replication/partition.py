@@ -94,7 +94,7 @@ class Partition(PartitionState):
             if self.durable_end_offset < log.log_end_offset:
                 self._flush()
             if self.proposed_isr is not None:
-                # Given up where the log was out of service, and perhaps in force: it is asked again.
+                # Given up while the log was out of service, and perhaps in force: asked again.
                 self._propose(self.proposed_isr)
             self.advance()
 
