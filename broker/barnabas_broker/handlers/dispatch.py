@@ -19,11 +19,13 @@ from barnabas_broker.handlers.request_limits import (
     UNLIMITED_BYTES,
     bytes_max,
     check_elements,
+    elements_max,
 )
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
@@ -53,6 +55,7 @@ class Api:
 
     __slots__ = (
         "bytes_max",
+        "elements_max",
         "errors_count",
         "failed",
         "failures_count",
@@ -74,6 +77,7 @@ class Api:
         self.key = key
         self.min_version, self.max_version = VERSIONS[key]
         self.bytes_max = bytes_max(key)
+        self.elements_max = elements_max(key)
         self.request_class: Any = codec.request_class(key)
         self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
         self.is_coroutine = inspect.iscoroutinefunction(module.handle)
@@ -126,6 +130,8 @@ class Dispatcher:
             self._start(api, exchange, None, self._read_apart(api, exchange, header.position))
             return
         request, _ = codec.decode(api.request_class, frame, version, header.position)
+        if len(frame) > api.elements_max and api.bytes_max < UNLIMITED_BYTES:
+            check_elements(api.key, request)
         api.requests_count += 1
         if api.is_forwarded and self._is_for_another():
             self._start(api, exchange, request, self._forwarded(api, exchange, request))
@@ -156,7 +162,10 @@ class Dispatcher:
         """
         services = self._services
         try:
-            request = await services.logs.disk.run(_read_whole, api, exchange, position)
+            frame, version = exchange.frame, exchange.api_version
+            request = await services.heavy_work.run(
+                exchange, read_whole, api, frame, version, position
+            )
             if exchange.session.is_closed:
                 return None
             api.requests_count += 1
@@ -164,6 +173,8 @@ class Dispatcher:
                 return await self._forwarded(api, exchange, request)
             response = api.handle(services, exchange, request)
             return await response if api.is_coroutine else response
+        except ConnectionGoneError:
+            return None
         except ParseError as error:
             exchange.session.close(str(error), "malformed-request")
             return None
@@ -253,9 +264,9 @@ class Dispatcher:
         )
 
 
-def _read_whole(api: Api, exchange: Exchange, position: int) -> Any:
-    """The request in a frame. For a thread. Raises: ParseError."""
-    request, _ = codec.decode(api.request_class, exchange.frame, exchange.api_version, position)
+def read_whole(api: Api, frame: memoryview, version: int, position: int) -> Any:
+    """The request in a frame, in a thread where it is large. Raises: ParseError."""
+    request, _ = codec.decode(api.request_class, frame, version, position)
     check_elements(api.key, request)
     return request
 

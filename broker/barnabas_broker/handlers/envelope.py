@@ -13,9 +13,11 @@ import logging
 from typing import Any
 
 from barnabas_broker.controller.channel import is_not_controller
-from barnabas_broker.handlers.dispatch import Api, answer_of_failure, load_api
+from barnabas_broker.handlers.dispatch import Api, answer_of_failure, load_api, read_whole
+from barnabas_broker.handlers.request_limits import LOOP_BYTES_MAX
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
+from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import Exchange
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
@@ -33,6 +35,8 @@ def handle(services: Services, exchange: Exchange, request: EnvelopeRequest) -> 
 async def _answer(services: Services, exchange: Exchange, request: EnvelopeRequest) -> None:
     try:
         response = await _carried_out(services, exchange, request)
+    except ConnectionGoneError:
+        return
     except (KafkaError, ParseError) as error:
         refusal = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.INVALID_REQUEST)
         response = failed(request, refusal)
@@ -61,7 +65,12 @@ async def _carried_out(
     api: Api = services.apis.get(key) or load_api(services.apis, key)
     if not api.min_version <= version <= api.max_version:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    inner_request, _ = codec.decode(api.request_class, frame, version, header.position)
+    if len(frame) > LOOP_BYTES_MAX:
+        inner_request = await services.heavy_work.run(
+            exchange, read_whole, api, frame, version, header.position
+        )
+    else:
+        inner_request = read_whole(api, frame, version, header.position)
     api.requests_count += 1
     exchange.inner_key = key
     # It stands for the client's own exchange; it is never answered, for the envelope is.

@@ -5,6 +5,7 @@ errors and a message. v10: the current leader (KIP-951). v12: transactions v2. v
 acks=0 has no response; an error closes the connection then (REQ-2).
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 
 from barnabas_broker.env.disk import Buffer
@@ -15,8 +16,9 @@ from barnabas_broker.handlers.produce_response import (
     encode_produce_response,
 )
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.producing import ProduceResult, TopicRecords
+from barnabas_broker.replication.producing import HeavyAppends, ProduceResult, TopicRecords
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.produce import (
@@ -27,6 +29,8 @@ from barnabas_protocol.messages.produce import (
 )
 from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, COMPRESSION_MASK, HEADER_BYTES
 from barnabas_protocol.records.compression import Compression
+
+logger = logging.getLogger(__name__)
 
 ZSTD_SINCE = 7
 # Stands for no id at all; no topic has it.
@@ -52,13 +56,30 @@ def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> N
     version = exchange.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce 7")
-    services.replicas.produce(
+    heavy = services.replicas.produce(
         _entries(services, request, version),
         acks=acks,
         timeout_ms=request.timeout_ms,
         now_ms=services.clock.wall_ms(),
         done=done,
     )
+    if heavy is not None:
+        # The next requests of the connection wait: appends stay in their order.
+        exchange.session.hold()
+        services.spawn(_append_heavy(services, exchange, heavy))
+
+
+async def _append_heavy(services: Services, exchange: Exchange, heavy: HeavyAppends) -> None:
+    """Append batches that are checked in a thread; none of a connection that has gone before."""
+    try:
+        await heavy(lambda check: services.heavy_work.run(exchange, check))
+    except ConnectionGoneError:
+        return
+    except Exception:
+        logger.exception("a batch could not be checked")
+        exchange.session.close("a batch could not be checked")
+    finally:
+        exchange.session.release()
 
 
 def _batches(request: ProduceRequest) -> Iterator[Buffer | None]:

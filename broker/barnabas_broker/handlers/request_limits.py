@@ -21,7 +21,8 @@ from barnabas_protocol.schema import Message
 
 Name = TypeVar("Name")
 
-LOOP_BYTES_MAX: Final = 64 * 1024
+LOOP_BYTES_MAX: Final = 16 * 1024
+"""So many bytes hold 16,000 elements at most, which takes some milliseconds to read."""
 UNLIMITED_BYTES: Final = 2**31 - 1
 _MIB: Final = 1024 * 1024
 _DEFAULT: Final = (2 * _MIB, 2_000)
@@ -61,9 +62,14 @@ def bytes_max(key: ApiKey) -> int:
     return _LIMITS.get(key, _DEFAULT)[0]
 
 
+def elements_max(key: ApiKey) -> int:
+    """How many elements a request of an API may have; a smaller frame cannot have more."""
+    return _LIMITS.get(key, _DEFAULT)[1]
+
+
 def check_elements(key: ApiKey, request: Message) -> None:
     """Count what is in the arrays of a request. Raises: ParseError where it is too much."""
-    left = _LIMITS.get(key, _DEFAULT)[1] - _count(request)
+    left = elements_max(key) - _count(request)
     if left < 0:
         raise ParseError(f"{key.name} with {-left} elements too many")
 

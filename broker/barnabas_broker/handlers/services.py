@@ -16,6 +16,7 @@ from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.quorum_wire import QuorumAnswers
+from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.replication.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
@@ -39,6 +40,7 @@ class Services:
     topic_creation: TopicCreation
     producer_ids: ProducerIdBlock
     spawn: Spawn
+    heavy_work: HeavyWork
     quorum: QuorumAnswers | None = None
     channel: ControllerChannel | None = None
     peers: Peers | None = None

@@ -26,7 +26,7 @@ from barnabas_broker.log.log_truncation import truncate_fully_and_start_at
 from barnabas_broker.log.producer_replay import marker_of
 from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_broker.log.transaction_index import AbortedTransaction
-from barnabas_broker.log.validator import BatchValidator, writable
+from barnabas_broker.log.validator import BatchValidator, CheckedBatch, writable
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.records.batch import (
     CONTROL_BIT,
@@ -63,19 +63,31 @@ class LogWriter(LogState):
         self.reset_active()
 
     def append_as_leader(
-        self, records: Buffer, leader_epoch: int, *, internal: bool = False, now_ms: int
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        *,
+        internal: bool = False,
+        now_ms: int,
+        checked: CheckedBatch | None = None,
     ) -> AppendInfo:
         """Check a client's batch, give it offsets and the leader epoch, and stage it.
 
         The buffer is changed in place and kept: it must not be used again by the caller.
         `internal`: one or several batches made by the broker itself, which are not checked.
-        Raises: KafkaError, LogDirectoryError if a segment had to be rolled and that failed.
+        `checked`: what a HeavyBatchError has made of the batch; checked again where the topic's
+        settings have changed meanwhile.
+        Raises: KafkaError; LogDirectoryError if a segment had to be rolled and that failed;
+        HeavyBatchError where checking it here would take too long.
         """
         if self.is_offline or self.is_closed:
             raise self.storage_error()
         if internal:
             return self._append_internal(records, leader_epoch, now_ms)
-        records, header = self._validator.check(records, now_ms)
+        if checked is not None and checked.validator is self._validator:
+            records, header = checked.records, checked.header
+        else:
+            records, header = self._validator.check(records, now_ms)
         if header[9] >= 0:
             repeated = self.producer_state.check(header, now_ms)
             if repeated is not None:

@@ -12,6 +12,7 @@ passes is whole, alone, has a right CRC, and is the only content of the returned
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
@@ -29,23 +30,57 @@ from barnabas_protocol.records.batch import (
     read_header,
     stamp_log_append_time,
 )
-from barnabas_protocol.records.compression import Compression
-from barnabas_protocol.records.record import RECORDS_MAX, Record, decode_records, encode_batch
+from barnabas_protocol.records.compression import Compression, DecompressedTooLargeError
+from barnabas_protocol.records.record import (
+    DECOMPRESSED_BYTES_MAX,
+    RECORDS_MAX,
+    Record,
+    decode_records,
+    encode_batch,
+)
 from barnabas_protocol.records.record_scan import scan_records
 
 _UNLIMITED_MS = 2**62
 _CODEC_BY_NAME = {codec.name.lower(): int(codec) for codec in Compression} | {"uncompressed": 0}
 _KEEP_CODEC = -1
 CHECKED_RECORDS_MAX = 100_000
-"""The most records of a batch whose records have to be looked at, on the loop."""
+"""The most records of a batch whose records have to be looked at."""
 CHECKED_BYTES_MAX = 16 * 1024 * 1024
 """What such a batch may be decompressed to, at least; batches of a larger `max.message.bytes` may
 have that."""
+LOOP_RECORDS_MAX = 2_000
+LOOP_BYTES_MAX = 32 * 1024
+"""A batch whose records are looked at is checked on the loop up to this; larger ones in a thread.
+Bytes hold for what came and for what it is decompressed to."""
 _NAMED_RECORDS_MAX = 1000
 _NAMED_BYTES_MAX = 64 * 1024
 """Which records of a batch are too late is said up to this size, as it costs to look."""
 # What a client batch may not carry, beside the codec; the common case is one mask away.
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+
+
+class CheckedBatch(NamedTuple):
+    """A batch that has passed the checks of a validator, as it is to be appended."""
+
+    validator: BatchValidator
+    records: Buffer
+    header: BatchHeader
+
+
+class HeavyBatchError(Exception):
+    """A batch that takes too long to check on the loop. No refusal: it is to be checked apart."""
+
+    def __init__(self, validator: BatchValidator, records: Buffer, now_ms: int) -> None:
+        super().__init__(f"a batch of {len(records)} bytes is to be checked in a thread")
+        self._validator = validator
+        self._records = records
+        self._now_ms = now_ms
+
+    def check(self) -> CheckedBatch:
+        """Check it, however long that takes. For a thread. Raises: KafkaError."""
+        return CheckedBatch(
+            self._validator, *self._validator.check(self._records, self._now_ms, apart=True)
+        )
 
 
 class BatchValidator:
@@ -73,11 +108,13 @@ class BatchValidator:
         checks_age = self._before_max_ms < _UNLIMITED_MS and not self._is_log_append_time
         self._decodes = config.is_compacted or checks_age
 
-    def check(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    def check(
+        self, records: Buffer, now_ms: int, *, apart: bool = False
+    ) -> tuple[Buffer, BatchHeader]:
         """The batch as it is to be appended, offsets aside, and its header.
 
         The buffer is the given one wherever possible; it is changed in place for LogAppendTime.
-        Raises: KafkaError.
+        Raises: KafkaError; HeavyBatchError unless it is done `apart` from the loop.
         """
         try:
             header = read_header(records)
@@ -105,10 +142,8 @@ class BatchValidator:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec}")
         if not self._is_log_append_time and header[8] > now_ms + self._after_max_ms:
             raise self._late_timestamps(records, header, now_ms)
-        if self._decodes:
-            self._check_records(records, header, now_ms)
-        if self._codec >= 0 and self._codec != codec:
-            records, header = self._recompress(records, header)
+        if self._decodes or (self._codec >= 0 and self._codec != codec):
+            records, header = self._look_inside(records, header, now_ms, apart)
             size = len(records)
         if size > self._segment_bytes:
             raise KafkaError(
@@ -121,20 +156,44 @@ class BatchValidator:
             header = read_header(records)
         return records, header
 
-    def _check_records(self, records: Buffer, header: BatchHeader, now_ms: int) -> None:
-        """Look at each record: keys and offsets in a compacted topic, timestamps not too old."""
-        if header.record_count > CHECKED_RECORDS_MAX:
+    def _look_inside(
+        self, records: Buffer, header: BatchHeader, now_ms: int, apart: bool
+    ) -> tuple[Buffer, BatchHeader]:
+        """Check the records and put them into the topic's codec, where it asks for that."""
+        if self._decodes and header.record_count > CHECKED_RECORDS_MAX:
             raise _invalid(
                 f"{header.record_count} records in a batch of a topic whose records are checked, "
                 f"{CHECKED_RECORDS_MAX} at most"
             )
+        bytes_max = max(CHECKED_BYTES_MAX, self._max_message_bytes)
+        if not apart:
+            # A batch that only claims few records, or decompresses to more, finds out below.
+            if header.record_count > LOOP_RECORDS_MAX or header.size_bytes > LOOP_BYTES_MAX:
+                raise HeavyBatchError(self, records, now_ms)
+            bytes_max = LOOP_BYTES_MAX
+        try:
+            if self._decodes:
+                self._check_records(records, header, now_ms, bytes_max)
+            if self._codec >= 0 and self._codec != header.attributes & COMPRESSION_MASK:
+                return self._recompress(
+                    records, header, DECOMPRESSED_BYTES_MAX if apart else bytes_max
+                )
+        except DecompressedTooLargeError as error:
+            if not apart:
+                raise HeavyBatchError(self, records, now_ms) from None
+            raise _invalid(f"records cannot be read: {error.reason}") from None
+        return records, header
+
+    def _check_records(
+        self, records: Buffer, header: BatchHeader, now_ms: int, bytes_max: int
+    ) -> None:
+        """Look at each record: keys and offsets in a compacted topic, timestamps not too old."""
         is_compacted = self._config.is_compacted
         low, high = now_ms - self._before_max_ms, now_ms + self._after_max_ms
         if self._is_log_append_time:
             low, high = -_UNLIMITED_MS, _UNLIMITED_MS
         without_key: list[tuple[int, str]] = []
         untimely: list[tuple[int, str]] = []
-        bytes_max = max(CHECKED_BYTES_MAX, self._max_message_bytes)
         # The base offset is 0, so the offsets are 0, 1, 2, ...
         for expected, (offset, timestamp, has_key) in enumerate(_scanned(records, bytes_max)):
             if is_compacted and not has_key:
@@ -161,11 +220,13 @@ class BatchValidator:
                 for index, (_, timestamp, _) in enumerate(_scanned(records, _NAMED_BYTES_MAX))
                 if timestamp != -1 and not low <= timestamp <= high
             ]
-        except KafkaError:
+        except (KafkaError, DecompressedTooLargeError):
             return late  # it may only be too large to look into
         return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, errors) if errors else late
 
-    def _recompress(self, records: Buffer, header: BatchHeader) -> tuple[Buffer, BatchHeader]:
+    def _recompress(
+        self, records: Buffer, header: BatchHeader, bytes_max: int
+    ) -> tuple[Buffer, BatchHeader]:
         """The same records in the topic's codec; the size limit holds for the result (LOG-2)."""
         config = self._config
         level = {
@@ -174,7 +235,7 @@ class BatchValidator:
             Compression.ZSTD: config.compression_zstd_level,
         }.get(Compression(self._codec))
         batch = encode_batch(
-            _decode(records),
+            _decode(records, bytes_max),
             compression=self._codec,
             compression_level=level,
             producer_id=header.producer_id,
@@ -211,13 +272,17 @@ def _only_batch(records: Buffer, size: int) -> Buffer:
 def _scanned(records: Buffer, bytes_max: int) -> Iterator[tuple[int, int, bool]]:
     try:
         yield from scan_records(records, max_decompressed_bytes=bytes_max)
+    except DecompressedTooLargeError:
+        raise
     except ParseError as error:
         raise _invalid(f"records cannot be read: {error.reason}") from None
 
 
-def _decode(records: Buffer) -> list[Record]:
+def _decode(records: Buffer, bytes_max: int) -> list[Record]:
     try:
-        return decode_records(records)
+        return decode_records(records, max_decompressed_bytes=bytes_max)
+    except DecompressedTooLargeError:
+        raise
     except ParseError as error:
         raise _invalid(f"records cannot be read: {error.reason}") from None
 

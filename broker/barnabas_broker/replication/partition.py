@@ -14,6 +14,7 @@ from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.log.validator import CheckedBatch
 from barnabas_broker.metadata.image import PartitionImage
 from barnabas_broker.replication.partition_state import (
     INTERNAL_TOPICS,
@@ -101,11 +102,17 @@ class Partition(PartitionState):
     # Append.
 
     def append(
-        self, records: Buffer, acks: int, now_ms: int, *, internal: bool = False
+        self,
+        records: Buffer,
+        acks: int,
+        now_ms: int,
+        *,
+        internal: bool = False,
+        checked: CheckedBatch | None = None,
     ) -> AppendInfo:
         """Validate and stage a batch; it is in the file when the loop turn has ended.
 
-        Raises: KafkaError; nothing is appended then.
+        Raises: KafkaError, HeavyBatchError; nothing is appended then.
         """
         log = self.log
         if log.is_offline or not self.is_leader:
@@ -119,7 +126,11 @@ class Partition(PartitionState):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
             info = log.append_as_leader(
-                records, self.image.leader_epoch, internal=internal, now_ms=now_ms
+                records,
+                self.image.leader_epoch,
+                internal=internal,
+                now_ms=now_ms,
+                checked=checked,
             )
         except LogDirectoryError as error:
             self._on_directory_error(error)

@@ -8,10 +8,11 @@ Invariant: the answer is given exactly once, and only after the data of every pa
 succeeded is in its file.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
+from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError
 from barnabas_broker.purgatory.purgatory import DelayedOperation, Purgatory
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,12 @@ from barnabas_protocol.ids import TopicPartition
 
 ACKS_ALL = -1
 TopicRecords = Iterable[tuple[TopicPartition, bytes, Buffer | None]]
+# Place among the results, topic id, records, and what checks them.
+HeavyAppend = tuple[int, bytes, Buffer | None, HeavyBatchError]
+CheckApart = Callable[[Callable[[], CheckedBatch]], Awaitable[CheckedBatch]]
+"""Has a check done in a thread."""
+HeavyAppends = Callable[[CheckApart], Awaitable[None]]
+"""What is left of a request whose batches take long to check."""
 
 
 class ProduceResult:

@@ -6,6 +6,7 @@ log manager does). Source: REQ-1 of the behaviour list.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
@@ -13,13 +14,21 @@ from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import NotOneBatchError
 from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
 from barnabas_broker.replication.follower_fetching import FollowerFetches
 from barnabas_broker.replication.partition import NO_EPOCH, Partition
-from barnabas_broker.replication.producing import ProduceResult, Production, TopicRecords
+from barnabas_broker.replication.producing import (
+    CheckApart,
+    HeavyAppend,
+    HeavyAppends,
+    ProduceResult,
+    Production,
+    TopicRecords,
+)
 from barnabas_broker.replication.refused_batches import RefusedBatches
 from barnabas_broker.replication.replica_set import ReplicaSet, TopicConfig
 from barnabas_protocol.errors import ErrorCode, KafkaError, is_retriable
@@ -138,30 +147,79 @@ class ReplicaManager(ReplicaSet):
         timeout_ms: int,
         now_ms: int,
         done: Callable[[Sequence[ProduceResult]], None],
-    ) -> None:
+    ) -> HeavyAppends | None:
         """Append to each partition.
 
         `done` gets the results when they are final, never before the data is in the files.
+        Returns what is left where batches take long to check: that is to be awaited then, and
+        until its end nothing else of the same connection appended.
         """
         results: list[ProduceResult] = []
+        heavy: list[HeavyAppend] = []
         wait = False
         for topic_partition, topic_id, records in entries:
             try:
                 partition, info = self._append(topic_partition, topic_id, records, acks, now_ms)
             except KafkaError as error:
-                if is_retriable(error.code):
-                    known = self.partitions.get(topic_partition)
-                    self._refused_batches.note(topic_partition, topic_id, records, known)
-                refusing = self._refusing(topic_partition, error)
-                results.append(ProduceResult(topic_partition, refusing, None, error))
+                results.append(self._refused(topic_partition, topic_id, records, error))
+            except HeavyBatchError as error:
+                heavy.append((len(results), topic_id, records, error))
+                results.append(ProduceResult(topic_partition, None, None, None))
             else:
                 results.append(ProduceResult(topic_partition, partition, info, None))
                 wait = True
-        if not wait:
-            done(results)
-            return
-        production = Production(results, acks, timeout_ms, done, self.produce_purgatory)
-        self._turn.after(production.written)
+
+        def appended(is_waiting: bool) -> None:
+            if not is_waiting:
+                done(results)
+                return
+            production = Production(results, acks, timeout_ms, done, self.produce_purgatory)
+            self._turn.after(production.written)
+
+        if heavy:
+            return partial(self._append_heavy, results, heavy, acks, now_ms, appended)
+        appended(wait)
+        return None
+
+    async def _append_heavy(
+        self,
+        results: list[ProduceResult],
+        heavy: Sequence[HeavyAppend],
+        acks: int,
+        now_ms: int,
+        appended: Callable[[bool], None],
+        check_apart: CheckApart,
+    ) -> None:
+        """Append the batches that take long to check, each once it has been checked in a thread."""
+        for place, topic_id, records, error in heavy:
+            topic_partition, left = results[place].topic_partition, error
+            while results[place].info is None and results[place].error is None:
+                try:
+                    checked = await check_apart(left.check)
+                    partition, info = self._append(
+                        topic_partition, topic_id, records, acks, now_ms, checked
+                    )
+                except HeavyBatchError as again:  # the topic's settings have changed meanwhile
+                    left = again
+                except KafkaError as refusal:
+                    results[place] = self._refused(topic_partition, topic_id, records, refusal)
+                else:
+                    results[place] = ProduceResult(topic_partition, partition, info, None)
+        appended(any(result.info is not None for result in results))
+
+    def _refused(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        records: Buffer | None,
+        error: KafkaError,
+    ) -> ProduceResult:
+        """The result of a batch that is not appended."""
+        if is_retriable(error.code):
+            known = self.partitions.get(topic_partition)
+            self._refused_batches.note(topic_partition, topic_id, records, known)
+        refusing = self._refusing(topic_partition, error)
+        return ProduceResult(topic_partition, refusing, None, error)
 
     def _check_room(self, partition: Partition) -> None:
         """Refuse an append where the disk is full (VOL-4). Raises: KafkaError 56."""
@@ -182,6 +240,7 @@ class ReplicaManager(ReplicaSet):
         records: Buffer | None,
         acks: int,
         now_ms: int,
+        checked: CheckedBatch | None = None,
     ) -> tuple[Partition, AppendInfo]:
         partition = self.partitions.get(topic_partition)
         if partition is None:
@@ -204,7 +263,7 @@ class ReplicaManager(ReplicaSet):
             )
         if self._refused_batches:
             self._refused_batches.check(partition, records)
-        return partition, partition.append(records, acks, now_ms)
+        return partition, partition.append(records, acks, now_ms, checked=checked)
 
     def _refusing(self, topic_partition: TopicPartition, error: KafkaError) -> Partition | None:
         """The partition whose log refused a batch; None if it was refused before, or by no log."""

@@ -30,6 +30,7 @@ from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
+from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.log_ends import log_ends
@@ -127,6 +128,7 @@ class Server:
         await self.control.recover()
         await self.logs.begin_writing()
         self._connect()
+        self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
         self.dispatcher = Dispatcher(self._services())
         register_samples(
             self.collector,
@@ -258,6 +260,7 @@ class Server:
                 timeout_ms=self.config.request_timeout_ms,
             ),
             spawn=self._background.spawn,
+            heavy_work=self.heavy_work,
             quorum=self.control.quorum,
             channel=membership.channel,
             peers=self.link.peers,

@@ -17,6 +17,7 @@ from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, OWN_REQUESTS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
@@ -66,6 +67,7 @@ class Front:
             ),
             spawn=self._spawn,
             apis={},
+            heavy_work=HeavyWork(asyncio.to_thread, ""),
             image=MetadataImage.empty(),
         )
         bench.dispatch = Dispatcher(cast(Services, self.services))

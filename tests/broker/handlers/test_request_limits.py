@@ -1,14 +1,21 @@
 """How large requests may be: the limits, and a broker that goes on beside what is beyond them."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barnabas_broker.handlers.request_limits import bytes_max, check_elements, each_once
+from barnabas_broker.handlers.request_limits import (
+    LOOP_BYTES_MAX,
+    bytes_max,
+    check_elements,
+    each_once,
+)
 from barnabas_broker.handlers.table import HANDLERS
 from barnabas_broker.server import Server
+from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode, ParseError
 from barnabas_protocol.messages import (
@@ -62,6 +69,9 @@ def test_a_name_that_is_repeated_often_counts_once() -> None:
             describe_groups.DescribeGroupsRequest(groups=["g"] * 300_000),
         ),
         (ApiKey.LIST_GROUPS, 4, list_groups.ListGroupsRequest(states_filter=["s"] * 60_000)),
+        # Small enough to be read on the loop, of more elements than are carried out there.
+        (ApiKey.LIST_GROUPS, 4, list_groups.ListGroupsRequest(states_filter=["s"] * 1_000)),
+        (ApiKey.DESCRIBE_GROUPS, 5, describe_groups.DescribeGroupsRequest(groups=["g"] * 3_000)),
     ],
 )
 def test_a_request_of_very_many_elements_ends_its_connection(
@@ -93,5 +103,32 @@ def test_a_large_request_within_the_limits_is_answered_in_order(tmp_path: Path) 
         assert (client.last_correlation_id, response.topics) == (second, [])
         assert server.listeners.metrics.connections_open == 1
         await asyncio.sleep(0)
+
+    with_broker(tmp_path, test)
+
+
+def test_a_frame_that_is_read_on_the_loop_is_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16,000 elements are some milliseconds; what may hold more is read in a thread."""
+    on_loop: list[int] = []
+    real = codec.decode
+
+    def decode(kind: Any, frame: Any, version: int, position: int = 0) -> Any:
+        is_request = kind is metadata.MetadataRequest
+        if is_request and threading.current_thread() is threading.main_thread():
+            on_loop.append(len(frame))
+        return real(kind, frame, version, position)
+
+    monkeypatch.setattr("barnabas_broker.handlers.dispatch.codec.decode", decode)
+
+    async def test(server: Server, client: RawClient) -> None:
+        for count in (100, 20_000):
+            topics = [metadata.MetadataRequestTopic(name=str(number)) for number in range(count)]
+            request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+            assert len((await client.call(ApiKey.METADATA, 12, request)).topics) == count
+        assert on_loop
+        assert max(on_loop) <= LOOP_BYTES_MAX <= 16 * 1024
+        assert server.heavy_work.run_count == 1
 
     with_broker(tmp_path, test)

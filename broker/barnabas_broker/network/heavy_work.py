@@ -1,0 +1,106 @@
+"""Runs what requests need much processor time for in threads, a few at a time.
+
+A thread takes the interpreter from the loop for some milliseconds at a time, so few may run at
+once: the others wait here, first come, first served. Requests of brokers do not wait behind those
+of clients. Not for waiting for devices: that is `env.Disk`'s alone.
+
+Invariant: bounded by connections. One of a client has at most one piece of work here, as its next
+requests are held meanwhile, and a connection that ends takes what waits of it along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from barnabas_broker.network.exchange import Exchange
+
+Result = TypeVar("Result")
+Run = Callable[..., Awaitable[Any]]
+
+LANE_WIDTH = 1
+"""Pieces at work for clients, and as many for brokers: each more may hold the loop up for the
+interpreter's switch interval, 5 ms."""
+
+
+class ConnectionGoneError(Exception):
+    """The connection ended before its work was begun."""
+
+
+class HeavyWork:
+    """Two lanes of work: for connections of clients and for those of brokers."""
+
+    def __init__(self, run: Run, listener_of_brokers: str) -> None:
+        """Make one that runs functions by `run`, which is `Disk.run`."""
+        self._run = run
+        self._listener_of_brokers = listener_of_brokers
+        self._lanes = {is_of_brokers: _Lane() for is_of_brokers in (False, True)}
+        self.run_count = 0
+
+    async def run(
+        self, exchange: Exchange, function: Callable[..., Result], *arguments: Any
+    ) -> Result:
+        """The result of a function that is called in a thread when it is its turn.
+
+        Raises: ConnectionGoneError where the connection ended first; what the function raises.
+        """
+        lane = self._lanes[exchange.session.listener_name == self._listener_of_brokers]
+        await lane.enter(exchange)
+        try:
+            self.run_count += 1
+            result: Result = await self._run(function, *arguments)
+            return result
+        finally:
+            lane.leave()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many wait for their turn."""
+        return sum(len(lane.waiting) for lane in self._lanes.values())
+
+
+class _Lane:
+    """At most `LANE_WIDTH` at work, the others in order."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        # A dictionary as an ordered set: one that goes is taken out at once.
+        self.waiting: dict[asyncio.Future[bool], None] = {}
+
+    async def enter(self, exchange: Exchange) -> None:
+        """Wait for a place. Raises: ConnectionGoneError."""
+        if exchange.session.is_closed:
+            raise ConnectionGoneError
+        if self._running < LANE_WIDTH:
+            self._running += 1
+            return
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.waiting[turn] = None
+
+        def gone() -> None:
+            if not turn.done():
+                del self.waiting[turn]
+                turn.set_result(False)
+
+        exchange.on_closed(gone)
+        try:
+            is_turn = await turn
+        except asyncio.CancelledError:
+            if turn in self.waiting:
+                del self.waiting[turn]
+            elif turn.done() and not turn.cancelled() and turn.result():
+                self.leave()  # it was its turn, and it is cancelled
+            raise
+        finally:
+            exchange.on_abandoned = None
+        if not is_turn:
+            raise ConnectionGoneError
+
+    def leave(self) -> None:
+        """Pass the place on."""
+        for turn in self.waiting:
+            del self.waiting[turn]
+            turn.set_result(True)
+            return
+        self._running -= 1
