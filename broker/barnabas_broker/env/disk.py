@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for memory without it
+THREADS = 6
+"""Of these, clients keep three busy at most: with two reads and one piece of heavy work."""
 PARTS_MAX = 1024  # IOV_MAX on Linux and macOS: more buffers than this need a second call
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
@@ -249,7 +251,7 @@ class RealDisk:
 
     __slots__ = ("_pool",)
 
-    def __init__(self, thread_count: int = 4) -> None:
+    def __init__(self, thread_count: int = THREADS) -> None:
         # Threads start with the first call that needs them, not here.
         self._pool = ThreadPoolExecutor(thread_count, thread_name_prefix="disk")
 

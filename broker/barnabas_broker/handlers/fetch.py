@@ -142,6 +142,8 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
         is_follower=not is_consumer,
         leader_only=version < FOLLOWERS_SERVE_SINCE,
         choose_replica=_choice(services, request.rack_id) if is_consumer else None,
+        reads=services.replicas.client_reads,
+        is_gone=lambda: exchange.session.is_closed,
     )
     answer = _Answer(services, exchange, context)
     fetching = services.replicas.fetch(context.partitions, parameters, answer)

@@ -101,10 +101,11 @@ async def _find(
         return _answer(partition, index, -1, log.log_start_offset, limit)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _unknown(index)
-    if timestamp == MAX_TIMESTAMP:
-        found = await log.max_timestamp_offset(limit)
-    else:
-        found = await log.offset_for_timestamp(timestamp, limit)
+    async with services.replicas.client_reads:
+        if timestamp == MAX_TIMESTAMP:
+            found = await log.max_timestamp_offset(limit)
+        else:
+            found = await log.offset_for_timestamp(timestamp, limit)
     if found is None:
         return _unknown(index)
     found_timestamp, offset, leader_epoch = found

@@ -5,6 +5,7 @@ first batch always comes whole).
 Invariant: the answer is given exactly once, from one reading of the logs made at that moment.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -36,11 +37,13 @@ class FetchParameters:
     __slots__ = (
         "choose_replica",
         "is_follower",
+        "is_gone",
         "leader_only",
         "max_bytes",
         "max_wait_ms",
         "min_bytes",
         "read_committed",
+        "reads",
     )
 
     def __init__(
@@ -53,7 +56,14 @@ class FetchParameters:
         is_follower: bool,
         leader_only: bool = True,
         choose_replica: ChooseReplica | None = None,
+        reads: asyncio.Semaphore | None = None,
+        is_gone: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Make some.
+
+        `reads` bounds what clients read in threads; followers wait for no client. `is_gone`:
+        whether there is still somebody to answer.
+        """
         self.leader_only = leader_only
         self.choose_replica = choose_replica
         self.max_wait_ms = max_wait_ms
@@ -61,6 +71,8 @@ class FetchParameters:
         self.max_bytes = max_bytes
         self.read_committed = read_committed
         self.is_follower = is_follower
+        self.reads = reads
+        self.is_gone = is_gone
 
 
 class PartitionData:
@@ -226,6 +238,17 @@ class Fetching(DelayedOperation):
             return self._failed(request, error)
 
     async def _read_cold(
+        self, request: FetchPartition, left: int, *, is_first: bool
+    ) -> PartitionData:
+        reads = self._parameters.reads
+        if reads is None:
+            return await self._read_apart(request, left, is_first=is_first)
+        async with reads:
+            if self._parameters.is_gone():
+                return PartitionData(request)
+            return await self._read_apart(request, left, is_first=is_first)
+
+    async def _read_apart(
         self, request: FetchPartition, left: int, *, is_first: bool
     ) -> PartitionData:
         try:

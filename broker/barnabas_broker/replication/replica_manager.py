@@ -5,6 +5,7 @@ is `replica_set.py`'s; it does not decide who leads (the controller does) nor st
 log manager does). Source: REQ-1 of the behaviour list.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -35,6 +36,10 @@ from barnabas_protocol.errors import ErrorCode, KafkaError, is_retriable
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 
+CLIENT_READS_MAX = 2
+"""Reads of clients that keep a thread of the disk's at a time. The other threads are for followers,
+flushes, the metadata log and the arbiter: a hundred fetches of old records must not keep a leader
+from reading its own lease."""
 # Errors of Produce that come without a log start offset, as in Apache Kafka.
 _REFUSED_WITHOUT_LOG = frozenset(
     (
@@ -87,6 +92,7 @@ class ReplicaManager(ReplicaSet):
         self.on_brokers.append(self.follower_fetches.brokers_changed)
         self.on_leadership.append(self.follower_fetches.leadership_changed)
         self._refused_batches = RefusedBatches()
+        self.client_reads = asyncio.Semaphore(CLIENT_READS_MAX)
         self._guard = logs.disk_guard
         self.refused_full_count = 0  # appends that a full disk has refused
 

@@ -39,12 +39,14 @@ class Listeners:
         self._network = network
         self._own_host = ""  # told where no host is configured
         self.metrics = NetworkMetrics()
+        # Clients may not take the connections of brokers: who has no follower any more, and no
+        # controller, stops. The other descriptors are for the logs, which fail without.
         self.limits = ConnectionLimits(
-            # The other descriptors are for the logs, which fail without.
             min(config.max_connections, open_files_limit() // 2),
             config.max_connections_per_ip,
             config.max_connections_per_ip_overrides,
         )
+        self.broker_limits = ConnectionLimits(open_files_limit() // 8)
         # Requests of brokers have memory of their own: a controller that clients keep out of reach
         # is no controller.
         memories = {
@@ -72,7 +74,11 @@ class Listeners:
                 settings=replace(
                     settings, takes_envelopes=endpoint.name == config.inter_broker_listener_name
                 ),
-                limits=self.limits,
+                limits=(
+                    self.broker_limits
+                    if endpoint.name == config.inter_broker_listener_name
+                    else self.limits
+                ),
                 memory=memories[endpoint.name == config.inter_broker_listener_name],
                 metrics=self.metrics,
                 shared_buffer=shared_buffer,
@@ -95,7 +101,7 @@ class Listeners:
     @property
     def connection_count(self) -> int:
         """Connections open now."""
-        return self.limits.total
+        return self.limits.total + self.broker_limits.total
 
     def advertised(self) -> list[Endpoint]:
         """What clients are told: the advertised endpoints, with the port that was really bound.

@@ -1,11 +1,17 @@
 """Who may ask what only brokers may ask, by the listener it came by (decision 0014)."""
 
+import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages import metadata
+from tests.support.in_process_broker import running_broker
+from tests.support.raw_client import RawClient
 
 
 def asked(listener_name: str, *others: str) -> bool:
@@ -36,3 +42,20 @@ def test_no_other_listener_takes_them_once_every_broker_has_its_own() -> None:
 def test_every_listener_takes_them_while_a_broker_of_an_earlier_release_is_registered() -> None:
     """A roll from a release without such a listener: the old ones know no other address."""
     assert asked("PLAINTEXT", "REPLICATION", "PLAINTEXT")
+
+
+def test_clients_leave_connections_to_brokers(tmp_path: Path) -> None:
+    """A flood of clients must not keep followers and the controller's requests out."""
+
+    async def run() -> None:
+        async with running_broker(tmp_path, max_connections="2") as server:
+            clients = [await RawClient.connect(server.port) for _ in range(3)]
+            assert await clients.pop().is_closed_by_peer()
+            for port in [server.replication_port] * 3:
+                async with await RawClient.connect(port) as broker:
+                    request = metadata.MetadataRequest(topics=[])
+                    assert (await broker.call(ApiKey.METADATA, 12, request)).error_code == 0
+            for client in clients:
+                await client.__aexit__()
+
+    asyncio.run(run())
