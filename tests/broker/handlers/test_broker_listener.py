@@ -50,7 +50,7 @@ def test_clients_leave_connections_to_brokers(tmp_path: Path) -> None:
     async def run() -> None:
         async with running_broker(tmp_path, max_connections="2") as server:
             clients = [await RawClient.connect(server.port) for _ in range(3)]
-            assert await clients.pop().is_closed_by_peer()
+            assert await clients[2].is_closed_by_peer()
             for port in [server.replication_port] * 3:
                 async with await RawClient.connect(port) as broker:
                     request = metadata.MetadataRequest(topics=[])
