@@ -158,6 +158,10 @@ class ProcessLoop(VirtualLoop):
         """As every loop's."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
+    def work(self, seconds: float) -> None:
+        """Let time go on as by a computation, in which nothing else runs."""
+        self._now_seconds += seconds
+
     def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine as a part of a process."""
         return process.context.run(self.create_task, work)

@@ -33,6 +33,8 @@ from barnabas_protocol.messages.metadata import (
 
 # Of topics that were made anew lately; a broker does not lag by more of them.
 _REPLACED_IDS_MAX = 1000
+# So many answers in a row with a former id are no lagging broker's: the newest id was.
+_STALE_ANSWERS_MAX = 3
 
 
 class MetadataCache:
@@ -49,6 +51,8 @@ class MetadataCache:
         # The newest id of each topic, and ids of topics that were made anew, the oldest first.
         self._ids: dict[str, Uuid] = {}
         self._replaced_ids: dict[Uuid, None] = {}
+        # How many answers in a row named a former id of a topic.
+        self._stale_counts: dict[str, int] = {}
 
     def want(self, names: Iterable[str]) -> bool:
         """Add topics; return whether one of them is new."""
@@ -104,6 +108,7 @@ class MetadataCache:
         if self._begins_anew:
             self._ids.clear()
             self._replaced_ids.clear()
+            self._stale_counts.clear()
         topics: dict[str, TopicMetadata] = {}
         incomplete = False
         for answered in answer.topics:
@@ -157,9 +162,14 @@ class MetadataCache:
         name, topic_id = answered.name, answered.topic_id
         if name is None or topic_id == ZERO_UUID:
             return False
-        if topic_id in self._replaced_ids:
-            return True
         former = self._ids.get(name)
+        if topic_id in self._replaced_ids:
+            self._stale_counts[name] = self._stale_counts.get(name, 0) + 1
+            if self._stale_counts[name] < _STALE_ANSWERS_MAX:
+                return True
+            # What replaced it was itself the id of a former life, of which a lagging broker told.
+            del self._replaced_ids[topic_id]
+        self._stale_counts.pop(name, None)
         self._ids[name] = topic_id
         if former is not None and former != topic_id:
             self._replaced_ids[former] = None

@@ -195,11 +195,7 @@ class Accumulator:
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch, retry_at_ms: int) -> None:
         """The batch goes again, at its place in the order, from then on."""
         if batch.sequences is not None:
-            if batch.sequences is queue.sequences:
-                batch.sequences.will_repeat(batch)
-            else:
-                # The topic was made anew: its log knows nothing of these numbers.
-                batch.sequences.forget(batch)
+            batch.sequences.will_repeat(batch)
         batch.retry_at_ms = retry_at_ms
         queue.put_back(batch)
         self.active[queue] = None

@@ -91,6 +91,8 @@ class Admission:
         self._is_idempotent = settings.enable_idempotence
         self._kept_keys = KeptKeys()
         # Of topics that were forgotten: numbers are for the producer's life.
+        # Told of each record in line that fails: it may belong to a transaction.
+        self.on_failure: Callable[[BarnabasError], None] = _ignore
         self._kept_sequences: dict[str, Sequences] = {}
         self._partitioner: Partitioner | None = settings.partitioner
         self._ignores_keys = settings.partitioner_ignore_keys
@@ -247,6 +249,7 @@ class Admission:
                     record.group.was_seen = has_failed
                     has_failed = True
                     record.group.fail(error)
+                    self.on_failure(error)
             if not line:
                 del self.lines[name]
                 if name in self.topics:
@@ -359,3 +362,7 @@ class Admission:
         if queues is None or partition >= len(queues.queues):
             return None
         return queues.queues[partition]
+
+
+def _ignore(_: BarnabasError) -> None:
+    """Without transactions nobody wants to know."""

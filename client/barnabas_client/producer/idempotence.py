@@ -163,6 +163,10 @@ class PartitionSequences:
         if self._unresolved is not None and batch.order >= self._unresolved:
             self._unresolved = None
 
+    def log_may_be_new(self) -> None:
+        """The topic has another id: its log may not have heard of the producer."""
+        self._known_producer_id = -1
+
     def is_first(self, batch: ProducerBatch) -> bool:
         """Whether nothing before the batch is outstanding, so that its gap is a real one."""
         return bool(self.outstanding) and self.outstanding[0] is batch

@@ -128,6 +128,8 @@ class Producer(BulkMethods, TransactionMethods):
         self._room = asyncio.Event()
         identity = self._identity_source(client)
         transactions = self._transactions
+        if transactions is not None:
+            self._admission.on_failure = transactions.state.fail
         outcomes = Outcomes(
             self._accumulator,
             retries=self.settings.retries,

@@ -3,9 +3,10 @@
 Not here: when a batch leaves its queue (`accumulator.py`), numbers (`idempotence.py`).
 
 Invariants: a queue is in the order of its batches; at most its last batch is open, and `open_batch`
-names that one; numbers belong to a topic id and partition for the producer's life, so no stale
-answer about the cluster makes them begin anew; a queue goes only when its topic was made anew with
-fewer partitions, and then what it holds fails.
+names that one; the numbers of a partition go on for the producer's life, also where the topic's id
+changes: a log that was made anew takes any number for its first, but one whose topic a lagging
+broker called by the id of a former life would take numbers that begin anew for repetitions; a queue
+goes only when its topic was made anew with fewer partitions, and then what it holds fails.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from barnabas_client.cluster.metadata import TopicMetadata
 from barnabas_client.producer.batch import ProducerBatch
 from barnabas_client.producer.idempotence import PartitionSequences
 from barnabas_client.producer.partitioner import choose_sticky, partition_of_key
-from barnabas_protocol.ids import ZERO_UUID, Uuid
+from barnabas_protocol.ids import ZERO_UUID
 
 # Keys whose partition is remembered, of all topics: hashing one in Python takes microseconds.
 _KEPT_KEYS: Final = 1 << 14
 _KEPT_KEY_BYTES_MAX: Final = 64
 
-# The numbers of a topic's partitions, those of its former lives too, by topic id and partition.
-Sequences = dict[tuple[Uuid, int], PartitionSequences]
+# The numbers of a topic's partitions, also of those that are gone: they may come back.
+Sequences = dict[int, PartitionSequences]
 
 
 class KeptKeys:
@@ -65,14 +66,7 @@ class PartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         # On the wire, in the order of sending.
         self.in_flight: list[ProducerBatch] = []
-        # Those of the topic as it is now; None without idempotence.
-        self.sequences = sequences
-
-    def number_anew(self, sequences: PartitionSequences | None) -> None:
-        """The topic was made anew: its log knows of none of the numbers that were given out."""
-        for batch in self.batches:
-            if batch.sequences is not None:
-                batch.sequences.forget(batch)
+        # None without idempotence.
         self.sequences = sequences
 
     def put_back(self, batch: ProducerBatch) -> None:
@@ -129,16 +123,12 @@ class TopicQueues:
         is_anew = former_id != self.topic_id and ZERO_UUID not in (former_id, self.topic_id)
         if is_anew:
             for queue in self.queues:
-                queue.number_anew(self._sequences_of(queue.partition))
+                if queue.sequences is not None:
+                    queue.sequences.log_may_be_new()
             while len(self.queues) > count:
                 gone = self.queues.pop()
                 gone.is_gone = True
                 gone.leader_id = -1
-        elif former_id == ZERO_UUID != self.topic_id:
-            # Brokers without ids were replaced by some with them: the same logs.
-            for queue in self.queues:
-                if self.sequences is not None and queue.sequences is not None:
-                    self.sequences[self.topic_id, queue.partition] = queue.sequences
         if is_anew or count != len(self.queues):
             self.forget_keys()
         for partition in range(len(self.queues), count):
@@ -155,7 +145,7 @@ class TopicQueues:
     def _sequences_of(self, partition: int) -> PartitionSequences | None:
         if self.sequences is None:
             return None
-        return self.sequences.setdefault((self.topic_id, partition), PartitionSequences())
+        return self.sequences.setdefault(partition, PartitionSequences())
 
     @property
     def is_empty(self) -> bool:

@@ -145,6 +145,7 @@ class TransactionCoordinator:
         try:
             await self._check_transactions_are_served()
             await self._init_producer_id(ProducerIdentity(-1, -1))
+            await self._choose_version()
         except RetriableError:
             state.move(TransactionStatus.UNINITIALIZED)
             raise
@@ -154,7 +155,6 @@ class TransactionCoordinator:
         except asyncio.CancelledError:
             state.move(TransactionStatus.UNINITIALIZED)
             raise
-        await self._choose_version()
         state.move(TransactionStatus.READY)
 
     async def _check_transactions_are_served(self) -> None:
@@ -190,7 +190,7 @@ class TransactionCoordinator:
         """Commit or abort; nothing of the transaction may wait or be on the wire any more."""
         state = self._state
         identity = self._identity()
-        if state.is_begun_at_broker:
+        if state.is_begun_at_broker and not state.has_ended_at_broker:
             request = EndTxnRequest(
                 transactional_id=state.transactional_id,
                 producer_id=identity.producer_id,
@@ -206,12 +206,16 @@ class TransactionCoordinator:
             except BarnabasError as error:
                 self._end_refused(error)
                 raise
+            # What follows may fail or be cancelled; then the next call goes on from here.
+            state.has_ended_at_broker = True
             if state.is_version_2 and response.producer_id >= 0:
                 self._identities.current = ProducerIdentity(
                     response.producer_id, response.producer_epoch
                 )
+                state.needs_new_epoch = False
         if state.needs_new_epoch and self._identity() == identity:
             await self._raise_epoch(identity)
+            state.needs_new_epoch = False
         await self._choose_version()
         state.end()
 

@@ -84,6 +84,8 @@ class TransactionState:
         self.is_known_at_broker = False
         # Whether EndTxn may have gone out: then only the same end can be asked for again.
         self.is_end_sent = False
+        # Whether EndTxn was carried out: it must not go out again under the next epoch.
+        self.has_ended_at_broker = False
         # Whether numbers of this epoch may be lost, so that the next transaction needs another.
         self.needs_new_epoch = False
         self._added: set[TopicPartition] = set()
@@ -144,6 +146,7 @@ class TransactionState:
         self.is_begun_at_broker = False
         self.is_known_at_broker = False
         self.is_end_sent = False
+        self.has_ended_at_broker = False
         self.needs_new_epoch = False
         self._added.clear()
         self._wanted.clear()

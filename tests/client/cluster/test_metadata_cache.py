@@ -93,6 +93,26 @@ def test_a_topic_that_was_made_anew_is_believed() -> None:
     assert cache.cluster.topic_names == {ID_B: "t"}
 
 
+def test_a_former_id_that_is_answered_again_and_again_is_the_newest() -> None:
+    """What seemed to replace it was of a former life, told by a broker that lags."""
+    cache = MetadataCache()
+    cache.want(["t"])
+    merge(cache, topic("t", 5))
+    merge(cache, topic("t", 0, topic_id=ID_B))
+    for _ in range(2):
+        merge(cache, topic("t", 5))
+        assert cache.cluster.topic_names == {ID_B: "t"}
+        assert cache.is_incomplete
+    merge(cache, topic("t", 5))
+    assert cache.cluster.topic_names == {ID_A: "t"}
+    merge(cache, topic("t", 0, topic_id=ID_B))
+    assert cache.cluster.topic_names == {ID_A: "t"}
+    merge(cache, topic("t", 5))
+    for _ in range(2):
+        merge(cache, topic("t", 0, topic_id=ID_B))
+        assert cache.cluster.topic_names == {ID_A: "t"}
+
+
 def test_an_answer_without_ids_or_epochs_is_no_other_topic() -> None:
     """Brokers before Metadata 10 tell no ids, before 7 no epochs."""
     cache = MetadataCache()

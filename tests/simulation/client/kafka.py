@@ -168,7 +168,9 @@ class Kafka:
 
     def _partition_ids(self, names: Iterable[str]) -> list[tuple[Uuid, int]]:
         return [
-            (log.topic_id, log.number) for name in sorted(names) for log in self.topics.get(name, [])
+            (log.topic_id, log.number)
+            for name in sorted(names)
+            for log in self.topics.get(name, [])
         ]
 
     def wake(self) -> None:
@@ -240,9 +242,7 @@ class Kafka:
             cluster_id="stand-in",
             controller_id=self.broker_ids[0],
             brokers=[
-                describe_cluster.DescribeClusterBroker(
-                    broker_id=one, host=f"b{one}", port=PORT
-                )
+                describe_cluster.DescribeClusterBroker(broker_id=one, host=f"b{one}", port=PORT)
                 for one in self.broker_ids
             ],
         )
@@ -342,7 +342,8 @@ class Kafka:
             if code is ErrorCode.NONE:
                 code, offset = log.append(bytes(one.records))
             found.error_code, found.base_offset = code, offset
-            self.world.tell(f"b{node_id} appends", log.topic, log.number, code.name, offset)
+            first = log.batches[-1].values()[:1] if code is ErrorCode.NONE else ""
+            self.world.tell(f"b{node_id} appends", log.topic, log.number, code.name, offset, first)
         return found
 
     def _take_part(self, version: int, request: Any, log: Log, data: bytes) -> ErrorCode:

@@ -118,7 +118,7 @@ class Coordinator:
         elif is_second and not is_committed and found.state in ("Empty", "Committed", "Aborted"):
             found.epoch += 1
             found.state = "Aborted"
-        elif found.state != done:
+        elif is_second or found.state != done:
             return ErrorCode.INVALID_TXN_STATE, -1, -1
         return ErrorCode.NONE, found.producer_id, found.epoch
 

@@ -32,7 +32,7 @@ ENDING_SECONDS = 300.0
 Answer = Message | asyncio.Future[Any] | None
 
 
-class Lost(Exception):  # noqa: N818
+class Lost(Exception):
     """The connection goes, and with it the answer."""
 
 
@@ -132,6 +132,8 @@ class World:
         self.complaints: list[str] = []
         self.timeline: list[tuple[float, str]] = []
         self.request_count = 0
+        # Whether the next response comes twice.
+        self.repeats = False
         self.handle: Callable[[Wire, int, int, Message], Answer] = _nobody
         self.on_answer: Callable[[Wire, int, int, Message], float] = _at_once
 
@@ -223,6 +225,9 @@ class World:
         if delay >= 0:
             frame = codec.encode_response(answer, key, version, number)
             wire.answer(frame, delay)
+            if self.repeats:
+                self.repeats = False
+                wire.answer(frame, 0.0)
 
     # Running.
 
@@ -233,23 +238,23 @@ class World:
             wire.is_lost = True
             del self.wires[wire]
 
-    async def end_program(self, main: Coroutine[Any, Any, Any], name: str) -> Process:
-        """Run `main` in a process and end its other tasks as `asyncio.run` does."""
-        process = Process(name)
-        task = self.loop.spawn(process, main)
-        await asyncio.wait([task])
-        if not task.cancelled() and task.exception() is not None:
-            raise task.exception()  # type: ignore[misc]
+    async def finish(self, process: Process, main: asyncio.Task[Any]) -> None:
+        """Wait for the end of a program, and end its other tasks as `asyncio.run` does."""
+        await asyncio.wait([main])
+        if main.cancelled():
+            raise AssertionError(f"the program {process.name} was cancelled")
+        error = main.exception()
+        if error is not None:
+            raise error
         left = [one for one in process.tasks if not one.done()]
         for one in left:
             one.cancel()
         if left:
             _, stuck = await asyncio.wait(left, timeout=ENDING_SECONDS)
-            assert not stuck, f"the program {name} does not end: {stuck}"
-        await asyncio.sleep(0)
+            assert not stuck, f"the program {process.name} does not end: {stuck}"
+        await asyncio.sleep(0.01)
         left = [one for one in process.tasks if not one.done()]
-        assert not left, f"the program {name} leaves {left}"
-        return process
+        assert not left, f"the program {process.name} leaves {left}"
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a story; what is left of it is closed."""
