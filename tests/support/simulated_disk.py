@@ -35,6 +35,7 @@ class _Content:
         self.safe = b""
         self.unsafe: list[tuple[int, bytes | None]] = []  # position and data; None: truncated there
         self.modified_ms = 0
+        self.allocated_bytes = 0  # what the file occupies, though it has no bytes for it
 
     def write(self, data: bytes, position: int) -> None:
         self.unsafe.append((position, data))
@@ -185,7 +186,9 @@ class SimulatedDisk:
 
     @property
     def used_bytes(self) -> int:
-        return sum(len(content.data) for content in self._names.values())
+        return sum(
+            max(len(content.data), content.allocated_bytes) for content in self._names.values()
+        )
 
     # The protocol.
 
@@ -294,7 +297,8 @@ class SimulatedDisk:
         return self._checked("is_directory", path) in self._directories
 
     def size(self, path: str) -> int:
-        return len(self._content("size", path).data)
+        content = self._content("size", path)
+        return max(len(content.data), content.allocated_bytes)
 
     def modified_ms(self, path: str) -> int:
         return self._content("modified_ms", path).modified_ms
@@ -419,12 +423,17 @@ class SimulatedFile:
         self._read_only = read_only
         self._generation = disk._generation
         self._is_closed = False
+        self._torn_at: int | None = None
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         content = self._usable("append", writes=True)
         data = b"".join(buffers)
+        if self._torn_at is not None and self._torn_at < len(content.data):
+            content.truncate(self._torn_at)  # an append that failed is written over by the next
+        self._torn_at = None
         room = self._disk.free_bytes("/")
         if len(data) > room:
+            self._torn_at = len(content.data)
             content.write(data[:room], len(content.data))
             raise OSError(errno.ENOSPC, "the simulated disk is full", self._path)
         content.write(data, len(content.data))
@@ -444,7 +453,15 @@ class SimulatedFile:
         content.write(bytes(data), position)
 
     def truncate(self, size: int) -> None:
+        self._torn_at = None
         self._usable("truncate", writes=True).truncate(size)
+
+    def allocate(self, size: int) -> None:
+        content = self._usable("allocate", writes=True)
+        held = max(len(content.data), content.allocated_bytes)
+        if size - held > self._disk.free_bytes("/"):
+            raise OSError(errno.ENOSPC, "the simulated disk is full", self._path)
+        content.allocated_bytes = max(held, size)
 
     def sync(self) -> None:
         self._usable("sync").sync()

@@ -45,6 +45,7 @@ UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for me
 THREADS = 6
 """Of these, clients keep three busy at most: with two reads and one piece of heavy work."""
 PARTS_MAX = 1024  # IOV_MAX on Linux and macOS: more buffers than this need a second call
+_ZEROS_BYTES = 1024 * 1024
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 _WOULD_WAIT = (errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -139,6 +140,16 @@ class RealFile:
         """Cut or extend with zeros to a size."""
         os.ftruncate(self._descriptor, size)
         self._end = size
+
+    def allocate(self, size: int) -> None:
+        """Occupy room for the first bytes; a file system without fallocate(2) writes zeros."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._descriptor, 0, size)
+        else:
+            zeros = bytes(_ZEROS_BYTES)
+            for position in range(self._end, size, _ZEROS_BYTES):
+                self.write_at(zeros[: size - position], position)
+        self._end = max(self._end, size)
 
     def sync(self) -> None:
         """Return once the content and the size will survive a power cut."""

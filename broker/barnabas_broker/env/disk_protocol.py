@@ -52,6 +52,10 @@ class DiskFile(Protocol):
         """Cut or extend with zeros to a size."""
         ...
 
+    def allocate(self, size: int) -> None:
+        """Occupy room for the first bytes, whatever they are. Raises: OSError."""
+        ...
+
     def sync(self) -> None:
         """Return once the content and the size will survive a power cut."""
         ...

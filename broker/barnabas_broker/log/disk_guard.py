@@ -11,14 +11,14 @@ Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from barnabas_broker.log.ballast import ballast_bytes, is_out_of_space
 from barnabas_broker.log.disk_room import Reserve, Room, room_of
-from barnabas_broker.log.errors import LogDirectoryError
 
 if TYPE_CHECKING:
     from barnabas_broker.env.clock import Clock
@@ -31,15 +31,6 @@ LOOK_MS: Final = 1000
 LOOK_BYTES: Final = 32 * 1024 * 1024
 REFUSED_WRITE_MS: Final = 5000
 """For so long after a write found no room, what the file system says is not believed."""
-
-_OUT_OF_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
-
-
-def is_out_of_space(error: BaseException | None) -> bool:
-    """Whether a write failed because there is no room, and for no other reason."""
-    if isinstance(error, LogDirectoryError):
-        error = error.cause
-    return isinstance(error, OSError) and error.errno in _OUT_OF_SPACE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,11 +51,14 @@ class DiskGuard:
         self, disk: Disk, clock: Clock, reserve: Reserve, directories: list[LogDirectory]
     ) -> None:
         self._disk = disk
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._clock = clock
         self._reserve = reserve
         self._directories = directories
         self._rooms = {directory.path: DirectoryRoom() for directory in directories}
         self._wake = asyncio.Event()
+        for directory in directories:
+            directory.ballast.on_given_up = partial(self._ballast_given_up, directory)
         # Whether producing is refused anywhere: all that an append looks at while there is room.
         self.is_any_full = False
         self.on_change: list[Callable[[LogDirectory, Room], None]] = []  # with the room before
@@ -100,6 +94,7 @@ class DiskGuard:
 
     async def run(self, is_stopping: Callable[[], bool]) -> None:
         """Look from time to time, until the broker stops."""
+        self._loop = asyncio.get_running_loop()
         while not is_stopping():
             try:
                 await self.look()
@@ -118,18 +113,35 @@ class DiskGuard:
             if directory.is_offline:
                 continue
             try:
-                free, total = await self._disk.run(self._ask, directory.path)
+                room = await self._room_now(directory)
             except OSError as error:
                 _logger.warning("%s: its room cannot be told: %s", directory.path, error)
                 continue
-            known = self._rooms[directory.path]
-            known.free_bytes, known.total_bytes = free, total
-            known.reserve_bytes = self._reserve.of(total)
-            room = room_of(free, known.reserve_bytes, known.room)
-            if self._clock.monotonic_ms() < known.refused_until_ms:
-                room = Room.CRITICAL
             self._change(directory, room)
         self._count()
+
+    async def _room_now(self, directory: LogDirectory) -> Room:
+        """Ask for the room, and hold the ballast if there is enough. Raises: OSError.
+
+        What the ballast lacks does not count as free: else giving it up would look like room.
+        """
+        known = self._rooms[directory.path]
+        free, total = await self._disk.run(self._ask, directory.path)
+        reserve = self._reserve.of(total)
+        known.free_bytes, known.total_bytes, known.reserve_bytes = free, total, reserve
+        missing = 0 if directory.ballast.is_held else ballast_bytes(reserve)
+        room = room_of(max(free - missing, 0), reserve, known.room)
+        if self._clock.monotonic_ms() < known.refused_until_ms:
+            return Room.CRITICAL
+        if missing and room < Room.CRITICAL:
+            try:
+                await self._disk.run(directory.ballast.make, missing)
+            except OSError as error:
+                if not is_out_of_space(error):
+                    _logger.warning("%s cannot be made: %s", directory.ballast.path, error)
+                return room
+            known.free_bytes -= missing
+        return room
 
     def write_refused(self, directory: LogDirectory) -> None:
         """Take note of a write that found no room, whatever the file system says."""
@@ -137,6 +149,11 @@ class DiskGuard:
         known.refused_until_ms = self._clock.monotonic_ms() + REFUSED_WRITE_MS
         self._change(directory, Room.CRITICAL)
         self._count()
+
+    def _ballast_given_up(self, directory: LogDirectory) -> None:
+        """In any thread: nobody else shall take that room."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.write_refused, directory)
 
     def _ask(self, path: str) -> tuple[int, int]:
         return self._disk.free_bytes(path), self._disk.total_bytes(path)

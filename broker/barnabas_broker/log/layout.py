@@ -26,10 +26,18 @@ STRAY_DIRECTORY_SUFFIX = "-stray"
 FUTURE_DIRECTORY_SUFFIX = "-future"
 DISCARDED_DIRECTORY_SUFFIX = "-discarded"
 
+# Topics by which the broker and its groups live, whatever becomes of clients' records.
+NEEDED_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__transaction_state"})
+
 NAME_BYTES_MAX = 255
 _UNIQUE_DIGITS = 32
 _MARKED = re.compile(r"^(.+)\.[0-9a-f]{32}-(delete|discarded|stray|future)$", re.DOTALL)
 _PARTITION_DIRECTORY = re.compile(r"^([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})$")
+
+
+def is_needed_by_broker(topic: str) -> bool:
+    """Whether a topic is one of the broker's own, which goes on when the disk is full."""
+    return topic in NEEDED_TOPICS
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:

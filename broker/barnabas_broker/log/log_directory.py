@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log import checkpoints, layout, properties_files
+from barnabas_broker.log.ballast import Ballast, NeededDisk
 from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
 from barnabas_broker.log.properties_files import BootMarker, CleanShutdownMarker, MetaProperties
 from barnabas_protocol.ids import ZERO_UUID
@@ -40,6 +41,7 @@ class LogDirectory:
     __slots__ = (
         "_disk",
         "_lock",
+        "ballast",
         "boot",
         "clean_broker_epoch",
         "cleaner_offsets",
@@ -51,6 +53,7 @@ class LogDirectory:
         "log_start_offsets",
         "logs",
         "marker",
+        "needed_disk",
         "path",
         "recovery_points",
         "was_clean",
@@ -60,6 +63,9 @@ class LogDirectory:
         self._disk = disk
         self._lock: Closeable | None = None
         self.path = path.rstrip("/") or "/"
+        self.ballast = Ballast(disk, self.path)
+        # For what may not stop when the disk is full: checkpoints, the metadata log, ...
+        self.needed_disk: Disk = NeededDisk(disk, self.ballast)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.directory_id = ZERO_UUID
         self.error: Exception | None = None
@@ -67,8 +73,8 @@ class LogDirectory:
         self.was_clean = False
         self.clean_broker_epoch = -1
         self.kept_broker_epoch = -1
-        self.boot = BootMarker(disk, self.path)
-        self.marker = CleanShutdownMarker(disk, self.path)
+        self.boot = BootMarker(self.needed_disk, self.path)
+        self.marker = CleanShutdownMarker(self.needed_disk, self.path)
         self.recovery_points = self._checkpoint(checkpoints.RECOVERY_POINT_FILE)
         self.log_start_offsets = self._checkpoint(checkpoints.LOG_START_OFFSET_FILE)
         self.high_watermarks = self._checkpoint(checkpoints.HIGH_WATERMARK_FILE)
@@ -94,6 +100,7 @@ class LogDirectory:
         try:
             self._disk.make_directories(self.path)
             self._lock = self._disk.lock(f"{self.path}/{properties_files.LOCK_FILE}")
+            self.ballast.find()
             identity = properties_files.read_meta_properties(self._disk, self.meta_properties_path)
             self.was_clean = self.marker.exists()
             self.clean_broker_epoch = self.marker.broker_epoch()
@@ -140,6 +147,11 @@ class LogDirectory:
         """Return the names of directories that are kept as stray. Raises: OSError."""
         return sorted(filter(layout.is_stray_directory, self._disk.list_directory(self.path)))
 
+    def disk_for(self, topic_partition: TopicPartition) -> Disk:
+        """The disk as a partition's log sees it: the broker's own may use the ballast."""
+        is_needed = layout.is_needed_by_broker(topic_partition.topic)
+        return self.needed_disk if is_needed else self._disk
+
     def partition_path(self, topic_partition: TopicPartition) -> str:
         """Return where a partition's files are or would be."""
         return f"{self.path}/{layout.partition_directory_name(topic_partition)}"
@@ -169,4 +181,4 @@ class LogDirectory:
             self._lock = None
 
     def _checkpoint(self, name: str) -> OffsetCheckpoint:
-        return OffsetCheckpoint(self._disk, f"{self.path}/{name}")
+        return OffsetCheckpoint(self.needed_disk, f"{self.path}/{name}")

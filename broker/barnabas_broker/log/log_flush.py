@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.env.disk import DiskDirectory, DiskFile
-from barnabas_broker.log.disk_guard import is_out_of_space
+from barnabas_broker.log.ballast import is_out_of_space
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.index_file import IndexFile, write_index
 from barnabas_broker.log.layout import INDEX_SUFFIX, INDEX_SUFFIXES, TIME_INDEX_SUFFIX

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas_broker.log.ballast import is_out_of_space
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.duplicate_logs import LogEnd, log_end
 from barnabas_broker.log.errors import LogDirectoryError
@@ -30,6 +31,7 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas_broker.config.topic import LogConfig
+    from barnabas_broker.env.disk import Disk
     from barnabas_broker.log.log_manager import LogManager
 
 _logger = logging.getLogger(__name__)
@@ -93,6 +95,7 @@ class LogLoader:
 
     def create_log(
         self,
+        disk: Disk,
         path: str,
         topic_partition: TopicPartition,
         topic_id: bytes,
@@ -103,7 +106,7 @@ class LogLoader:
         """Return a new, empty log in a directory that exists. Raises: LogDirectoryError."""
         manager = self._manager
         return PartitionLog.create(
-            manager.disk,
+            disk,
             manager.clock,
             manager.random,
             manager.tail_cache,
@@ -128,8 +131,30 @@ class LogLoader:
         """
         manager = self._manager
         known = self._read_checkpoints(directory)
-        log = await PartitionLog.load(
-            manager.disk,
+        try:
+            log = await self._open(directory, topic_partition, topic_id, config, known)
+        except (OSError, LogDirectoryError) as error:
+            if not is_out_of_space(error):
+                raise
+            directory.ballast.give_up()  # what a recovery writes is little
+            log = await self._open(directory, topic_partition, topic_id, config, known)
+        if log.log_end_offset < known.recovery_points.get(topic_partition, 0):
+            manager.lost.add(topic_partition)
+        manager.add(directory, log)
+        return log
+
+    async def _open(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        known: _Checkpointed,
+    ) -> PartitionLog:
+        """Load a log, recovering it where that is needed. Raises: OSError, LogDirectoryError."""
+        manager = self._manager
+        return await PartitionLog.load(
+            directory.disk_for(topic_partition),
             manager.clock,
             manager.random,
             manager.tail_cache,
@@ -144,10 +169,6 @@ class LogLoader:
             was_clean=directory.was_clean,
             index_cache=manager.index_cache,
         )
-        if log.log_end_offset < known.recovery_points.get(topic_partition, 0):
-            manager.lost.add(topic_partition)
-        manager.add(directory, log)
-        return log
 
     def _find(self, directory: LogDirectory, kept: set[str]) -> list[TopicPartition]:
         """Return the partitions to load, and queue what the last run left to be removed.

@@ -16,11 +16,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from barnabas_broker.log.ballast import is_out_of_space
 from barnabas_broker.log.cleaner import LogCleaner
 from barnabas_broker.log.directory_removal import RemovalQueue, removal_path
-from barnabas_broker.log.disk_guard import LOOK_BYTES, DiskGuard, is_out_of_space
-from barnabas_broker.log.disk_room import Reserve
+from barnabas_broker.log.disk_guard import LOOK_BYTES, DiskGuard
+from barnabas_broker.log.disk_room import Reserve, Room
 from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.layout import is_needed_by_broker
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_identity import NoLogDirectoryError, establish_identity
 from barnabas_broker.log.log_loading import LogLoader, RecoveryProgress
@@ -175,6 +177,7 @@ class LogManager:
         """
         await self.disk.run(self.open_directories)
         await self.begin_writing()
+        await self.disk_guard.look()  # before anything is served: the disk may be full already
         await self._loader.load_all(topic_config, known_topic_id)
         if any(self.strays.values()):
             _logger.warning(
@@ -242,13 +245,17 @@ class LogManager:
         if remembered is not None and directory is None:
             directory = remembered.path
         for candidate in self._placement(directory):
+            if self._is_out_of_room_for(candidate, topic_partition):
+                continue
             try:
                 path = candidate.partition_path(topic_partition)
                 is_empty_directory = not self.disk.exists(path)
-                self.disk.make_directories(path)
+                disk = candidate.disk_for(topic_partition)
+                disk.make_directories(path)
                 metadata_path = f"{path}/{PARTITION_METADATA_FILE}"
-                write_topic_id(self.disk, metadata_path, topic_id, is_durable=False)
+                write_topic_id(disk, metadata_path, topic_id, is_durable=False)
                 log = self._loader.create_log(
+                    disk,
                     path,
                     topic_partition,
                     topic_id,
@@ -524,6 +531,12 @@ class LogManager:
         if directory_id != ZERO_UUID:
             return remembered is None
         return any(directory.is_offline for directory in self.directories)
+
+    def _is_out_of_room_for(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
+        """Whether nothing of a client's begins there: what is left is for the broker itself."""
+        return not is_needed_by_broker(topic_partition.topic) and (
+            self.disk_guard.room(directory) is Room.CRITICAL
+        )
 
     def _placement(self, path: str | None) -> list[LogDirectory]:
         """Return the directories to try for a new log, the best first."""

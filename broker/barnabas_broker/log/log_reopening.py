@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas_broker.log.disk_guard import is_out_of_space
+from barnabas_broker.log.ballast import is_out_of_space
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import PartitionLog
 
@@ -108,7 +108,7 @@ class LogReopening:
         manager = self._manager
         compacted = await manager.disk.run(directory.read_offsets, directory.cleaner_offsets)
         return await PartitionLog.load(
-            manager.disk,
+            directory.disk_for(log.topic_partition),
             manager.clock,
             manager.random,
             manager.tail_cache,

@@ -18,7 +18,7 @@ from typing import cast
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
-from barnabas_broker.log.disk_guard import is_out_of_space
+from barnabas_broker.log.ballast import is_out_of_space
 from barnabas_broker.log.log_deletion import SegmentRemoval
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_state import LogState

@@ -112,7 +112,7 @@ class OffsetCheckpointing:
         ]
         for first in range(0, len(dirty), _FOLDERS_MAX):
             opened = [
-                (log.leader_epochs, self._manager.disk.open_directory(log.directory))
+                (log.leader_epochs, log.disk.open_directory(log.directory))
                 for log in dirty[first : first + _FOLDERS_MAX]
                 if directory.logs.get(log.topic_partition) is log
             ]

@@ -71,6 +71,10 @@ class ReplicaSet:
             propose_isr=self._propose_isr,
         )
         self._is_applying = False
+        # Replicas whose log found no room to be made, with their topic's id and `is_new`.
+        self.without_log: dict[TopicPartition, tuple[bytes, bool]] = {}
+        # Called with a partition that has got its log only now.
+        self.on_made_late: list[Callable[[Partition], None]] = []
         # Set when the broker stops: partitions that are not made yet wait for the next start.
         self.is_closing = False
         self.on_leadership: list[Callable[[Partition], None]] = []
@@ -205,6 +209,8 @@ class ReplicaSet:
                 )
             except (KafkaError, LogDirectoryError, OSError) as error:
                 logger.error("%s-%d has no log: %s", topic.name, index, error)
+                if self._logs.disk_guard.is_any_full:
+                    self.without_log[topic_partition] = (topic.topic_id, is_new)
                 return
         partition = Partition(
             topic_partition,
@@ -225,6 +231,24 @@ class ReplicaSet:
         else:
             self._follow(partition)
         self.future_logs.made(partition)
+
+    def _make_missing(self) -> None:
+        """Give those a log that found no room for one, if they still belong here."""
+        waiting, self.without_log = self.without_log, {}
+        for topic_partition, (topic_id, is_new) in waiting.items():
+            topic = self.image.topics.by_id.get(topic_id)
+            index = topic_partition.partition
+            if topic is None or topic_partition in self.partitions or self.is_closing:
+                continue
+            image = topic.partitions[index]
+            if self._node_id not in image.replicas:
+                continue
+            self._make_partition(topic, index, image, self._topic_config(topic.name), is_new=is_new)
+            partition = self.partitions.get(topic_partition)
+            if partition is not None:
+                logger.info("%s-%d has its log now", topic.name, index)
+                for made in self.on_made_late:
+                    made(partition)
 
     # Dropping.
 
@@ -302,6 +326,8 @@ class ReplicaSet:
 
     def _room_changed(self, directory: LogDirectory, before: Room) -> None:
         """Stop following client topics where the disk is nearly full, and go on later."""
+        if self.without_log and self._logs.disk_guard.room(directory) < before:
+            self._make_missing()
         if (self._logs.disk_guard.room(directory) < Room.CRITICAL) == (before < Room.CRITICAL):
             return
         for topic_partition, log in directory.logs.items():

@@ -55,6 +55,7 @@ def status_of(
                 "online": not directory.is_offline,
                 "strays": logs.strays.get(directory.path, 0),
                 **_room(logs.disk_guard.of(directory)),
+                "has_ballast": directory.ballast.is_held,
             }
             for directory in logs.directories
         ],

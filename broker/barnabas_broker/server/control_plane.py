@@ -88,11 +88,11 @@ class ControlPlane:
         log = await load_metadata_log(self._logs, config)
         if self._arbiter is None:
             self._arbiter = make_arbiter(
-                config, self._disk, self._clock, directory=self._directory().path
+                config, log.disk, self._clock, directory=self._directory().path
             )
         self.quorum = MetadataQuorum(
             log,
-            disk=self._disk,
+            disk=log.disk,  # its promise, history and snapshots may use the ballast, too
             clock=self._clock,
             arbiter=self._arbiter,
             transport=self._transport,

@@ -46,7 +46,8 @@ class MetadataApplication:
         self._report_directories = report_directories
         self._applied = applied
         self._spawn = spawn
-        replicas.future_logs.on_moved.append(self._moved)
+        replicas.future_logs.on_moved.append(self._is_in_place)
+        replicas.on_made_late.append(self._is_in_place)
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
@@ -62,8 +63,8 @@ class MetadataApplication:
             self._spawn(self._groups.on_topics_deleted(dict(delta.deleted)))
         self._applied(delta, image)
 
-    def _moved(self, partition: Partition) -> None:
-        """Tell where a replica is that was moved to another directory of this broker (KIP-858)."""
+    def _is_in_place(self, partition: Partition) -> None:
+        """Tell where a replica is that was moved, or got its log late (KIP-858)."""
         self._report_directories(self._replicas.misplaced_of([partition.topic_partition]))
 
     def apply_broker_configs(self, image: MetadataImage) -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas_broker.log.ballast import ballast_bytes, is_out_of_space
 from barnabas_broker.log.disk_guard import (
     LOOK_BYTES,
     REFUSED_WRITE_MS,
     DiskGuard,
-    is_out_of_space,
 )
 from barnabas_broker.log.disk_room import Reserve, Room, room_of
 from barnabas_broker.log.errors import LogDirectoryError
@@ -108,7 +108,7 @@ def test_a_look_tells_each_change_once(caplog: pytest.LogCaptureFixture) -> None
         assert guard.cordoned == []
         assert not guard.is_any_full
         file = disk.open("/data/x", create=True)
-        file.truncate(GIB - reserve + 1)
+        file.truncate(GIB - ballast_bytes(reserve) - reserve + 1)
         await guard.look()
         await guard.look()
         assert guard.cordoned == [b"d" * 16]

@@ -18,6 +18,7 @@ from tests.simulation.cluster.node import PORT, UNLIMITED_BYTES, Node
 from tests.support.simulated_random import SimulatedRandom
 
 TOPIC = TopicPartition("orders", 0)
+FILLER = "/filler"
 
 
 class FillingCluster:
@@ -41,6 +42,7 @@ class FillingCluster:
                 node.start()
             await self.until(lambda: all(node.is_ready for node in self.nodes))
             await self.create(TOPIC.topic, [0, 1, 2])
+            await self.until(lambda: all(TOPIC in n.server.replicas.partitions for n in self.nodes))
             await self.until(lambda: len(self.partition(0).image.isr) == 3)
             for _ in range(20):
                 assert (await self.append(b"x" * 50_000)).error_code == 0
@@ -85,6 +87,19 @@ class FillingCluster:
         node.disk.capacity_bytes = node.disk.used_bytes * 100 // (100 - free_percent)
         node.disk.has_failed = False
         await self.until(lambda: self.room(node) is room)
+
+    def fill(self, node: Node) -> None:
+        """Another program takes all the room of a volume of 10 GiB; its ballast is 64 MiB."""
+        node.disk.capacity_bytes = 10 << 30
+        node.disk.open(FILLER, create=True).allocate(node.disk.free_bytes("/"))
+
+    def empty(self, node: Node) -> None:
+        """It gives the room back."""
+        node.disk.remove(FILLER)
+
+    def has_ballast(self, node: Node) -> bool:
+        """Whether the node has room that it can give up."""
+        return node.server is not None and node.server.logs.directories[0].ballast.is_held
 
     def leader(self) -> int:
         """The node that leads now."""
@@ -250,6 +265,95 @@ def test_a_follower_s_write_that_finds_no_room_is_made_again_later() -> None:
         await world.until(lambda: len(world.partition(0).image.isr) == 3)
         assert world.partition(1).log is not old
         assert world.partition(1).log.log_end_offset == 21
+
+    world.run(story)
+
+
+def test_without_any_room_metadata_and_groups_go_on_by_the_ballast() -> None:
+    """VOL-4: true ENOSPC on every broker at once; the ballast is there again when there is room."""
+    world = FillingCluster()
+
+    async def story() -> None:
+        await world.until(lambda: all(map(world.has_ballast, world.nodes)))
+        for node in world.nodes:
+            world.fill(node)
+        await world.create("another", [0, 1, 2])
+        await world.until(lambda: not any(map(world.has_ballast, world.nodes)))
+        await world.until(lambda: all(world.room(n) is Room.CRITICAL for n in world.nodes))
+        assert (await world.append(b"y")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert await world.read() == 20
+        for number in range(20):
+            await world.create(f"later-{number}", [0, 1, 2])
+        await world.until(
+            lambda: all(
+                node.server is not None and "later-19" in node.server.image.topics.by_name
+                for node in world.nodes
+            )
+        )
+        assert all(node.is_up for node in world.nodes)
+        for node in world.nodes:
+            world.empty(node)
+        await world.until(lambda: all(map(world.has_ballast, world.nodes)))
+        await world.until(lambda: all(world.room(n) is Room.ENOUGH for n in world.nodes))
+        assert (await world.append(b"y")).error_code == 0
+        # The logs that found no room when their topics were made.
+        later = TopicPartition("later-19", 0)
+        await world.until(lambda: all(later in n.server.replicas.partitions for n in world.nodes))
+
+    world.run(story)
+
+
+def test_a_new_partition_without_room_gets_its_log_later() -> None:
+    """VOL-4: by itself, without a change of the metadata."""
+    world = FillingCluster()
+    late = TopicPartition("late", 0)
+
+    async def story() -> None:
+        node = world.nodes[2]
+        await world.until(lambda: world.has_ballast(node))
+        world.fill(node)
+        await world.until(lambda: world.room(node) is Room.CRITICAL)
+        await world.create("late", [2, 0, 1])
+        assert node.server is not None
+        waiting = node.server.replicas.without_log
+        await world.until(lambda: late in waiting or late in node.server.replicas.partitions)
+        assert late in node.server.replicas.without_log
+        offset = node.server.image.offset
+        world.empty(node)
+        await world.until(lambda: late in node.server.replicas.partitions)
+        assert world.nodes[2].server is node.server
+        assert offset  # it was there before
+        await world.until(
+            lambda: len(node.server.image.topics.by_name["late"].partitions[0].isr) == 3
+        )
+
+    world.run(story)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_broker_starts_with_no_room_at_all(is_clean: bool) -> None:
+    """VOL-4: it serves what it has, takes no writes, and goes on when there is room."""
+    world = FillingCluster()
+
+    async def story() -> None:
+        node = world.nodes[2]
+        await world.until(lambda: world.has_ballast(node))
+        if is_clean:
+            node.stop()
+            await node.ended()
+        else:
+            node.kill()
+            await node.ended()
+        world.fill(node)
+        node.start()
+        await world.until(lambda: node.is_ready)
+        assert world.room(node) is Room.CRITICAL
+        assert world.partition(2).log.log_end_offset == 20
+        assert (await world.append(b"y")).error_code == 0
+        await world.until(lambda: 2 not in world.partition(world.leader()).image.isr)
+        world.empty(node)
+        await world.until(lambda: len(world.partition(world.leader()).image.isr) == 3)
+        assert world.partition(2).log.log_end_offset == 21
 
     world.run(story)
 
