@@ -159,12 +159,14 @@ def _alter(
 def retarget(partition: PartitionImage, target: tuple[int, ...]) -> Assignment:
     """What the partition becomes on its way to a target.
 
-    A replica that only an earlier target had wanted goes: at once if it is not in sync, otherwise
-    with those that the reassignment removes, as it may be one of the last with all records.
+    A replica that only an earlier target had wanted goes: at once if it is not in sync, nor was the
+    last to be so, otherwise with those that the reassignment removes, as it may be one of the last
+    with all records.
     """
     original = _original(partition)
+    had_all = {*partition.isr, *partition.eligible_leader_replicas, *partition.last_known_elr}
     abandoned = [
-        node for node in partition.adding_replicas if node in partition.isr and node not in target
+        node for node in partition.adding_replicas if node in had_all and node not in target
     ]
     removing = sorted(node for node in original if node not in target) + sorted(abandoned)
     adding = sorted(node for node in target if node not in original) + sorted(abandoned)

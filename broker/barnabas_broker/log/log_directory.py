@@ -10,6 +10,7 @@ clean-shutdown marker any more.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log import checkpoints, layout, properties_files
@@ -167,9 +168,14 @@ class LogDirectory:
             return {}
 
     def fail(self, error: Exception) -> bool:
-        """Note that the directory is unusable. Returns false if that was known already."""
+        """Note that the directory is unusable. Returns false if that was known already.
+
+        What was written and not synced may be lost by that: no later run may take it for kept.
+        """
         if self.error is not None:
             return False
+        with contextlib.suppress(OSError):
+            self.boot.remove()
         self.error = error
         self.is_loaded = False
         return True

@@ -234,6 +234,11 @@ class BootMarker:
             return -1
         return value if isinstance(value, int) else -1
 
+    def remove(self) -> None:
+        """Say nothing any more, as long as the machine is not down. Raises: OSError."""
+        if self._disk.exists(self.path):
+            self._disk.remove(self.path)
+
     def write(self, broker_epoch: int) -> None:
         """Say that a broker runs under this epoch in this boot, on disk when this returns."""
         content = {"version": 0, "bootId": self._disk.boot_id(), "brokerEpoch": broker_epoch}

@@ -1,6 +1,7 @@
 """Reassignments: begun, replaced, cancelled, completed, listed, refused with Kafka's words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +15,8 @@ from barnabas_broker.controller.reassignment import (
     list_ongoing,
     retarget,
 )
-from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from barnabas_broker.metadata.records import BrokerStateRecord
+from barnabas_broker.metadata.image import NO_LEADER, RESOURCE_BROKER, MetadataImage, PartitionImage
+from barnabas_broker.metadata.records import BrokerStateRecord, ConfigRecord, FeatureRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.support.partition_images import (
     SETTINGS,
@@ -161,6 +162,23 @@ def test_an_abandoned_replica_stays_until_the_end_if_it_is_in_sync() -> None:
     assert (state.adding_replicas, state.removing_replicas) == ((3, 2), (0, 1, 2))
     assert retarget(state, (3,)) == Assignment((3, 0, 1, 2), (3, 2), (0, 1, 2))
     assert retarget(state, (0, 1)) == Assignment((0, 1, 2), (2,), (2,))
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_abandoned_replica_stays_that_may_be_the_only_one_with_all_records(
+    is_clean: bool,
+) -> None:
+    """LEAD-7: also where it has left the ISR, as the last member, and nobody leads."""
+    moving = partition([2, 0, 1], [], NO_LEADER, adding=[2], removing=[0, 1])
+    known = {"eligible_leader_replicas" if is_clean else "last_known_elr": (2,)}
+    image = with_topic(cluster(range(2), fenced=[2, 3]), replace(moving, **known))
+    image = applied(
+        image,
+        [FeatureRecord("barnabas.version", 2), ConfigRecord(RESOURCE_BROKER, "", "min.insync.replicas", "2")],
+    )
+    state = done(image, [3])
+    assert state.replicas == (3, 0, 1, 2)
+    assert getattr(state, next(iter(known))) == (2,)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a start finds out about the last run: whether anything written may be lost (REG-8)."""
 
 import asyncio
+import errno
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -72,6 +73,17 @@ def test_a_clean_stop_outlives_the_machine(tmp_path: Path) -> None:
     """REC-4: everything is on the disk."""
     run_with(manager_over(tmp_path, disk=Machine()), write)  # stops as the broker of epoch 7
     assert life(kept, tmp_path, boot="second") == [7]
+
+
+def test_a_directory_that_failed_has_kept_nothing(tmp_path: Path) -> None:
+    """LOG-11: after an error the page cache need not have what was written, in the same boot."""
+
+    async def fail(manager: LogManager) -> None:
+        await write(manager)
+        manager.take_offline(str(tmp_path), OSError(errno.EIO, "fsync"))
+
+    life(fail, tmp_path)
+    assert life(kept, tmp_path) == [-1]
 
 
 def test_one_directory_that_lost_its_marker_speaks_for_itself(tmp_path: Path) -> None:
