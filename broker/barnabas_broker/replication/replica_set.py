@@ -9,7 +9,7 @@ could be opened; one that is led here is not followed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterable, Sequence
 from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
@@ -113,6 +113,12 @@ class ReplicaSet:
         finally:
             self._is_applying = False
             self._tell_fetchers()
+
+    def minimums_lowered(self, topics: Container[str]) -> None:
+        """See what is committed by now: fewer replicas than before have to be in sync."""
+        for topic_partition, partition in self.partitions.items():
+            if topic_partition.topic in topics:
+                partition.advance()
 
     async def _apply_topics(
         self, names: Iterable[str], before: MetadataImage | None, image: MetadataImage

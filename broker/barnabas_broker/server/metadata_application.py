@@ -1,13 +1,16 @@
 """What a broker does with each newly committed metadata image, in order (CTL-12).
 
 Configs first, so that logs are made with the settings they are to have; then partitions; then those
-who depend on partitions.
+who depend on partitions. A smaller `min.insync.replicas` comes last: an image may say that and that
+another broker leads, and who led must not acknowledge by the one before it hears of the other.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
@@ -51,11 +54,11 @@ class MetadataApplication:
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
-        if delta is None:
-            self.apply_broker_configs(image)
-        else:
-            self._apply_configs(delta, image)
+        lowered = self._take_configs(self._changed_configs(delta, image))
         await self._replicas.apply(delta, image)
+        if lowered:
+            self._logs.update_topic_configs(lowered)
+            self._replicas.minimums_lowered(lowered)
         # Not waited for: the answer comes as another image.
         self._report_directories(self._replicas.misplaced(delta))
         if delta is not None and delta.deleted:
@@ -74,10 +77,34 @@ class MetadataApplication:
             image.config_overrides(RESOURCE_BROKER, str(self._node_id)),
         )
 
-    def _apply_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _take_configs(self, configs: dict[str, LogConfig]) -> dict[str, LogConfig]:
+        """Give logs new settings, but no smaller minimum; returns those that have one."""
+        if not configs:
+            return {}
+        minimums = {
+            log.topic_partition.topic: log.config.min_insync_replicas
+            for log in self._logs.logs.values()
+        }
+        lowered = {
+            topic: config
+            for topic, config in configs.items()
+            if config.min_insync_replicas < minimums.get(topic, 0)
+        }
+        careful = {
+            topic: replace(config, min_insync_replicas=minimums[topic])
+            for topic, config in lowered.items()
+        }
+        self._logs.update_topic_configs({**configs, **careful})
+        return lowered
+
+    def _changed_configs(
+        self, delta: MetadataDelta | None, image: MetadataImage
+    ) -> dict[str, LogConfig]:
+        """The settings of the topics whose logs may have others; takes over those of brokers."""
         names = (ALL_BROKERS, str(self._node_id))
-        if any((RESOURCE_BROKER, name) in delta.changed_configs for name in names):
-            self.apply_broker_configs(image)  # every log may have a new default
+        if delta is None or any((RESOURCE_BROKER, name) in delta.changed_configs for name in names):
+            # Every log may have a new default; the first image is newer than loaded logs know.
+            self.apply_broker_configs(image)
             changed = {topic_partition.topic for topic_partition in self._logs.logs}
         else:
             changed = {
@@ -85,10 +112,8 @@ class MetadataApplication:
                 for resource_type, name in delta.changed_configs
                 if resource_type == RESOURCE_TOPIC and name not in delta.created
             }
-        configs = {
+        return {
             name: self._dynamic.log_config(image.config_overrides(RESOURCE_TOPIC, name))
             for name in changed
             if name in image.topics.by_name
         }
-        if configs:
-            self._logs.update_topic_configs(configs)

@@ -12,7 +12,11 @@ from barnabas_broker.controller.features import FeatureRange
 from barnabas_broker.metadata.image import PartitionImage
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
-from barnabas_protocol.messages import create_topics, update_features
+from barnabas_protocol.messages import (
+    create_topics,
+    incremental_alter_configs,
+    update_features,
+)
 from tests.simulation import requests
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
@@ -303,3 +307,34 @@ def test_a_cluster_is_raised_to_eligible_replicas_broker_by_broker(
         assert await world.readable() == COUNT
 
     world.run(tell)
+
+
+def test_a_leader_that_was_started_again_knows_the_minimum_of_the_cluster() -> None:
+    """REP-2: nobody is told that a record is safe that the eligible replicas do not have."""
+    world = World()
+    leader = world.nodes[REPLICAS[0]]
+
+    def minimum() -> int:
+        assert leader.server is not None
+        log = leader.server.logs.get(ORDERS)
+        return -1 if log is None else log.config.min_insync_replicas
+
+    async def story() -> None:
+        await world.begin()
+        config = incremental_alter_configs.AlterableConfig(
+            name="min.insync.replicas", config_operation=0, value="3"
+        )
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=4, resource_name="", configs=[config]
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
+        address = (world.nodes[0].host, PORT)
+        await world.client.call(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+        await world.until(lambda: minimum() == 3)
+        leader.kill()
+        await leader.ended()
+        await world.until(lambda: leader.node_id not in world.partition.isr)
+        await world.come_back(leader)
+        assert minimum() == 3
+
+    world.cluster.run(story)
