@@ -174,7 +174,10 @@ def test_an_abandoned_replica_stays_that_may_be_the_only_one_with_all_records(
     image = with_topic(cluster(range(2), fenced=[2, 3]), replace(moving, **known))
     image = applied(
         image,
-        [FeatureRecord("barnabas.version", 2), ConfigRecord(RESOURCE_BROKER, "", "min.insync.replicas", "2")],
+        [
+            FeatureRecord("barnabas.version", 2),
+            ConfigRecord(RESOURCE_BROKER, "", "min.insync.replicas", "2"),
+        ],
     )
     state = done(image, [3])
     assert state.replicas == (3, 0, 1, 2)
