@@ -16,6 +16,7 @@ from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
 from barnabas_broker.handlers.request_limits import (
     LOOP_BYTES_MAX,
+    RESPONSE_BYTES_MAX,
     UNLIMITED_BYTES,
     bytes_max,
     check_elements,
@@ -147,7 +148,7 @@ class Dispatcher:
         except Exception as error:
             response = answer_of_failure(api, request, error)
         if response is not None:
-            self.reply(exchange, response)
+            self._answer(api, exchange, request, response)
 
     def _check_size(self, api: Api, frame: memoryview) -> None:
         if len(frame) > api.bytes_max:
@@ -240,7 +241,7 @@ class Dispatcher:
             if exchange.session.is_closed or response is None:
                 return  # or the handler answers later
             if isinstance(response, Message):
-                self.reply(exchange, response)
+                self._answer(api, exchange, request, response)
             else:  # a frame, of another node
                 exchange.reply([response])
         except Exception:
@@ -249,6 +250,20 @@ class Dispatcher:
         finally:
             self._running -= 1
             exchange.session.release()
+
+    def _answer(self, api: Api, exchange: Exchange, request: Any, response: Any) -> None:
+        """Reply with a response, or with an error where it is too large to be sent."""
+        version, correlation_id = exchange.api_version, exchange.correlation_id
+        frame = codec.encode_response(response, exchange.api_key, version, correlation_id)
+        if len(frame) > RESPONSE_BYTES_MAX and not api.is_internal:
+            text = f"the response would have {len(frame)} bytes, {RESPONSE_BYTES_MAX} at most"
+            if request is None:  # it was read apart, and is not at hand any more
+                exchange.session.close(f"{api.key.name}: {text}", "oversize-answer")
+                return
+            error = KafkaError(ErrorCode.INVALID_REQUEST, text)
+            failure = answer_of_failure(api, request, error)
+            frame = codec.encode_response(failure, exchange.api_key, version, correlation_id)
+        exchange.reply([frame])
 
     def reply(self, exchange: Exchange, response: Any, version: int | None = None) -> None:
         """Encode a response and put it in the connection's order."""

@@ -23,6 +23,8 @@ Name = TypeVar("Name")
 
 LOOP_BYTES_MAX: Final = 16 * 1024
 """So many bytes hold 16,000 elements at most, which takes some milliseconds to read."""
+RESPONSE_BYTES_MAX: Final = 128 * 1024 * 1024
+"""No answer but one with batches is larger; it is an error instead."""
 UNLIMITED_BYTES: Final = 2**31 - 1
 _MIB: Final = 1024 * 1024
 _DEFAULT: Final = (2 * _MIB, 2_000)

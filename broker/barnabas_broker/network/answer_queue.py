@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.exchange import Exchange
 
-_SIZE = struct.Struct(">I").pack
+_SIZE = struct.Struct(">i").pack
+ANSWER_BYTES_MAX = 1024 * 1024 * 1024
+"""No answer of a broker is meant to be larger, and beyond twice this its size would be negative."""
 JOIN_BYTES_MAX = 16 * 1024
 """Parts up to this are joined: one copy is cheaper than one more entry of a writev."""
 
@@ -22,7 +24,7 @@ JOIN_BYTES_MAX = 16 * 1024
 class AnswerQueue:
     """Exchanges in flight and answers that are ready."""
 
-    __slots__ = ("_out", "finished", "out_bytes", "parked_bytes", "pending")
+    __slots__ = ("_out", "finished", "is_broken", "out_bytes", "parked_bytes", "pending")
 
     def __init__(self) -> None:
         self.pending: deque[Exchange] = deque()  # in order; the front one has no answer yet
@@ -30,6 +32,7 @@ class AnswerQueue:
         self._out: list[Buffer] = []
         self.out_bytes = 0  # lined up
         self.parked_bytes = 0  # of answers that wait for earlier ones
+        self.is_broken = False  # an answer was too large to be sent: nothing behind it is
 
     def answer(self, exchange: Exchange, parts: Sequence[Buffer] | None) -> None:
         """Take the answer of a pending exchange; None is one of acks=0."""
@@ -51,6 +54,9 @@ class AnswerQueue:
         if parts is None:
             return
         size = _size_of(parts)
+        if size > ANSWER_BYTES_MAX or self.is_broken:
+            self.is_broken = True
+            return
         self._out.append(_SIZE(size))
         self._out += parts
         self.out_bytes += size + 4

@@ -6,8 +6,9 @@ buffer for the rest of a large one. No sockets here, and no meaning of a frame's
 
 Invariants:
 - A frame that was handed out is memory of its own: writable, never written to again from here.
-- Nothing is allocated for a size that was not checked, and memory that is really used never
-  exceeds eight times what has arrived (plus a small constant): a size is a claim, not a promise.
+- Nothing is allocated for a size that was not checked, and never more than eight times what has
+  arrived (plus a small constant): a size is a claim, not a promise. Of that the kernel commits the
+  pages that bytes have arrived in: what is large is neither zeroed nor touched before.
 - The shared buffer is only used between `buffer` and `received`, which a transport calls in one
   go; what must outlive that is copied out by `keep`. An idle connection holds no buffer.
 
@@ -18,13 +19,17 @@ import contextlib
 import mmap
 import struct
 
+from barnabas_broker.env.allocator import unzeroed_memory
+
 _SIZE = struct.Struct(">i")
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 SHARED_BYTES = 256 * 1024
 SMALL_BYTES = 16 * 1024
 """An incomplete frame up to this is kept and continued in the shared buffer."""
 OWN_BYTES_MAX = 4 * 1024 * 1024
-"""Larger frames get pages that the kernel commits as bytes arrive; below, zeroing is cheap."""
+"""Larger frames get pages of their own, which go back to the kernel with them."""
+ZEROED_BYTES_MAX = 32 * 1024
+"""Zeroing more would commit memory for bytes that may never come."""
 TRUST_BYTES_MIN = 32 * 1024
 TRUST_FACTOR = 8
 """A frame's whole buffer is made once an eighth of it (or of OWN_BYTES_MAX) has arrived."""
@@ -53,7 +58,6 @@ class FrameReceiver:
     """One connection's side of receiving: `buffer`, `received`, `next_frame` until None, `keep`."""
 
     __slots__ = (
-        "_frame_bytes_max",
         "_large",
         "_large_filled",
         "_large_size",
@@ -64,6 +68,7 @@ class FrameReceiver:
         "_source",
         "_view",
         "end",
+        "frame_bytes_max",
         "position",
     )
 
@@ -76,7 +81,7 @@ class FrameReceiver:
         larger_start: bytes = b"",
     ) -> None:
         """Frames with a certain start may be larger, by `larger_bytes`."""
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self._larger_bytes = larger_bytes
         self._larger_start = larger_start
         self._shared = shared.content
@@ -130,7 +135,7 @@ class FrameReceiver:
                 return None
             frame, self._large = self._large, None
             self._large_filled = self._large_size = 0
-            if len(frame) > self._frame_bytes_max:
+            if len(frame) > self.frame_bytes_max:
                 self._check_larger(frame)
             return frame
         start = self.position + 4
@@ -138,12 +143,12 @@ class FrameReceiver:
             return None
         (size,) = _SIZE.unpack_from(self._source, self.position)
         end = start + size
-        if 0 <= size <= self._frame_bytes_max + self._larger_bytes:
+        if 0 <= size <= self.frame_bytes_max + self._larger_bytes:
             if end > self.end:
                 return None
             self.position = end
             frame = memoryview(self._source[start:end])  # a slice of a bytearray is the frame's own
-            if size > self._frame_bytes_max:
+            if size > self.frame_bytes_max:
                 self._check_larger(frame)
             return frame
         if size < 0:
@@ -157,7 +162,7 @@ class FrameReceiver:
     def _oversize(self, size: int, guess: str) -> FrameError:
         return FrameError(
             "oversize",
-            f"the frame size is {size}, more than the {self._frame_bytes_max} allowed{guess}",
+            f"the frame size is {size}, more than the {self.frame_bytes_max} allowed{guess}",
         )
 
     def keep(self) -> None:
@@ -167,7 +172,7 @@ class FrameReceiver:
         if left:
             if left >= 4:
                 (size,) = _SIZE.unpack_from(source, position)
-                size_max = self._frame_bytes_max + self._larger_bytes
+                size_max = self.frame_bytes_max + self._larger_bytes
                 if left - 4 < size <= size_max and size > SMALL_BYTES:
                     self._begin_large(size, memoryview(source)[position + 4 : end])
                     left = 0
@@ -200,9 +205,9 @@ class FrameReceiver:
         """Memory for a frame of which `arrived` bytes are there: all of it, or a bounded step."""
         size, trusted = self._large_size, max(arrived * TRUST_FACTOR, TRUST_BYTES_MIN)
         if size <= trusted and size <= OWN_BYTES_MAX:
-            return memoryview(bytearray(size))
+            return memoryview(_memory(size))
         if trusted < min(size, OWN_BYTES_MAX):
-            return memoryview(bytearray(trusted))
+            return memoryview(_memory(trusted))
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if _HUGE_PAGES is not None:  # a fault for every 2 MiB instead of for every 4 KiB
             with contextlib.suppress(OSError):
@@ -217,3 +222,8 @@ class FrameReceiver:
         if start in (b"GET ", b"POST", b"PUT ", b"HEAD"):
             return " (this looks like HTTP)"
         return ""
+
+
+def _memory(size: int) -> bytearray:
+    """Memory for a frame, handed out only when all of it has been written to."""
+    return bytearray(size) if size <= ZEROED_BYTES_MAX else unzeroed_memory(size)

@@ -51,6 +51,8 @@ class SessionSettings:
     """What the configuration says about every connection of a listener."""
 
     request_bytes_max: int = 100 * 1024 * 1024
+    # What a connection may send before `Session.limit_frames` says otherwise; 0: as much as later.
+    first_request_bytes_max: int = 0
     takes_envelopes: bool = False  # other brokers connect, with requests of clients in theirs
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
@@ -64,7 +66,7 @@ class SessionSettings:
         """
         return FrameReceiver(
             shared_buffer,
-            self.request_bytes_max,
+            self.first_request_bytes_max or self.request_bytes_max,
             larger_bytes=ENVELOPE_BYTES if self.takes_envelopes else 0,
             larger_start=_ENVELOPE_START,
         )

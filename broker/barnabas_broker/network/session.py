@@ -326,6 +326,8 @@ class Session(asyncio.BufferedProtocol):
         self._answers.answer(exchange, parts)
         if self._answers.out_bytes > LARGE_ANSWER_BYTES:
             self.count_unsent()
+        if self._answers.is_broken:
+            self._fail("oversize-answer", f"an answer to api {exchange.api_key} is too large")
         if not self._is_dirty:
             self._is_dirty = True
             self._listener.turn.flush(self)
@@ -399,6 +401,10 @@ class Session(asyncio.BufferedProtocol):
             memory.wake()
 
     # For handlers and the listener.
+
+    def limit_frames(self, bytes_max: int) -> None:
+        """Take frames up to a size from now on; what an authenticator raises after log-in."""
+        self._receiver.frame_bytes_max = bytes_max
 
     def hold(self) -> None:
         """Hand out no further frame until `release` was called as often as this."""

@@ -132,3 +132,29 @@ def test_a_frame_that_is_read_on_the_loop_is_small(
         assert server.heavy_work.run_count == 1
 
     with_broker(tmp_path, test)
+
+
+def test_a_response_that_is_too_large_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: a response of four gigabytes had a negative size in front of it."""
+    monkeypatch.setattr("barnabas_broker.handlers.dispatch.RESPONSE_BYTES_MAX", 20_000)
+
+    async def test(server: Server, client: RawClient) -> None:
+        for count, codes in ((100, {ErrorCode.NONE}), (500, {ErrorCode.INVALID_REQUEST})):
+            request = find_coordinator.FindCoordinatorRequest(
+                key_type=0, coordinator_keys=["a" * 20 + str(number) for number in range(count)]
+            )
+            response = await client.call(ApiKey.FIND_COORDINATOR, 4, request)
+            found = {one.error_code for one in response.coordinators} | {response.error_code}
+            assert found & {ErrorCode.INVALID_REQUEST} == codes & {ErrorCode.INVALID_REQUEST}
+        # Read in a thread, where the request is not at hand any more.
+        topics = [metadata.MetadataRequestTopic(name=str(number)) for number in range(5_000)]
+        client.send(
+            ApiKey.METADATA,
+            12,
+            metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False),
+        )
+        assert await client.is_closed_by_peer()
+
+    with_broker(tmp_path, test)

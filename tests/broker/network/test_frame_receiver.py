@@ -1,6 +1,8 @@
 """Cutting frames: any split of the stream gives the same frames, and none is trusted too early."""
 
+import resource
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -181,3 +183,30 @@ def test_reading_on_while_a_full_buffer_waits_is_a_mistake_that_shows() -> None:
     receiver.keep()
     with pytest.raises(FrameError, match="reading-not-paused"):
         receiver.buffer()
+
+
+def test_half_frames_are_worth_no_more_than_what_has_arrived() -> None:
+    """Attack: connections that stop in the middle held eight times what they had sent."""
+    before = resident_bytes()
+    receivers = [FrameReceiver(SHARED, 100_000_000) for _ in range(60)]
+    for receiver in receivers:
+        deliver(receiver, struct.pack(">i", 4_000_000) + bytes(502_000))
+    sent = sum(receiver.held_bytes for receiver in receivers)
+    assert sent == 60 * 502_000
+    grown = resident_bytes() - before
+    assert grown < 3 * sent, (grown, sent)
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_the_limit_of_frames_changes_with_the_state_of_a_connection() -> None:
+    receiver = FrameReceiver(SHARED, 1_000)
+    assert len(deliver(receiver, framed(bytes(1_000)))) == 1
+    receiver.frame_bytes_max = 100_000
+    assert len(deliver(receiver, framed(bytes(100_000)))) == 1
+    receiver.frame_bytes_max = 1_000
+    with pytest.raises(FrameError):
+        deliver(receiver, framed(bytes(1_001)))

@@ -2,6 +2,10 @@
 
 import asyncio
 
+import pytest
+
+from barnabas_broker.network import answer_queue
+from barnabas_broker.network.exchange import Exchange
 from barnabas_broker.network.listener import FRAME_MS_MAX, SWEEP_MS_MAX, UNREAD_MS_MAX
 from tests.broker.network.session_networks import on_virtual_time
 from tests.support.session_bench import Bench
@@ -54,3 +58,55 @@ def test_answers_that_nobody_reads_have_a_deadline() -> None:
         assert bench.memory.unsent_bytes == 0
 
     on_virtual_time(work)
+
+
+def test_an_answer_that_is_too_large_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack: 5,400 times one group gave an answer with a negative size in front."""
+    monkeypatch.setattr(answer_queue, "ANSWER_BYTES_MAX", 100_000)
+
+    async def work(bench: Bench) -> None:
+        large = bytes(50_000)
+        parts = {b"fits": [large, large], b"large": [large, large, b"x"]}
+        held: list[Exchange] = []
+
+        def answer(exchange: Exchange) -> None:
+            if exchange.frame == b"held":
+                held.append(exchange)
+            else:
+                exchange.reply(parts[bytes(exchange.frame)])
+
+        bench.dispatch = answer
+        client, parked = await bench.connect(), await bench.connect()
+        client.send(b"fits", b"large", b"fits")
+        assert await client.answer() == large + large
+        await client.until(lambda: client.is_closed)
+        assert client.data == b""
+        parked.send(b"held", b"large", b"fits")
+        await bench.until(lambda: bool(held))
+        held[0].reply([b"first"])
+        assert await parked.answer() == b"first"
+        await parked.until(lambda: parked.is_closed)
+        assert parked.data == b""
+        assert bench.metrics.closed["oversize-answer"] == 2
+        assert bench.memory.used_bytes == bench.memory.unsent_bytes == 0
+
+    on_virtual_time(work)
+
+
+def test_who_has_not_logged_in_may_send_little() -> None:
+    """The limit before log-in, which whoever logs a connection in raises."""
+
+    async def work(bench: Bench) -> None:
+        def log_in(exchange: Exchange) -> None:
+            exchange.session.limit_frames(1_000_000)
+            exchange.reply([exchange.frame])
+
+        bench.dispatch = log_in
+        guest, user = await bench.connect(), await bench.connect()
+        guest.send(bytes(64 * 1024 + 1))
+        await guest.until(lambda: guest.is_closed)
+        for size in (64 * 1024, 500_000):
+            user.send(bytes(size))
+            assert len(await user.answer()) == size
+
+    on_virtual_time(work, first_request_bytes_max=64 * 1024)
