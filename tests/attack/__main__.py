@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import multiprocessing
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
@@ -99,6 +101,8 @@ def main() -> int:
     arguments = parser.parse_args()
     attacks = [one for one in ATTACKS if not arguments.only or one.__name__ in arguments.only]
     console.print(f"seed {arguments.seed}")
+    # The brokers are ended on the way out, and the attacker is not waited for.
+    signal.signal(signal.SIGTERM, _terminate)
     is_good = True
     for count in arguments.brokers or ([1] if arguments.quick else [1, 3]):
         with tempfile.TemporaryDirectory(prefix="barnabas-attack-") as directory:
@@ -107,6 +111,12 @@ def main() -> int:
                 is_good &= asyncio.run(_attack(cluster, attacks, arguments))
     console.print("the brokers held" if is_good else "THE ATTACK REACHED SOMETHING")
     return 0 if is_good else 1
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    for attacker in multiprocessing.active_children():
+        attacker.terminate()
+    sys.exit(128 + number)
 
 
 async def _attack(

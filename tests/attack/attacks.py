@@ -23,6 +23,7 @@ from barnabas_protocol.messages import (
     fetch,
     find_coordinator,
     init_producer_id,
+    join_group,
     list_groups,
     list_offsets,
     metadata_promise,
@@ -345,6 +346,105 @@ async def invented_producers(target: Target) -> str:
     return ""
 
 
+async def fetch_session_flood(target: Target) -> str:
+    """Sessions of tens of thousands of invented partitions, each left behind for a new one."""
+    until = time.monotonic() + target.seconds
+    names = [f"invented-{number}" for number in range(20)]
+    partitions = [
+        fetch.FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1)
+        for number in range(1_000)
+    ]
+    topics = [fetch.FetchTopic(topic=name, partitions=partitions) for name in names]
+    known = fetch.FetchTopic(
+        topic=DATA_TOPIC,
+        partitions=[fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)],
+    )
+    large, small = (
+        framed(
+            ApiKey.FETCH,
+            12,
+            fetch.FetchRequest(max_wait_ms=0, session_id=0, session_epoch=0, topics=asked),
+        )
+        for asked in (topics, [known])
+    )
+
+    async def one(port: int) -> None:
+        while time.monotonic() < until:
+            async with connections(port) as opened:
+                for connection in opened:
+                    connection.send(large + small * 200)
+                    if await connection.sent():
+                        for _ in range(201):
+                            if await connection.answer(5) is None:
+                                break
+
+    await asyncio.gather(*(one(port) for port in target.ports for _ in range(5)))
+    return ""
+
+
+async def group_flood(target: Target) -> str:
+    """Groups without end, and members of one group with megabytes of metadata each."""
+    until = 0.0  # set when groups are served
+
+    def joining(group_id: str, metadata_bytes: int) -> bytes:
+        protocol = join_group.JoinGroupRequestProtocol(name="p", metadata=bytes(metadata_bytes))
+        request = join_group.JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        return framed(ApiKey.JOIN_GROUP, 3, request)
+
+    async def many(port: int, place: int) -> None:
+        number = 0
+        while time.monotonic() < until:
+            # The members' connections end, their groups stay until the sessions are over.
+            async with connections(port, 50) as opened:
+                for connection in opened:
+                    number += 1
+                    connection.send(joining(f"flood-{port}-{place}-{number}", 1_000))
+                for connection in opened:
+                    await connection.sent()
+                await asyncio.sleep(0.01)
+
+    async def heavy(port: int) -> None:
+        async with connections(port, 40) as opened:
+            for connection in opened:
+                connection.send(joining("flood-heavy", 20 * MEBIBYTE))
+                await connection.sent()
+                if time.monotonic() > until:
+                    break
+            await asyncio.sleep(max(until - time.monotonic(), 0))
+
+    await _until_groups_are_served(target)
+    until = time.monotonic() + target.seconds
+    await asyncio.gather(
+        *(many(port, place) for port in target.ports for place in range(3)),
+        *(heavy(port) for port in target.ports),
+    )
+    made_count = 0
+    for port in target.ports:
+        async with connections(port) as (connection,):
+            listed = await connection.call(
+                ApiKey.LIST_GROUPS, 4, list_groups.ListGroupsRequest(states_filter=[])
+            )
+            made_count += 0 if listed is None else len(listed.groups)
+    return "" if made_count else "the flood of groups has made none"
+
+
+async def _until_groups_are_served(target: Target) -> None:
+    """The first question for a coordinator makes the offsets topic."""
+    request = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=["flood"])
+    async with connections(target.ports[0]) as (connection,), asyncio.timeout(30):
+        while True:
+            response = await connection.call(ApiKey.FIND_COORDINATOR, 4, request)
+            if response is not None and not response.coordinators[0].error_code:
+                return
+            await asyncio.sleep(0.1)
+
+
 async def admin_flood(target: Target) -> str:
     """Silent connections to the admin port, drains by anybody, foreign hosts and origins."""
     for broker in target.brokers:
@@ -381,6 +481,8 @@ ATTACKS: tuple[Attack, ...] = (
     unread_fetches,
     connection_flood,
     invented_producers,
+    fetch_session_flood,
+    group_flood,
     admin_flood,
 )
 
