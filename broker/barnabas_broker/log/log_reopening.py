@@ -51,7 +51,24 @@ class LogReopening:
             if log.is_offline and log not in self._tasks:
                 _logger.warning("%s found no room to write: it is opened again", log.directory)
                 self.on_closed(log)
+                if not self._let_go(directory, log):
+                    return
                 self._tasks[log] = asyncio.create_task(self._reopen(directory, log))
+
+    def _let_go(self, directory: LogDirectory, log: PartitionLog) -> bool:
+        """Let nothing touch a log's files behind the back of its recovery.
+
+        Compaction's output would be put in service there and taken back here, with the segments
+        that it stands for gone. Returns false if the directory fails by it.
+        """
+        log.removal.cancel()
+        try:
+            log.drop_completed_output()
+        except OSError as error:
+            fault = OSError(errno.EIO, f"compaction's output stays: {error}", log.directory)
+            self._manager.take_offline(directory.path, fault)
+            return False
+        return True
 
     async def give_up(self, log: PartitionLog) -> None:
         """Return when nothing works on the files of a log, which is about to be deleted."""
@@ -90,7 +107,6 @@ class LogReopening:
                 if not self._is_wanted(directory, log):
                     new.retire()
                     return
-                log.removal.cancel()
                 if new.log_end_offset < log.log_end_offset and not log.is_cut_unsettled:
                     lost = f"it ended at {log.log_end_offset}, and now at {new.log_end_offset}"
                     manager.take_offline(log.directory, OSError(errno.EIO, lost, log.directory))

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.log.cleaner_output import CleanedSegment
+from barnabas_broker.log.disk_room import Room
+from barnabas_broker.log.layout import SWAP_FILE_SUFFIX
+from barnabas_broker.log.segment import Segment
 from barnabas_broker.metadata.records import RemoveTopicRecord, TopicRecord
 from tests.support.replica_nodes import (
     TOPIC,
@@ -130,6 +134,7 @@ def test_a_topic_deleted_while_its_log_is_opened_again_costs_no_directory(
         await node.learn([RemoveTopicRecord(TOPIC_ID)])
         if is_made_anew:
             partition = replace(led_by(0, 0), topic_id=new_id)
+            node.logs.disk_guard.of(node.logs.directories[0]).room = Room.ENOUGH
             await node.learn([TopicRecord(name=TOPIC, topic_id=new_id), partition])
             node.produce(b"new")
         await until(lambda: not disk.held)
@@ -194,6 +199,34 @@ def test_a_copy_that_is_opened_again_as_it_takes_its_place_stays() -> None:
         await node.stop()
 
     run(work, directories="/a,/b")
+
+
+def test_nothing_else_touches_the_files_of_a_log_while_it_is_opened_again() -> None:
+    """What compaction has completed is taken back first: the recovery would put it in service."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        node.produce(b"cut off")
+        old = node.log
+        old.truncate_fully_and_start_at(0)
+        assert old.removal.waiting()
+        segment = Segment(disk, old.directory, 0, created_ms=0, name_suffix=SWAP_FILE_SUFFIX)
+        segment.create()
+        output: Any = CleanedSegment.__new__(CleanedSegment)
+        output.segment = segment
+        old.completed_output = output
+        disk.held = "LogLoading.load"
+        disk.no_room()
+        node.produce(b"refused")
+        await soon(lambda: disk.waiting_count == 1)
+        assert not old.removal.waiting()
+        assert old.completed_output is None
+        names = disk.list_directory(old.directory)
+        assert not [name for name in names if name.endswith((".swap", ".cleaned"))]
+        disk.release()
+        await until(lambda: node.log is not old)
+        await node.stop()
+
+    run(work)
 
 
 def test_a_log_opened_again_is_settled_if_it_was_cut() -> None:
