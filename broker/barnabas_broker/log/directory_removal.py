@@ -11,6 +11,7 @@ survives a crash is found by that name.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,7 @@ from barnabas_broker.log import layout
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import Disk
     from barnabas_broker.env.randomness import Random
+    from barnabas_broker.log.log_deletion import SegmentRemoval
     from barnabas_broker.log.partition_log import PartitionLog
     from barnabas_protocol.ids import TopicPartition
 
@@ -48,13 +50,35 @@ def removal_path(
 
 
 class RemovalQueue:
-    """The directories that wait for their removal."""
+    """The directories that wait for their removal, and the logs that have segments to remove."""
 
-    __slots__ = ("_disk", "_pending")
+    __slots__ = ("_disk", "_pending", "_segments", "_worker")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._pending: list[PendingRemoval] = []
+        self._segments: dict[SegmentRemoval, None] = {}
+        self._worker: asyncio.Task[None] | None = None
+
+    def segments_due(self, removal: SegmentRemoval) -> None:
+        """Have a log remove its segments that are due: one thread for the logs of all."""
+        self._segments[removal] = None
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._remove_segments())
+
+    async def _remove_segments(self) -> None:
+        while self._segments:
+            removal = next(iter(self._segments))
+            del self._segments[removal]
+            await removal.remove_due()
+
+    async def stop(self) -> None:
+        """Return when no thread removes anything any more; the next start removes the rest."""
+        worker, self._worker = self._worker, None
+        self._segments.clear()
+        if worker is not None:
+            worker.cancel()
+            await asyncio.wait((worker,))
 
     @property
     def paths(self) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.layout import DELETED_FILE_SUFFIX, SEGMENT_SUFFIXES
@@ -27,10 +27,13 @@ _logger = logging.getLogger(__name__)
 class SegmentRemoval:
     """The segments of one log that left it, until their files are gone."""
 
-    __slots__ = ("_log", "_pending")
+    __slots__ = ("_due_now", "_log", "_pending", "hand_over")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
+        self._due_now: list[Segment] = []
+        # Has somebody call `remove_due`; without one, files are removed where they are due.
+        self.hand_over: Callable[[SegmentRemoval], None] | None = None
         self._pending: dict[Segment, asyncio.TimerHandle] = {}
 
     def remove(self, segments: Sequence[Segment]) -> None:
@@ -65,17 +68,33 @@ class SegmentRemoval:
     def cancel(self) -> None:
         """Close the files of what waits; the next start removes it."""
         pending, self._pending = self._pending, {}
+        self._due_now.clear()
         for segment, handle in pending.items():
             handle.cancel()
             segment.close()
 
     def _due(self, segment: Segment) -> None:
+        if self.hand_over is not None:
+            self._due_now.append(segment)
+            self.hand_over(self)
+            return
         del self._pending[segment]
         try:
             self._remove_files(segment)
         except OSError as error:
             # The files are out of use; the next start tries again.
             _logger.warning("%s could not be removed: %s", segment.log_path, error)
+
+    async def remove_due(self) -> None:
+        """Remove the files that are due, in a thread: a large one takes a while."""
+        while self._due_now:
+            segment = self._due_now.pop(0)
+            segment.close()
+            try:
+                await self._log.disk.run(self._remove_files, segment)
+            except OSError as error:
+                _logger.warning("%s could not be removed: %s", segment.log_path, error)
+            self._pending.pop(segment, None)
 
     def _remove_files(self, segment: Segment) -> None:
         segment.close()

@@ -273,6 +273,7 @@ class LogManager:
     def add(self, directory: LogDirectory, log: PartitionLog) -> None:
         """Take a log that was opened into service."""
         log.on_disk_failure = self._on_disk_failure
+        log.removal.hand_over = self.removals.segments_due
         directory.logs[log.topic_partition] = log
         self.logs[log.topic_partition] = log
         self._tasks.look_soon()
@@ -448,6 +449,7 @@ class LogManager:
         for directory in self.online_directories():
             if directory.is_loaded and not self.lost:
                 await self._close_directory(directory, broker_epoch)
+        await self.removals.stop()
         self.removals.release()
         for directory in self.directories:
             for log in directory.logs.values():

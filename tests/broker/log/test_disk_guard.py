@@ -186,3 +186,45 @@ def test_new_logs_go_to_the_directory_that_has_room(tmp_path: Path) -> None:
         assert (len(roomy.logs), len(low.logs)) == (3, 0)
 
     run_with(manager, work)
+
+
+class WatchedDisk(SimulatedDisk):
+    """Notes which files are removed, and whether in a thread."""
+
+    def __init__(self) -> None:
+        super().__init__(capacity_bytes=GIB)
+        self.removed: list[tuple[str, bool]] = []
+
+    def remove(self, path: str) -> None:
+        self.removed.append((path, self.is_in_thread))
+        super().remove(path)
+
+
+def test_old_segments_are_unlinked_in_a_thread() -> None:
+    """A large file takes a file system some time, and the loop waits for no device."""
+
+    async def main() -> None:
+        disk = WatchedDisk()
+        bench = Bench(disk)
+        log = await bench.open(
+            topic_config(
+                cleanup_policy="delete",
+                retention_bytes="1",
+                segment_bytes=str(MIB),
+                file_delete_delay_ms="0",
+            )
+        )
+        for _ in range(6):
+            batch = encode_batch([Record(0, 1, b"k", bytes(600_000))])
+            log.append_as_leader(bytearray(batch), 0, now_ms=1)
+            log.write_staged()
+        log.advance_high_watermark(log.log_end_offset)
+        count = await log.delete_old_segments(2)
+        assert count >= 5
+        await asyncio.sleep(1)  # of virtual time
+        unlinked = [is_in_thread for path, is_in_thread in disk.removed if ".log.deleted" in path]
+        assert unlinked == [True] * count
+        assert log.removal.waiting() == []
+        await bench.manager.close()
+
+    run_virtual(main())
