@@ -142,6 +142,7 @@ class BrokerCommands:
             heartbeat,
             self._configs,
             is_refused=sessions.is_refused(node_id, self._refused.refused_since_ms, now_ms),
+            cordoned=self._sessions.cordoned_directories(),
             knows_shutdown=sessions.knows_shutdown(node_id, live),
         )
         if reply.is_shutting_down and not image.brokers[node_id].is_shutting_down:
@@ -168,7 +169,9 @@ class BrokerCommands:
         reason = self._sessions.loss(node_id, since, now_ms)
         if broker is None or broker.fenced or reason is None:
             return [], None
-        records = brokers.fence(image, node_id, self._configs)
+        records = brokers.fence(
+            image, node_id, self._configs, self._sessions.cordoned_directories()
+        )
         logger.warning(
             "broker %d is fenced: %s; %d partitions change", node_id, reason, len(records) - 1
         )

@@ -119,6 +119,10 @@ class BrokerSessions:
             and set(image.brokers[node_id].directories) <= set(session.cordoned)
         )
 
+    def cordoned_directories(self) -> frozenset[bytes]:
+        """The log directories that shall get no more replicas; who leads by them is the last."""
+        return frozenset(one for session in self._sessions.values() for one in session.cordoned)
+
     def connection_ended(self, node_id: int, connection: Hashable) -> bool:
         """Take note that a connection has ended; whether the broker was last heard by it."""
         session = self._sessions.get(node_id)

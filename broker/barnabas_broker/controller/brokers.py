@@ -7,7 +7,7 @@ partitions (`elections`), who was heard when (`broker_sessions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas_broker.controller import elections, eligible_replicas, features
@@ -20,6 +20,7 @@ from barnabas_broker.metadata.records import (
     BrokerStateRecord,
     ListenerAddress,
     MetadataRecord,
+    PartitionRecord,
     RemoveBrokerRecord,
     SupportedFeature,
 )
@@ -148,14 +149,19 @@ def after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataIm
     return delta.build()
 
 
-def fence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:
+def fence(
+    image: MetadataImage,
+    node_id: int,
+    configs: TopicConfigs,
+    cordoned: Collection[bytes] = (),
+) -> list[MetadataRecord]:
     """The records that fence a registered broker; none if it is fenced (REG-5)."""
     broker = image.brokers[node_id]
     if broker.fenced:
         return []
     return [
         BrokerStateRecord(node_id, broker.epoch, True, broker.is_shutting_down),
-        *elections.broker_fenced(image, node_id, configs),
+        *elections.broker_fenced(image, node_id, configs, cordoned),
     ]
 
 
@@ -185,13 +191,16 @@ def unfence(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[M
 
 
 def begin_shutdown(
-    image: MetadataImage, node_id: int, configs: TopicConfigs
+    image: MetadataImage,
+    node_id: int,
+    configs: TopicConfigs,
+    cordoned: Collection[bytes] = (),
 ) -> list[MetadataRecord]:
     """The records that take a broker's leaderships away, before it stops (STOP-3)."""
     broker = image.brokers[node_id]
     return [
         BrokerStateRecord(node_id, broker.epoch, False, True),
-        *elections.broker_shutting_down(image, node_id, configs),
+        *elections.broker_shutting_down(image, node_id, configs, cordoned),
     ]
 
 
@@ -209,6 +218,7 @@ def unregister(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered"
         )
     # How its next life begins cannot be told without its epoch: it counts as stopped uncleanly.
+    leave: Callable[[MetadataImage, int, TopicConfigs], list[PartitionRecord]]
     leave = elections.broker_fenced
     if eligible_replicas.is_on(image):
         leave = elections.unclean_restart
@@ -216,7 +226,11 @@ def unregister(
 
 
 def without_directories(
-    image: MetadataImage, node_id: int, offline: Sequence[bytes], configs: TopicConfigs
+    image: MetadataImage,
+    node_id: int,
+    offline: Sequence[bytes],
+    configs: TopicConfigs,
+    cordoned: Collection[bytes] = (),
 ) -> list[MetadataRecord]:
     """The records of log directories that have failed; none if all of them are known (KIP-858)."""
     broker = image.brokers[node_id]
@@ -237,5 +251,5 @@ def without_directories(
     ]
     if broker.is_shutting_down:
         records.append(BrokerStateRecord(node_id, broker.epoch, broker.fenced, True))
-    records += elections.directory_offline(image, node_id, failed, configs)
+    records += elections.directory_offline(image, node_id, failed, configs, cordoned)
     return records

@@ -48,19 +48,25 @@ def topic_configs(dynamic: DynamicConfig) -> TopicConfigs:
 
 
 def broker_fenced(
-    image: MetadataImage, node_id: int, configs: TopicConfigs
+    image: MetadataImage,
+    node_id: int,
+    configs: TopicConfigs,
+    cordoned: Collection[bytes] = (),
 ) -> list[PartitionRecord]:
     """The broker leads nothing and leaves every ISR (REG-5); it may stay eligible (LEAD-7).
 
     Before level 2 it stays in the ISR where it is the last one. Also for a broker that registers
     fenced and has lost nothing.
     """
-    candidates = Candidates(image, without=node_id)
+    candidates = Candidates(image, without=node_id, cordoned=cordoned)
     return _removed(image, node_id, candidates, configs, _in_sync(image, node_id))
 
 
 def broker_shutting_down(
-    image: MetadataImage, node_id: int, configs: TopicConfigs
+    image: MetadataImage,
+    node_id: int,
+    configs: TopicConfigs,
+    cordoned: Collection[bytes] = (),
 ) -> list[PartitionRecord]:
     """The broker gives away what others can lead and leaves every ISR but its own (LEAD-5, STOP-3).
 
@@ -68,18 +74,22 @@ def broker_shutting_down(
     moves by itself as soon as another replica is in sync (`isr.alter_partitions`). So what it leads
     after this is what a drain need not wait for (STOP-7).
     """
-    candidates = Candidates(image)
+    candidates = Candidates(image, cordoned=cordoned)
     candidates.live.discard(node_id)
     return _removed(image, node_id, candidates, configs, _in_sync(image, node_id))
 
 
 def directory_offline(
-    image: MetadataImage, node_id: int, directory_ids: Collection[bytes], configs: TopicConfigs
+    image: MetadataImage,
+    node_id: int,
+    directory_ids: Collection[bytes],
+    configs: TopicConfigs,
+    cordoned: Collection[bytes] = (),
 ) -> list[PartitionRecord]:
     """As if fenced, for the replicas in failed log directories of the broker (KIP-858)."""
     offline = frozenset(directory_ids)
     # A device that has failed may have lost what was not flushed.
-    candidates = Candidates(image, without=node_id, unclean=node_id)
+    candidates = Candidates(image, without=node_id, unclean=node_id, cordoned=cordoned)
     found = (
         (topic, index, partition)
         for topic, index, partition in _in_sync_or_eligible(image, node_id)

@@ -17,7 +17,7 @@ Invariant: a heartbeat that changes nothing writes no record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -66,16 +66,20 @@ def decide(
     *,
     is_refused: bool,
     knows_shutdown: bool,
+    cordoned: Collection[bytes] = (),
 ) -> tuple[list[MetadataRecord], HeartbeatReply]:
     """The records of a heartbeat and its answer.
 
     `is_refused`: the broker's address refuses connections, so it would only be fenced again.
+    `cordoned`: the directories whose disks fill up, of all brokers.
     `knows_shutdown`: all live brokers have applied that this one shuts down.
     Raises: KafkaError 102, 77.
     """
     node_id = heartbeat.node_id
     broker = brokers.check_broker_epoch(image, node_id, heartbeat.broker_epoch)
-    records = brokers.without_directories(image, node_id, heartbeat.offline_directories, configs)
+    records = brokers.without_directories(
+        image, node_id, heartbeat.offline_directories, configs, cordoned
+    )
     if records:
         image = brokers.after(image, records)
     is_caught_up = heartbeat.metadata_offset >= broker.epoch
@@ -88,9 +92,9 @@ def decide(
         case _Next.UNFENCED:
             records += brokers.unfence(image, node_id, configs)
         case _Next.FENCED:
-            records += brokers.fence(image, node_id, configs)
+            records += brokers.fence(image, node_id, configs, cordoned)
         case _Next.SHUTTING_DOWN:
-            records += brokers.begin_shutdown(image, node_id, configs)
+            records += brokers.begin_shutdown(image, node_id, configs, cordoned)
     is_fenced = move == _Next.FENCED or (broker.fenced and move == _Next.STAYS)
     return records, HeartbeatReply(
         is_caught_up=is_caught_up,

@@ -44,15 +44,23 @@ class Candidates:
     leadership and keeps what nobody in the ISR can take over (LEAD-5, STOP-3, STOP-6).
     """
 
-    __slots__ = ("_directories", "live", "min_in_sync", "staying", "unclean")
+    __slots__ = ("_cordoned", "_directories", "live", "min_in_sync", "staying", "unclean")
 
     def __init__(
-        self, image: MetadataImage, *, adding: int = -1, without: int = -1, unclean: int = -1
+        self,
+        image: MetadataImage,
+        *,
+        adding: int = -1,
+        without: int = -1,
+        unclean: int = -1,
+        cordoned: Collection[bytes] = (),
     ) -> None:
         """As the image says; `adding` counts as live, `without` as gone: both are decided now.
 
         What `unclean` had in its logs may be lost: it is not eligible for being in the ISR now.
+        Replicas in `cordoned` directories, whose disks fill up, lead where no other can (VOL-4).
         """
+        self._cordoned = cordoned
         brokers = image.brokers
         self.min_in_sync = MinInSync(image)
         self.unclean = unclean
@@ -68,6 +76,13 @@ class Candidates:
         self.live.discard(without)
         self.staying.discard(without)
         self._directories = {node: broker.directories for node, broker in brokers.items()}
+
+    def in_order(self, replicas: Sequence[int], partition: PartitionImage) -> Sequence[int]:
+        """The order in which replicas are elected: those first whose disks have room."""
+        if not self._cordoned or not partition.directories:
+            return replicas
+        directories = dict(zip(partition.replicas, partition.directories, strict=True))
+        return sorted(replicas, key=lambda node: directories.get(node) in self._cordoned)
 
     def may_lead(self, node_id: int, partition: PartitionImage) -> bool:
         """Whether a broker is live and still has the directory that its replica is in."""
@@ -195,14 +210,14 @@ def _elect(
             return _Elected(preferred, isr)
     if current in isr and candidates.may_lead(current, partition):
         return _Elected(current, isr)
-    for node in replicas:
+    for node in candidates.in_order(replicas, partition):
         if node in isr and candidates.may_lead(node, partition):
             return _Elected(node, isr)
     if current in replicas and candidates.may_go_on(current, partition):
         # Shutting down, and nobody else is in sync: it serves on rather than nobody (STOP-6).
         kept = tuple(node for node in partition.isr if node == current or node in isr)
         return _Elected(current, kept)
-    for node in replicas:
+    for node in candidates.in_order(replicas, partition):
         if node in eligible.replicas and candidates.may_lead(node, partition):
             return _Elected(node, (node,))
     is_only = replicas == eligible.last_known[:1] and not isr and not eligible.replicas

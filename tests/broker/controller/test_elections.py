@@ -48,6 +48,21 @@ def test_the_first_live_replica_in_assignment_order_that_is_in_sync_takes_over()
     assert_state(state_of(fenced(image, 3)), 2, {0, 1, 2}, 6, 10)
 
 
+def test_a_replica_whose_disk_fills_up_is_elected_last() -> None:
+    """VOL-4: it would refuse producers; but it is better than nobody."""
+    replicas = [0, 1, 2]
+    directories = [directory(node) for node in replicas]
+    image = with_topic(cluster(replicas), partition(replicas, directories=directories))
+    for full, leader in (({1}, 2), ({1, 2}, 1), (set(), 1)):
+        cordoned = [directory(node) for node in full]
+        records = elections.broker_fenced(image, 0, SETTINGS, cordoned)
+        assert [record.leader for record in records] == [leader]
+        records = elections.broker_shutting_down(image, 0, SETTINGS, cordoned)
+        assert [record.leader for record in records] == [leader]
+        records = elections.directory_offline(image, 0, [directory(0)], SETTINGS, cordoned)
+        assert [record.leader for record in records] == [leader]
+
+
 def test_a_replica_out_of_sync_is_passed_over() -> None:
     """LEAD-1: alive *and* in the ISR."""
     image = with_topic(cluster([0, 1, 2]), partition([0, 1, 2], [0, 2]))
