@@ -14,6 +14,7 @@ from typing import Any
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
+from barnabas_broker.handlers.produce_elements import COUNTED_BYTES_MIN, check_produce
 from barnabas_broker.handlers.request_limits import (
     LOOP_BYTES_MAX,
     RESPONSE_BYTES_MAX,
@@ -130,6 +131,8 @@ class Dispatcher:
             self._check_size(api, frame)
             self._start(api, exchange, None, self._read_apart(api, exchange, header.position))
             return
+        if key == ApiKey.PRODUCE and len(frame) > COUNTED_BYTES_MIN:
+            check_produce(frame, version, header.position)
         request, _ = codec.decode(api.request_class, frame, version, header.position)
         if len(frame) > api.elements_max and api.bytes_max < UNLIMITED_BYTES:
             check_elements(api.key, request)
