@@ -162,6 +162,13 @@ class FollowerStates:
             state.last_caught_up_ms = state.last_fetch_ms = now_ms
             state.last_fetch_leader_end_offset = leader_end_offset
 
+    def excuse(self, in_sync: Iterable[int], now_ms: int) -> None:
+        """Give those in sync the whole time anew: they could not fetch."""
+        for node_id in in_sync:
+            state = self._states.get(node_id)
+            if state is not None:
+                state.was_caught_up(now_ms)
+
     def fetching(self, node_id: int, broker_epoch: int) -> FollowerState:
         """The state of a node that fetches.
 

@@ -94,6 +94,7 @@ class Partition(PartitionState):
                 log.leader_epochs.assign(self.image.leader_epoch, log.log_end_offset)
             if self.durable_end_offset < log.log_end_offset:
                 self._flush()
+            self.followers.excuse(self.image.isr, self._context.now_ms())
             if self.proposed_isr is not None:
                 # Given up while the log was out of service, and perhaps in force: asked again.
                 self._propose(self.proposed_isr)
@@ -272,7 +273,7 @@ class Partition(PartitionState):
 
     def check_isr_shrink(self, now_ms: int) -> None:
         """Ask for an ISR without those that lag behind (REP-6), or with those that do no more."""
-        if not self.is_leader or not self.is_replicated:
+        if not self.is_leader or not self.is_replicated or self.log.is_offline:
             return
         if self.log.log_start_offset != self.told_start_offset:
             # Retention has moved it: followers hear of it with their next fetch.

@@ -272,3 +272,37 @@ def test_an_isr_is_asked_for_again_when_the_log_is_back() -> None:
         await node.stop()
 
     run(work)
+
+
+def test_followers_are_not_blamed_for_a_log_that_was_out_of_service() -> None:
+    """REP-6: they could not fetch; the ISR must not shrink to the leader for that."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        wishes: list[tuple[int, ...]] = []
+
+        class Wishes:
+            def propose(self, partition: object, isr: tuple[int, ...]) -> None:
+                wishes.append(isr)
+
+        node.replicas.isr_changes = Wishes()
+        await node.learn([led_by(0, 0, isr=(0, 1), partition_epoch=1)])
+        node.produce(b"a")
+        partition, now_ms = node.partition(), node.clock.monotonic_ms
+        partition.follower_fetched(1, 1, 0, 0, now_ms())
+        disk.held = "LogLoading.load"
+        disk.no_room()
+        old = node.log
+        node.produce(b"refused")
+        await asyncio.sleep(40)
+        partition.check_isr_shrink(now_ms())
+        disk.release()
+        await until(lambda: node.log is not old)
+        node.produce(b"b")
+        partition.check_isr_shrink(now_ms())
+        assert wishes == []
+        await asyncio.sleep(31)
+        partition.check_isr_shrink(now_ms())
+        assert wishes == [(0,)]
+        await node.stop()
+
+    run(work)
