@@ -98,11 +98,14 @@ async def check_settings(cluster: KafkaCluster) -> None:
     assert "log.retention.ms" in settings.live
     assert "broker.rack" in settings.known - settings.live
     assert settings.defaults["num.io.threads"] == "8"
+    # The cluster's min.insync.replicas is in the metadata from the beginning.
+    before = dict(settings.overrides)
+    assert before == {"min.insync.replicas": "2"}
     await cluster.change_settings({"num.io.threads": "9"}, [])
 
     async def is_set() -> bool:
         seen = (await cluster.observe()).settings
-        return seen is not None and dict(seen.overrides) == {"num.io.threads": "9"}
+        return seen is not None and dict(seen.overrides) == {**before, "num.io.threads": "9"}
 
     await until(is_set)
     with pytest.raises(UsageError, match="double"):
@@ -111,7 +114,7 @@ async def check_settings(cluster: KafkaCluster) -> None:
 
     async def is_unset() -> bool:
         seen = (await cluster.observe()).settings
-        return seen is not None and not seen.overrides
+        return seen is not None and dict(seen.overrides) == before
 
     await until(is_unset)
 
