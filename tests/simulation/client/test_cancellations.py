@@ -1,0 +1,14 @@
+"""Every public coroutine cancelled at every await: `python -m tests.simulation.client cancellations`."""
+
+import pytest
+
+from tests.simulation.client.cancellations import Case, cases, run, table
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_call_can_be_cancelled_at_every_await(case: Case) -> None:
+    """Afterwards the client works, closes, leaves nothing, and has lost and skipped nothing."""
+    ((_, count),) = table([case])
+    assert count == run(case, 0), "the number of awaits is not the same every time"
