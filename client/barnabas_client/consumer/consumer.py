@@ -32,6 +32,8 @@ from barnabas_protocol.ids import TopicPartition
 
 POLL_TIMEOUT_MS: Final = 500
 CLOSE_TIMEOUT_MS: Final = 30_000
+# So few records of an iteration are handed out without a look at the clock.
+_LOOK_STRIDE_MAX: Final = 8
 
 
 class Consumer(OffsetCalls):
@@ -248,12 +250,18 @@ class Consumer(OffsetCalls):
             if hand_out is None:
                 return
             loop = self._running
+            stride = left = 1
             for record in hand_out.portion.records:
                 hand_out.current = record
                 yield record
-                if loop.is_look_due() and not hand_out.is_stale:
-                    with self._use:
-                        await loop.look_around()
+                left -= 1
+                if not left:
+                    # Where records take next to no time, not each of them looks at the clock.
+                    is_due = loop.is_look_due()
+                    stride = left = 1 if is_due else min(2 * stride, _LOOK_STRIDE_MAX)
+                    if is_due and not hand_out.is_stale:
+                        with self._use:
+                            await loop.look_around()
                 if hand_out.is_stale:
                     break
             else:

@@ -9,12 +9,20 @@ or skipped.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_client import Consumer, Producer, TopicPartition
 from barnabas_client.admin import Admin, NewTopic
+from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.errors import BarnabasError
 from tests.simulation.client.kafka import Kafka
 from tests.simulation.client.story import FAST
@@ -74,6 +82,7 @@ class Scene:
     handed: set[tuple[int, int]] = field(default_factory=set)
     deliveries: list[Any] = field(default_factory=list)
     outcome: str = ""
+    owned: set[TopicPartition] | None = None
 
 
 Step = Callable[[Scene], Coroutine[Any, Any, Any]]
@@ -313,6 +322,54 @@ def waiting(protocol: str) -> Step:
     return prepare
 
 
+class Pausing(RebalanceListener):
+    """A listener whose callbacks wait; what was begun must end before records come."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Take partitions, slowly."""
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        self._scene.owned |= set(partitions)
+
+    async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Give partitions up, slowly."""
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        self._scene.owned -= set(partitions)
+
+
+def listening(protocol: str) -> Step:
+    """A member with a listener that has not polled yet."""
+
+    async def prepare(scene: Scene) -> None:
+        await reader(protocol, is_reading=False)(scene)
+        await scene.client.start()
+        scene.client.subscribe(["t"], listener=Pausing(scene))
+        scene.owned = set()
+
+    return prepare
+
+
+async def poll_owned(scene: Scene) -> None:
+    """Poll once; records are only of partitions whose callback has returned."""
+    for record in await scene.client.poll(timeout_ms=200):
+        held = scene.owned
+        assert held is not None and (record.topic, record.partition) in held, (
+            f"records of {record.partition} before its callback has returned"
+        )
+        scene.handed.add((record.partition, record.offset))
+
+
+async def reads_owned(scene: Scene) -> None:
+    """The rest comes, once the callbacks have returned."""
+    while len(scene.handed) < RECORDS:
+        await poll_owned(scene)
+    await reads_on(scene)
+
+
 async def fill(scene: Scene) -> None:
     """Let there be something to read."""
     async with Producer(scene.kafka.bootstrap, **FAST) as producer:
@@ -492,6 +549,9 @@ def cases() -> list[Case]:
         joining = subscribed(protocol)
         found += [
             Case(f"Consumer.poll, joining, {protocol}", joining, poll, reads_on),
+            Case(
+                f"Consumer.poll, listener, {protocol}", listening(protocol), poll_owned, reads_owned
+            ),
             Case(f"Consumer.poll, {protocol}", reading, poll, reads_on),
             Case(f"Consumer.poll, waiting, {protocol}", waiting(protocol), poll, reads_on),
             Case(f"Consumer.poll_batches, {protocol}", joining, poll_batches, reads_on),

@@ -1,4 +1,4 @@
-"""Every public coroutine cancelled at every await: `python -m tests.simulation.client cancellations`."""
+"""Every public coroutine cancelled at each of its awaits."""
 
 import pytest
 
