@@ -44,6 +44,8 @@ __all__ = [
 UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for memory without it
 THREADS = 6
 """Of these, clients keep three busy at most: with two reads and one piece of heavy work."""
+NOWAIT_BYTES_MAX = 4 * 1024 * 1024
+"""Copying more out of the page cache would hold the loop up for milliseconds: a thread does it."""
 PARTS_MAX = 1024  # IOV_MAX on Linux and macOS: more buffers than this need a second call
 _ZEROS_BYTES = 1024 * 1024
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
@@ -103,11 +105,12 @@ class RealFile:
         return b"".join(parts)
 
     def read_nowait(self, size: int, position: int) -> bytearray | None:
-        """As `read`, but only from the page cache; None where the device would be waited for.
+        """As `read`, but only from the page cache; None where that takes long.
 
-        A file system without RWF_NOWAIT is treated as one whose pages are never in memory.
+        It does where the device would be waited for, or so much would be copied. A file
+        system without RWF_NOWAIT is treated as one whose pages are never in memory.
         """
-        if not _NOWAIT:
+        if not _NOWAIT or size > NOWAIT_BYTES_MAX:
             return None
         data = bytearray(size) if size < UNZEROED_BYTES_MIN else unzeroed_memory(size)
         filled = 0
