@@ -154,6 +154,14 @@ CASES: Sequence[AlertCase] = (
         summary="/data of broker demo-0 is full",
     ),
     AlertCase(
+        alert="BarnabasComparingPartitions",
+        series={on("barnabas_controller_comparing_partitions"): "0x4 2x20"},
+        quiet_at=5,
+        fires_at=7,
+        labels=CLUSTER,
+        summary="2 partitions of demo wait for a comparison of logs",
+    ),
+    AlertCase(
         alert="BarnabasRequestFailures",
         series={on("barnabas_request_failures_total", 'api="PRODUCE"'): "0x10 0+60x30"},
         quiet_at=12,

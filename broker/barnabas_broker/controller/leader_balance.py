@@ -6,6 +6,7 @@ undo that, and a look from time to time restores it (LEAD-4, LEAD-8). Source: KI
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,6 +24,8 @@ from barnabas_broker.controller.reassignment import TOO_MANY_CHANGES
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from barnabas_broker.metadata.records import PartitionRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 # One pass makes no more elections than this, so that other commands are not kept waiting (CTL-8).
 ELECTIONS_MAX: Final = 1000
@@ -201,6 +204,14 @@ def _elect(
     )
     if record is not None:
         changes.add(record)
+        if record.leader not in (*partition.isr, *partition.eligible_leader_replicas):
+            logger.warning(
+                "%s-%d: broker %d leads it by an unclean election that was asked for; "
+                "records may be lost",
+                name,
+                index,
+                record.leader,
+            )
         return None
     if is_preferred:
         return KafkaError(

@@ -159,6 +159,17 @@ class LogComparison:
         """The partitions that wait for answers."""
         return len(self._since_ms)
 
+    def waiting(self) -> list[str]:
+        """The names of those partitions, in order."""
+        if not self._since_ms:
+            return []
+        by_id = self._image().topics.by_id
+        return sorted(
+            f"{by_id[topic_id].name}-{index}"
+            for topic_id, index in self._since_ms
+            if topic_id in by_id
+        )
+
     def start(self) -> None:
         """Begin to look."""
         self._wake.set()

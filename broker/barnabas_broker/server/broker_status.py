@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from barnabas_broker.server.drain import Drain
 from barnabas_broker.server.listeners import Listeners
 
 UNCLEANABLE_TOLD_MAX: Final = 100
+PARTITIONS_TOLD_MAX: Final = 100
 
 
 def status_of(
@@ -29,8 +31,12 @@ def status_of(
     replicas: ReplicaManager,
     groups: GroupCoordinator,
     drain: Drain,
+    comparing: Sequence[str],
 ) -> dict[str, Any]:
-    """The status of one broker; a contract: scripts and the operator read it."""
+    """The status of one broker; a contract: scripts and the operator read it.
+
+    `comparing`: partitions without an eligible replica, whose logs the controller compares.
+    """
     partitions = replicas.partitions.values()
     me = image.brokers.get(logs.node_id)
     return {
@@ -44,6 +50,7 @@ def status_of(
         "metadata_offset": image.offset,
         "metadata_members": sorted(seat.node_id for seat in quorum.record.members),
         "metadata_partition": "-".join(map(str, METADATA_PARTITION)),
+        "comparing_partitions": list(comparing[:PARTITIONS_TOLD_MAX]),
         "topics": len(image.topics.by_name),
         "partitions": len(partitions),
         "leaders": sum(partition.is_leader for partition in partitions),

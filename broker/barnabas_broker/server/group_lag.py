@@ -25,7 +25,7 @@ from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.server.leader_questions import Ends, LeaderQuestions
 from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.record_time import timestamp_at
 
 # Scrapes that come faster than this share what was found out.
@@ -39,6 +39,8 @@ LARGE_BATCH_BYTES = 32 * 1024
 DEADLINE_SECONDS = 1.0
 
 Position = tuple[TopicPartition, int]
+Timed = tuple[bytes, int, int]
+"""Topic id, partition and offset of a record."""
 
 
 class PartitionLag(NamedTuple):
@@ -65,7 +67,7 @@ class GroupLag:
         self._leaders = LeaderQuestions(peers, self._leader_of)
         self._remote_ends: dict[TopicPartition, Ends] = {}
         # None: the record has no timestamp that could be found out.
-        self._times: dict[Position, int | None] = {}
+        self._times: dict[Timed, int | None] = {}
         self._turn = 0
         self._refreshed_ms: int | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -93,7 +95,7 @@ class GroupLag:
             records = max(ends[1] - position, 0)
             seconds: float | None = 0.0
             if records:
-                time_ms = self._times.get((place, position))
+                time_ms = self._times.get(self._timed((place, position)))
                 seconds = None if time_ms is None else max(now_ms - time_ms, 0) / 1000
             yield PartitionLag(group_id, topic, index, committed, records, seconds)
 
@@ -114,8 +116,9 @@ class GroupLag:
         self._remote_ends = {}
         self._remote_ends = await self._leaders.ends(remote)
         wanted = self._unread()
-        self._times = {key: time for key, time in self._times.items() if key in wanted}
-        new = self._next([key for key in wanted if key not in self._times])
+        kept = {self._timed(position) for position in wanted}
+        self._times = {key: time for key, time in self._times.items() if key in kept}
+        new = self._next([key for key in wanted if self._timed(key) not in self._times])
         await self._look_up_here([key for key in new if self._led(key[0]) is not None])
         await self._look_up_there([key for key in new if self._led(key[0]) is None])
 
@@ -143,6 +146,7 @@ class GroupLag:
             if partition is None:
                 continue
             log = partition.log
+            timed = partition.topic_id, place.partition, offset
             try:
                 # The limit keeps it to one batch, which comes whole.
                 found = await log.read(offset, 1, log.high_watermark)
@@ -156,15 +160,16 @@ class GroupLag:
             else:
                 time = timestamp_at(data, offset)
                 await asyncio.sleep(0)
-            self._times[place, offset] = time
+            self._times[timed] = time
 
     async def _look_up_there(self, positions: list[Position]) -> None:
         # Two groups may stand at two places of one partition: a request names a partition once.
         while positions:
             once = dict(positions)
+            timed = {place: self._timed((place, offset)) for place, offset in once.items()}
             times = await self._leaders.times(once)
             for place, time in times.items():
-                self._times[place, once[place]] = time
+                self._times[timed[place]] = time
             positions = [one for one in positions if once[one[0]] != one[1]]
 
     # ---- what is known here --------------------------------------------------------------------
@@ -176,6 +181,13 @@ class GroupLag:
         if not partition.is_end_known:
             return None
         return partition.log.log_start_offset, partition.log.high_watermark
+
+    def _timed(self, position: Position) -> Timed:
+        """The place of a record by topic id: another topic of the name has other records."""
+        place, offset = position
+        topic = self._replicas.image.topics.by_name.get(place.topic)
+        topic_id = ZERO_UUID if topic is None else topic.topic_id
+        return topic_id, place.partition, offset
 
     def _led(self, place: TopicPartition) -> Partition | None:
         """The partition if this broker leads it."""

@@ -431,4 +431,5 @@ class Server:
             replicas=self.replicas,
             groups=self.groups,
             drain=self.membership.drainer.state,
+            comparing=self.control.controller.comparison.waiting(),
         )

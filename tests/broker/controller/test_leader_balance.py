@@ -86,6 +86,16 @@ def test_an_unclean_election_needs_no_permission_of_the_topic() -> None:
     assert (states[1].leader, states[1].isr, states[1].leader_epoch) == (4, (4,), 6)
 
 
+def test_an_unclean_election_that_was_asked_for_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Records may be lost: whoever reads the log has to know of which partition."""
+    image = with_topic(cluster([0, 1, 2, 4]), BALANCED, LEADERLESS)
+    _, results = elect_leaders(image, ElectionType.UNCLEAN, [("t", 0), ("t", 1)])
+    assert [result.error is None for result in results] == [False, True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "t-1: broker 4 leads it by an unclean election that was asked for; records may be lost"
+    ]
+
+
 def test_refusals_have_kafkas_words() -> None:
     """LEAD-4: the tools print them."""
     image = with_topic(cluster([0, 1, 2]), BALANCED, PREFERRED_NOT_IN_SYNC)
