@@ -365,6 +365,7 @@ class LogManager:
         """Return when a crash cannot bring back what was cut off the ends of some logs.
 
         And cannot take what is appended from now on for flushed, as the old recovery points would.
+        Where there is no room to write that down, the log stays one that is cut and not noted.
         """
         async with self._noting:  # who comes second relies on what the first one has begun
             generations = {log: log.generation for log in logs}
@@ -377,12 +378,19 @@ class LogManager:
                 except OSError as error:
                     if self.logs.get(log.topic_partition) is log:
                         self.take_offline(log.directory, error)
+            noted: set[LogDirectory] = set()
             for directory in directories:
-                await self.checkpointing.write_recovery_points(directory)
                 # A cut below the log start has lowered it: the old one would hide what comes now.
-                await self.checkpointing.write_log_start_offsets(directory)
+                if await self.checkpointing.write_recovery_points(
+                    directory
+                ) and await self.checkpointing.write_log_start_offsets(directory):
+                    noted.add(directory)
             for log, generation in generations.items():
-                if log.generation == generation and not log.is_cut_unsettled:
+                if (
+                    log.generation == generation
+                    and not log.is_cut_unsettled
+                    and self.directory_of(log) in noted
+                ):
                     log.is_cut_unnoted = False
 
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:

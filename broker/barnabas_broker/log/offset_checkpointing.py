@@ -39,18 +39,20 @@ class OffsetCheckpointing:
         self._last_written: dict[str, dict[TopicPartition, int]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def write_recovery_points(self, directory: LogDirectory) -> None:
-        """Write up to where each log is flushed."""
-        await self._write(
+    async def write_recovery_points(self, directory: LogDirectory) -> bool:
+        """Write up to where each log is flushed; returns whether the file says so."""
+        return await self._write(
             directory,
             directory.recovery_points,
             lambda log: log.recovery_point,
             epochs_first=True,
         )
 
-    async def write_log_start_offsets(self, directory: LogDirectory) -> None:
-        """Write where each log starts."""
-        await self._write(directory, directory.log_start_offsets, lambda log: log.log_start_offset)
+    async def write_log_start_offsets(self, directory: LogDirectory) -> bool:
+        """Write where each log starts; returns whether the file says so."""
+        return await self._write(
+            directory, directory.log_start_offsets, lambda log: log.log_start_offset
+        )
 
     async def write_high_watermarks(self, directory: LogDirectory) -> None:
         """Write each log's high watermark (REP-5)."""
@@ -78,8 +80,8 @@ class OffsetCheckpointing:
         offset_of: Callable[[PartitionLog], int],
         *,
         epochs_first: bool = False,
-    ) -> None:
-        """Write one file; a failing disk takes the directory offline.
+    ) -> bool:
+        """Write one file; a failing disk takes the directory offline. Returns whether it is so.
 
         A directory that is not fully loaded keeps its files: they know more than the logs do.
         """
@@ -87,17 +89,18 @@ class OffsetCheckpointing:
         async with self._locks.setdefault(checkpoint.path, asyncio.Lock()):
             offsets = {key: offset_of(log) for key, log in directory.logs.items()}
             if directory.is_offline or not directory.is_loaded:
-                return
+                return False
             if self._last_written.get(checkpoint.path) == offsets:
-                return
+                return True
             try:
                 if epochs_first:
                     await self._flush_epochs(directory)
                 await self._manager.disk.run(checkpoint.write, offsets)
             except OSError as error:
                 self._manager.take_offline(directory.path, error)
-                return
+                return False
             self._last_written[checkpoint.path] = offsets
+            return True
 
     async def _flush_epochs(self, directory: LogDirectory) -> None:
         """Put leader epochs of flushed records on the device. Raises: OSError.

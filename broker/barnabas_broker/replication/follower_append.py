@@ -147,6 +147,11 @@ class FollowerAppend:
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
             return Step.GO_ON if is_late else self._diverge(partition, followed, data)
         if data.records and not is_late:
+            if log.is_cut_unnoted:
+                # There was no room to write that down: it is tried again before the next fetch.
+                self._cut[log] = None
+                _stand(followed, log)
+                return Step.RETRY_LATER
             if log.log_end_offset != followed.fetch_offset:
                 logger.error(
                     "%s-%d was fetched from %d, but ends at %d: it is no longer replicated",

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 # Making this many takes some tens of milliseconds.
 PARTITIONS_PER_TURN = 20
+# How soon a truncation is noted again that found no room to be.
+_NOTE_AGAIN_SECONDS = 0.1
 
 TopicConfig = Callable[[str], LogConfig]
 
@@ -140,7 +142,8 @@ class ReplicaSet:
                 if self.is_closing:
                     return
                 if existing is not None:
-                    await self._settle_cut(existing)
+                    if partition.leader == self._node_id:
+                        await self._settle_cut(existing)
                     self._change_partition(existing, partition)
                     continue
                 config = config or self._topic_config(name)
@@ -157,6 +160,8 @@ class ReplicaSet:
         """Have a truncation settled before the partition may lead, and append in its place."""
         while partition.log.is_cut_unnoted and not partition.log.is_offline:
             await self._logs.note_truncations([partition.log])
+            if partition.log.is_cut_unnoted:
+                await asyncio.sleep(_NOTE_AGAIN_SECONDS)  # there is no room
 
     def _is_new(self, topic: TopicImage, index: int, before: MetadataImage | None) -> bool:
         """Whether a replica's log may be made although it is expected to be somewhere.
