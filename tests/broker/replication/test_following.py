@@ -414,10 +414,10 @@ def test_who_becomes_the_leader_waits_for_a_truncation_that_is_being_settled(
         writing, may_write = asyncio.Event(), asyncio.Event()
         write = OffsetCheckpointing.write_recovery_points
 
-        async def held_back(checkpointing: OffsetCheckpointing, directory: LogDirectory) -> None:
+        async def held_back(checkpointing: OffsetCheckpointing, directory: LogDirectory) -> bool:
             writing.set()
             await may_write.wait()
-            await write(checkpointing, directory)
+            return await write(checkpointing, directory)
 
         monkeypatch.setattr(OffsetCheckpointing, "write_recovery_points", held_back)
         node.log.truncate_to(1)
