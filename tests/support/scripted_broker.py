@@ -114,8 +114,14 @@ class ScriptedBroker:
                     await connection.writer.wait_closed()
             connection.writer.transport.abort()
         await server.wait_closed()
+        # Those that were accepted meanwhile are turned away by tasks that have yet to run.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()
+            return
         connection = ScriptedConnection(len(self.connections), writer)
         self.connections.append(connection)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
