@@ -237,8 +237,6 @@ def _check_broker(
     broker_values: Mapping[str, str],
 ) -> None:
     """An empty name is the default of all brokers."""
-    if eligible_replicas.is_on(image):
-        _check_min_in_sync(name, old, new)
     if name:
         if not name.removeprefix("-").isdigit():
             raise KafkaError(
@@ -258,6 +256,8 @@ def _check_broker(
         validate_topic_config({}, merged)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    if eligible_replicas.is_on(image):
+        _check_min_in_sync(name, old, new)
 
 
 def _check_min_in_sync(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
