@@ -125,6 +125,26 @@ def test_a_heavy_batch_is_checked_apart_and_what_follows_it_is_appended_behind_i
     with_broker(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    "large",
+    [batch(100_000), batch(1, bytes(1_000_000)), batch(2, bytes(1_000_000), compression=4)],
+    ids=["records", "bytes", "decompressed"],
+)
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_batch_of_a_plain_topic_is_appended_at_once_however_large(
+    tmp_path: Path, work: Work, large: bytes, acks: int
+) -> None:
+    """Nothing in it is looked at, so that there is nothing to do in a thread."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        await made(client)
+        client.send(ApiKey.PRODUCE, VERSION, request_of(large, large, acks=acks))
+        assert await received(client) == [(0, 0), (0, 0)]
+        assert (work.apart, work.on_loop, server.heavy_work.run_count) == (0, 0, 0)
+
+    with_broker(tmp_path, test)
+
+
 def test_a_heavy_batch_that_is_refused_says_why(tmp_path: Path, work: Work) -> None:
     async def test(server: Server, client: RawClient) -> None:
         await made(client, **COMPACTED)
