@@ -146,6 +146,10 @@ class FollowerAppend:
         diverging = data.diverging_epoch
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
             return Step.GO_ON if is_late else self._diverge(partition, followed, data)
+        if not is_late and _is_unverified(log, followed.leader_epoch, data.log_start_offset):
+            self._start_anew(log, data.log_start_offset)
+            _stand(followed, log)
+            return Step.GO_ON
         if data.records and not is_late:
             if log.is_cut_unnoted:
                 # There was no room to write that down: it is tried again before the next fetch.
@@ -193,7 +197,12 @@ class FollowerAppend:
             data.diverging_epoch.epoch,
             data.diverging_epoch.end_offset,
         )
-        self._truncate(log, log.truncation_step(offset))
+        if offset <= data.log_start_offset and log.segments.first.base_offset < log.log_end_offset:
+            # The epoch may have ended long before: there is no telling what else differs.
+            self._complain_of_loss(log, offset)
+            self._start_anew(log, data.log_start_offset)
+        else:
+            self._truncate(log, log.truncation_step(offset))
         _stand(followed, log)
         if (log.log_end_offset, log.leader_epochs.latest) == before:
             logger.error(
@@ -216,14 +225,7 @@ class FollowerAppend:
                 case OutOfRange.TRUNCATE:
                     self._truncate(log, log.truncation_step(end_offset))
                 case OutOfRange.START_ANEW:
-                    logger.warning(
-                        "%s-%d ends at %d, its leader's log starts at %d: it starts anew there",
-                        *partition_of(followed),
-                        log.log_end_offset,
-                        start_offset,
-                    )
-                    log.truncate_fully_and_start_at(start_offset)
-                    self._truncated(log)
+                    self._start_anew(log, start_offset)
                 case OutOfRange.GO_ON:
                     # Not a step forward: asked again at once, a puzzled leader would keep us busy.
                     _stand(followed, log)
@@ -248,16 +250,30 @@ class FollowerAppend:
 
     # Truncation and flushing.
 
-    def _truncate(self, log: PartitionLog, offset: int) -> None:
-        end_offset, high_watermark = log.log_end_offset, log.high_watermark
-        if offset < max(high_watermark, log.log_start_offset):
+    def _start_anew(self, log: PartitionLog, start_offset: int) -> None:
+        """Drop everything and go on where the leader's log starts."""
+        logger.warning(
+            "%s-%d ends at %d, its leader's log starts at %d: it starts anew there",
+            *log.topic_partition,
+            log.log_end_offset,
+            start_offset,
+        )
+        log.truncate_fully_and_start_at(start_offset)
+        self._truncated(log)
+
+    def _complain_of_loss(self, log: PartitionLog, offset: int) -> None:
+        if offset < max(log.high_watermark, log.log_start_offset):
             # Data loss: after an unclean election, say.
             logger.error(
                 "%s-%d is cut to %d, below its high watermark %d: its leader has other records",
                 *log.topic_partition,
                 offset,
-                high_watermark,
+                log.high_watermark,
             )
+
+    def _truncate(self, log: PartitionLog, offset: int) -> None:
+        end_offset = log.log_end_offset
+        self._complain_of_loss(log, offset)
         if log.truncate_to(offset):
             logger.info(
                 "%s-%d is cut from %d to %d", *log.topic_partition, end_offset, log.log_end_offset
@@ -306,6 +322,20 @@ async def _flush(partition: Partition, target: int) -> None:
         await log.flush(target)
         if partition.log is log:
             return
+
+
+def _is_unverified(log: PartitionLog, leader_epoch: int, leader_start_offset: int) -> bool:
+    """Whether all of a log is deleted at its leader, and its end is perhaps not the leader's.
+
+    A leader cannot compare what it has deleted. What is committed, or was written under this very
+    leader, is the same; a former leader may have appended other records, which would come back with
+    a log start that was not written down, and make batches duplicates that the leader never had.
+    """
+    end_offset = log.log_end_offset
+    return (
+        log.high_watermark < end_offset <= leader_start_offset
+        and log.leader_epochs.latest < leader_epoch
+    )
 
 
 def partition_of(followed: Followed) -> TopicPartition:

@@ -132,6 +132,45 @@ def test_a_new_leader_is_followed_and_what_it_lacks_is_cut() -> None:
     run_virtual(test())
 
 
+@pytest.mark.parametrize("deleted_to", [2, 3], ids=["within what was cut off", "to its end"])
+def test_nothing_stays_below_the_log_start_that_the_leader_may_not_have_had(
+    deleted_to: int,
+) -> None:
+    """REP-16: a leader cannot compare what it has deleted; nor may its follower ever bring it back.
+
+    What was deleted comes back when the log start was not written down yet before a kill, and what
+    producers sent says until then which of their batches are duplicates.
+    """
+
+    async def test() -> None:
+        links, nodes = await pair()
+        a, b = nodes
+        for node in nodes:
+            await node.learn([led_by(0, 0, isr=(0, 1), partition_epoch=1)])
+        a.produce(b"both")
+        await until(lambda: a.log.high_watermark == 1)
+        links.cut_off(1)
+        a.produce(b"only a", b"only a too")
+        await b.learn([led_by(1, 1, partition_epoch=2)])
+        b.produce(b"of b", b"of b too")
+        b.produce(b"of b as well")
+        await b.log.delete_records(deleted_to)
+        links.cut.clear()
+        await a.learn([led_by(1, 1, partition_epoch=2)])
+        await until(lambda: a.log.log_end_offset == 4)
+        assert await a.values() == await b.values()
+        assert a.log.log_start_offset == b.log.log_start_offset == deleted_to
+        stored = b"".join(
+            a.disk.read_bytes(segment.log_path) for segment in a.log.segments.values()
+        )
+        assert b"of b as well" in stored
+        assert b"only a" not in stored
+        assert a.fetchers.failed_count == 0
+        await stop(nodes)
+
+    run_virtual(test())
+
+
 def test_a_leader_deposed_before_its_first_append_follows_at_once() -> None:
     """KIP-279: it noted an epoch without records, which its new leader does not know."""
 
