@@ -5,17 +5,20 @@ from collections.abc import Callable
 
 from barnabas_broker.log.leader_epochs import LeaderEpochs
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import create_topics, elect_leaders
 from tests.simulation import requests
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import PORT, Node
 from tests.support.loop_guard import LoopGuard
+from tests.support.raw_client import RawClient
 from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 PARTITIONS = 300
 TOPIC = "orders"
+NOT_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def test_the_guard_sees_a_wait_on_the_loop_and_none_in_a_thread(loop_guard: LoopGuard) -> None:
@@ -82,11 +85,16 @@ class Story:
         await self.until(lambda: all(isr == 3 for _, isr in self.partitions()))
         connection = await self.client.connect((self.nodes[0].host, PORT))
         for index in range(PARTITIONS):
-            response = await requests.append(
-                connection, requests.append_request(TOPIC, index, [b"x"])
-            )
-            assert response.error_code == 0
+            await self.append(connection, index)
         self.client.drop()
+
+    async def append(self, connection: RawClient, index: int) -> None:
+        """Append a record, as soon as the leader knows that it leads."""
+        request = requests.append_request(TOPIC, index, [b"x"])
+        async with asyncio.timeout(120):
+            while (response := await requests.append(connection, request)).error_code in NOT_YET:
+                await asyncio.sleep(0.05)
+        assert response.error_code == 0
 
     async def call(self, node_id: int, key: ApiKey, version: int, request: object) -> None:
         await self.client.call((self.nodes[node_id].host, PORT), key, version, request)  # type: ignore[arg-type]
