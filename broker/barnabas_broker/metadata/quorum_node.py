@@ -6,9 +6,10 @@ leading. The rules are those of the control plane in `docs/formats/arbiter.md`; 
 pull, see `docs/decisions/0005-metadata-log-by-pull.md`. Not here: when to take over, to give up or
 to ask again; those are events that the shell times. They cannot do harm at any time.
 
-Invariants: the promised epoch never falls, and is durable before anything is said in it; an epoch
-is led at most once, by the node that the arbiter names, and not after a restart; only what is
-flushed is promised or acknowledged.
+Invariants: the promised epoch never falls, and is durable before anything is said in it; it is
+promised to one node only, whatever the arbiter says later; an epoch is led at most once, by the
+node that the arbiter names, and not after a restart; only what is flushed is promised or
+acknowledged.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class QuorumNode:
 
     __slots__ = (
         "_owed",
+        "_promised_to",
         "_recovery",
         "_swap",
         "copy",
@@ -76,6 +78,7 @@ class QuorumNode:
         self.copy = LogCopy(seat, log, known_committed_offset)
         # A record of an epoch is only taken after the epoch was promised.
         self.promised_epoch = max(promised_epoch, self.copy.end.last_epoch)
+        self._promised_to: int | None = None  # since a restart nobody knows
         self.leader_id: int | None = None  # who leads the promised epoch, as far as is known
         self.record = UNKNOWN_RECORD
         self._recovery: Recovery | None = None  # exactly while recovering
@@ -207,18 +210,21 @@ class QuorumNode:
     # ---- promises (rule 2) -----------------------------------------------------------------------
 
     def promise_asked(self, asked: PromiseAsked) -> Effects:
-        """The winner of an epoch asks for a promise."""
+        """The winner of an epoch asks for a promise.
+
+        An epoch that was promised to another, or before a restart to nobody knows whom, gets no
+        answer: an old record that was brought back lets epochs be won again (rule 10). Whoever has
+        no majority gives up after a while, and takes the next one.
+        """
         # The record may know of a later promise than a disk that was restored from a copy.
-        is_granted = asked.controller_epoch >= self._known_epoch
-        effects: Effects = ()
-        if is_granted and self.role is not Role.FOLLOWER:
-            if asked.controller_epoch == self.promised_epoch:
-                raise QuorumBrokenError(
-                    f"node {asked.leader_id} has won controller epoch {asked.controller_epoch} too"
-                )
-            effects = self._step_down()
-        if not is_granted:
+        if asked.controller_epoch < self._known_epoch:
             return (self._answer_promise(asked),)
+        effects: Effects = ()
+        if asked.controller_epoch > self.promised_epoch:
+            if self.role is not Role.FOLLOWER:
+                effects = self._step_down()
+        elif asked.leader_id != self._promised_to:
+            return ()
         effects += self._promise(asked.controller_epoch, asked.leader_id)
         # Neither more than a crash leaves may be told, nor less than was ever acknowledged.
         if not self.copy.is_flushed:
@@ -244,7 +250,7 @@ class QuorumNode:
         self.leader_id = leader_id
         if epoch == self.promised_epoch:
             return ()
-        self.promised_epoch = epoch
+        self.promised_epoch, self._promised_to = epoch, leader_id
         self.copy.forget()
         return (PersistPromise(controller_epoch=epoch),)
 
@@ -416,6 +422,8 @@ class QuorumNode:
 
     def _follow(self, epoch: int, leader_id: int | None) -> Effects:
         if leader_id is None or leader_id == self.seat.node_id or epoch < self.promised_epoch:
+            return ()
+        if epoch == self.promised_epoch and self._promised_to not in (None, leader_id):
             return ()
         if (epoch, leader_id) == (self.promised_epoch, self.leader_id) and self.copy.is_waiting:
             return ()

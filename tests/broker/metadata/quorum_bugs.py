@@ -76,6 +76,12 @@ def _promised(self: QuorumNode, asked: PromiseAsked, end: LogEnd) -> Send:
     return Send(node_id=asked.leader_id, message=answer)
 
 
+def _promise_twice(self: QuorumNode, asked: PromiseAsked) -> Effects:
+    if self.role is Role.FOLLOWER:
+        self._promised_to = asked.leader_id
+    return _promise_asked(self, asked)
+
+
 def _believe_older(self: QuorumNode, view: ArbiterView) -> Effects:
     if self.leadership is not None and view.controller_epoch == self.promised_epoch:
         self.record = replace(self.record, token=view.token - 1)
@@ -204,6 +210,10 @@ BUGS: dict[str, tuple[str, list[Replacement]]] = {
     "promise_less": (
         "a restarted member promises with less than it has acknowledged, for it has not flushed",
         [(QuorumNode, "promise_asked", _promise_less)],
+    ),
+    "promise_twice": (
+        "an epoch that was promised to one node is promised to another one as well",
+        [(QuorumNode, "promise_asked", _promise_twice)],
     ),
     "observers": (
         "acknowledgements of observers count like those of members",

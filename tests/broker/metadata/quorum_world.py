@@ -423,7 +423,10 @@ class World:
             machine.log.trim(self.rng.randint(machine.log.log_start_offset, machine.committed))
 
     def calm(self, rounds: int = 80) -> None:
-        """No more faults: all is flushed and delivered, and one after the other tries to lead."""
+        """No more faults: all is flushed and delivered, and one after the other tries to lead.
+
+        Whoever has gathered no majority meanwhile gives up, as the shell has it.
+        """
         for number in range(rounds):
             for machine in self.machines:
                 while machine.flushes:
@@ -433,6 +436,10 @@ class World:
             packets, self.packets = self.packets, []
             for packet in packets:
                 self.tell(packet)
+            if number % 8 == 3:
+                for machine in self.machines:
+                    if machine.node.role is Role.RECOVERING:
+                        self._give_up(machine)
             if number % 8 == 4 and all(m.node.role is Role.FOLLOWER for m in self.machines):
                 self._take_over(self.machines[number // 8 % len(self.machines)])
 
@@ -441,6 +448,48 @@ class World:
         return frozenset(
             seat for seat in sorted(seats) if seat == machine.seat or self.rng.random() < 0.6
         )
+
+
+class RestoredWorld(World):
+    """A world where an old copy of the arbiter's record is put back now and then.
+
+    Whoever has seen the record that it takes the place of is not taken in. So a node is cut off
+    before, and starts again when the copy is there.
+    """
+
+    def __init__(self, rng: random.Random, node_count: int, member_count: int) -> None:
+        self._copies: list[ArbiterView] = []
+        self._away: Machine | None = None
+        super().__init__(rng, node_count, member_count)
+
+    def swap(self, swap: Swap) -> None:
+        self._copies.append(self.arbiter)
+        super().swap(swap)
+
+    def tell(self, packet: Packet) -> None:
+        if self.machines[packet.to] is not self._away:
+            super().tell(packet)
+
+    def _read(self, machine: Machine) -> None:
+        if machine is not self._away:
+            super()._read(machine)
+
+    def step(self) -> None:
+        if self._away is None and self.rng.random() < 0.02:
+            self._away = self.rng.choice(self.machines)
+        elif self.rng.random() < 0.01:
+            self._restore()
+        super().step()
+
+    def _restore(self) -> None:
+        copies = [copy for copy in self._copies if copy.members == self.arbiter.members]
+        away, self._away = self._away, None
+        if copies:
+            # The store counts on: to it this is a record like any other.
+            self.arbiter = replace(self.rng.choice(copies), token=self.arbiter.token + 1)
+        if away is not None:
+            self.crash(away)
+            self._read(away)
 
 
 WEIGHTS: dict[str, float] = {

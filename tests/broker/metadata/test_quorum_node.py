@@ -263,12 +263,40 @@ def test_of_two_candidates_the_one_with_the_older_epoch_gives_way() -> None:
     assert refusal.message.promised_epoch == 3
 
 
-def test_second_winner_of_one_epoch_is_a_broken_arbiter() -> None:
-    """Rule 1: one swap an epoch. Going on could lose records, so the broker stops."""
+def test_an_epoch_is_promised_to_one_node_only() -> None:
+    """Rule 10: an old record was put back, so that an epoch is won again while it is led."""
     script = Script(3)
     script.lead(0, 1)
-    with pytest.raises(QuorumBrokenError, match="won controller epoch 2 too"):
-        script.node(0).promise_asked(PromiseAsked(controller_epoch=2, leader_id=1))
+    again = PromiseAsked(controller_epoch=2, leader_id=2)
+    assert script.node(0).promise_asked(again) == (), "it leads this very epoch"
+    assert script.node(0).role is Role.LEADING
+    assert script.node(1).promise_asked(again) == (), "it was promised to node 0"
+    script.node(0).give_up()
+    assert script.node(0).promise_asked(again) == (), "it was led here"
+    (granted,) = script.node(1).promise_asked(PromiseAsked(controller_epoch=2, leader_id=0))
+    assert isinstance(granted, Send), "a request may come twice"
+
+
+def test_an_epoch_promised_before_a_restart_is_promised_to_nobody_again() -> None:
+    """Rule 10: the disk does not say to whom it was."""
+    script = Script(3)
+    script.lead(0, 1)
+    script.restart(1)
+    script.flush_all(1)
+    for leader_id in (0, 2):
+        asked = PromiseAsked(controller_epoch=2, leader_id=leader_id)
+        assert script.node(1).promise_asked(asked) == ()
+    assert script.node(1).promise_asked(PromiseAsked(controller_epoch=3, leader_id=2)) != ()
+
+
+def test_a_node_goes_on_with_whom_it_promised_the_epoch_to() -> None:
+    """Rule 10: the record names another winner of the epoch, who can never lead in it."""
+    script = Script(3)
+    script.lead(0, 1)
+    settle(script, 0, 1)
+    won_again = replace(script.arbiter, token=script.arbiter.token + 1, leader_id=2)
+    assert script.node(1).record_read(won_again) == ()
+    assert script.node(1).leader_id == 0
 
 
 # ---- rule 3 -----------------------------------------------------------------------------------

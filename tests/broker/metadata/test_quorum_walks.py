@@ -10,7 +10,7 @@ import pytest
 from barnabas_broker.metadata.quorum_node import Role
 from tests.broker.metadata.quorum_bugs import BUGS, first_failure, planted
 from tests.broker.metadata.quorum_scenarios import SCENARIOS
-from tests.broker.metadata.quorum_world import walk
+from tests.broker.metadata.quorum_world import RestoredWorld, walk
 
 WALKS = int(os.environ.get("METADATA_WALKS", "300"))
 BUG_WALKS = int(os.environ.get("METADATA_BUG_WALKS", "0"))
@@ -25,6 +25,7 @@ FOUND_IN = {
     "promise_less": range(700, 1500),
     "resume": range(500),
 }
+FOUND_WITH_OLD_RECORDS = {"promise_twice": range(200, 500)}
 
 
 def test_no_walk_finds_a_violation() -> None:
@@ -37,6 +38,16 @@ def test_no_walk_finds_a_violation() -> None:
             error.add_note(f"repeat it with: walk({seed})")
             raise
     assert committed > WALKS, "the walks hardly commit anything"
+
+
+def test_no_walk_finds_a_violation_where_old_records_are_put_back() -> None:
+    """Rule 10, as long as a record of the same members is put back."""
+    for seed in range(WALKS):
+        try:
+            walk(seed, RestoredWorld)
+        except Exception as error:
+            error.add_note(f"repeat it with: walk({seed}, RestoredWorld)")
+            raise
 
 
 def test_after_any_walk_a_calm_ends_with_one_leader_and_equal_logs() -> None:
@@ -77,9 +88,18 @@ def test_walks_find_a_broken_rule(bug: str) -> None:
         assert first_failure(FOUND_IN[bug], walk) is not None, BUGS[bug][0]
 
 
+@pytest.mark.parametrize("bug", FOUND_WITH_OLD_RECORDS)
+def test_walks_with_old_records_find_a_broken_rule(bug: str) -> None:
+    """Epochs are won twice there."""
+    seeds = FOUND_WITH_OLD_RECORDS[bug]
+    with planted(bug):
+        assert first_failure(seeds, lambda seed: walk(seed, RestoredWorld)) is not None
+
+
 def test_each_broken_rule_is_found_one_way_or_the_other() -> None:
     """None is planted without a test that finds it."""
-    assert SCENARIOS.keys() | FOUND_IN.keys() == BUGS.keys()
+    found = SCENARIOS.keys() | FOUND_IN.keys() | FOUND_WITH_OLD_RECORDS.keys()
+    assert found == BUGS.keys()
 
 
 @pytest.mark.skipif(not BUG_WALKS, reason="METADATA_BUG_WALKS says in how many walks to look")
