@@ -55,6 +55,9 @@ class LogState:
         self.log_end_offset = self.staged_end_offset = loaded.log_end_offset
         # Everything below it is on the device.
         self.recovery_point = loaded.recovery_point
+        # What was there when the log was opened may have been acknowledged as flushed: the recovery
+        # point that a crash leaves is an old one.
+        self.acknowledged_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.is_offline = False
         self.is_closed = False

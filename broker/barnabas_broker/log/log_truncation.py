@@ -151,6 +151,7 @@ def _cut(log: LogWriter, segment: Segment, offset: int) -> None:
 def _set_end(log: LogWriter, offset: int) -> None:
     log.log_end_offset = log.staged_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)
+    log.acknowledged_offset = min(log.acknowledged_offset, offset)
     log.high_watermark = min(log.high_watermark, offset)
     log.log_start_offset = min(log.log_start_offset, offset)
     log.reset_active()

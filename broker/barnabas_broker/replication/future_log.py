@@ -293,8 +293,9 @@ class FutureLogs:
 
 
 def _vouches_for(log: PartitionLog, copy: PartitionLog) -> bool:
-    """Whether all that is flushed of a log is flushed of its copy too."""
-    return copy.recovery_point >= min(log.recovery_point, log.log_end_offset)
+    """Whether all that may count as flushed of a log is flushed of its copy too."""
+    flushed = max(log.recovery_point, log.acknowledged_offset)
+    return copy.recovery_point >= min(flushed, log.log_end_offset)
 
 
 def _check(log: PartitionLog, copy: PartitionLog, generation: int) -> None:

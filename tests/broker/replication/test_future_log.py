@@ -363,6 +363,32 @@ def test_what_was_acknowledged_from_the_old_disk_is_on_the_new_one() -> None:
     assert directories == {f"{A}/t-0", f"{B}/t-0"}
 
 
+def test_what_was_flushed_before_a_crash_is_flushed_where_the_log_moves_after_it() -> None:
+    """The recovery point that the crash left is an old one: it says nothing of that."""
+
+    async def test() -> None:
+        node = await leader_in_a()
+        for _ in range(3):
+            node.log.roll()
+            node.produce(b"in a segment of its own")
+        await node.log.flush()
+        expected = await node.values()
+        image, disk = node.image, await node.crash()
+        again = ReplicaNode(0, Links(), disk=disk, directories=f"{A},{B}", topic_config=SMALL)
+        await again.start(image)
+        assert again.log.recovery_point == 0
+        again.replicas.future_logs.move(TP, B)
+        await moved(again)
+        disk = await again.crash(keep_some=False)
+        third = ReplicaNode(0, Links(), disk=disk, directories=f"{A},{B}", topic_config=SMALL)
+        await third.start(image)
+        assert third.log.directory == f"{B}/t-0"
+        assert await third.values() == expected
+        await third.stop()
+
+    run_virtual(test())
+
+
 def test_a_follower_acknowledges_only_what_is_flushed_where_its_log_is_now() -> None:
     """Its log is replaced by the copy between an append and the flush before the next fetch."""
 
