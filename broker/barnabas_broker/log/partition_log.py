@@ -162,6 +162,9 @@ class PartitionLog(LogWriter):
             index_cache,
         )
         log.advance_high_watermark(high_watermark)
+        if not was_clean:
+            # The process that made the directory may have been killed before the first flush.
+            log.flushing.note_topic_id()
         return log
 
     @property

@@ -157,13 +157,15 @@ def write_move_note(disk: Disk, directory: str, note: MoveNote) -> None:
 def sync_topic_id(disk: Disk, folder: DiskDirectory, log_directory: str) -> None:
     """Make a `partition.metadata` durable, and the partition directory's own name with it.
 
-    The names in the partition directory are the caller's to sync.
+    Logs that know no topic id have no such file. The names in the partition directory are the
+    caller's to sync.
     """
-    file = folder.open(PARTITION_METADATA_FILE)
-    try:
-        file.sync()
-    finally:
-        file.close()
+    if folder.exists(PARTITION_METADATA_FILE):
+        file = folder.open(PARTITION_METADATA_FILE)
+        try:
+            file.sync()
+        finally:
+            file.close()
     disk.sync_directory(log_directory)
 
 

@@ -10,6 +10,7 @@ from barnabas_protocol.ids import ZERO_UUID
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,
+    crash,
     manager_over,
     partition,
     records_of,
@@ -123,6 +124,27 @@ def test_a_crash_at_any_time_leaves_no_stray(seed: int) -> None:
         assert manager.recovery.logs_stray_count == 0
         assert all(log.topic_id == TOPIC_ID for log in manager.logs.values())
         assert sum(log.log_end_offset for log in manager.logs.values()) >= flushed
+
+    asyncio.run(test())
+
+
+def test_a_folder_that_a_killed_process_made_is_put_on_the_device_by_the_next_flush() -> None:
+    """LOG-14: the next process finds it, but a power cut may still take it, with what is in it."""
+
+    async def test() -> None:
+        disk = SimulatedDisk()
+        disk.make_directories(str(DIRECTORY))
+        disk.forgets_directories = True
+        manager = await loaded(disk)
+        manager.create(partition("t"), TOPIC_ID, topic_config())
+        crash(manager)
+        manager = await loaded(disk)
+        log = manager.logs[partition("t")]
+        append(log, (b"k", b"v"))
+        await log.flush()
+        disk.crash(keep_some=False)
+        manager = await loaded(disk)
+        assert len(await records_of(manager.logs[partition("t")])) == 1
 
     asyncio.run(test())
 
