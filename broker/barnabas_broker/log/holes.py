@@ -5,9 +5,13 @@ never reached the disk. Compaction makes holes too, where it takes away the last
 segment, and so does a follower that meets a gap too wide for a segment. Recovery must tell the two
 apart, whatever the topic's policy is by then: hence this note in the partition's folder.
 
+What is noted on the loop, which waits for no device, goes to a second file, with a checksum: a
+power cut may tear that one, and then the first still says what holds for all that was flushed. The
+next flush takes it over.
+
 Not here: gaps within a segment, which any log may have. Source: `docs/formats/log.md`. Invariants:
 the note is on the device before the recovery point passes a hole that it allows; it never allows
-one above the log end.
+one above the log end; the second file is empty, on the device too, before the first is newer.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.checkpoints import CheckpointError, decode, encode, integer
+from barnabas_protocol.records.checksum import crc32c
 
 if TYPE_CHECKING:
-    from barnabas_broker.env.disk import Disk, DiskDirectory
+    from barnabas_broker.env.disk import Disk, DiskDirectory, DiskFile
 
 HOLES_FILE = "holes-checkpoint"
+UNSYNCED_HOLES_FILE = "holes-checkpoint.unsynced"
 ANYWHERE = 2**63 - 1
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +35,7 @@ _logger = logging.getLogger(__name__)
 class Holes:
     """The note of one log. `below`: a segment that begins here or lower may follow a hole."""
 
-    __slots__ = ("_disk", "_is_dirty", "_is_noted", "below", "directory")
+    __slots__ = ("_disk", "_has_unsynced", "_is_dirty", "_is_noted", "below", "directory")
 
     def __init__(
         self, disk: Disk, directory: str, below: int = 0, *, is_noted: bool = False
@@ -37,6 +43,7 @@ class Holes:
         self._disk = disk
         self._is_noted = is_noted
         self._is_dirty = False  # the file, or the device, has something else
+        self._has_unsynced = False
         self.directory = directory
         self.below = below
 
@@ -47,6 +54,16 @@ class Holes:
         One that cannot be read allows holes anywhere: a lost end is then taken for one, instead of
         a hole for a lost end, which would cost all that comes after it. Raises: OSError.
         """
+        found = cls._load_synced(disk, directory, unless_noted)
+        path = f"{directory}/{UNSYNCED_HOLES_FILE}"
+        offset = _decode_unsynced(disk.read_bytes(path)) if disk.exists(path) else None
+        if offset is not None:
+            found._note(offset)
+            found._has_unsynced = True
+        return found
+
+    @classmethod
+    def _load_synced(cls, disk: Disk, directory: str, unless_noted: int) -> Holes:
         path = f"{directory}/{HOLES_FILE}"
         if not disk.exists(path):
             return cls(disk, directory, unless_noted)
@@ -90,6 +107,8 @@ class Holes:
             self._is_dirty = False
             try:
                 folder.write_atomically(HOLES_FILE, encode([(self.below,)]))
+                if self._has_unsynced:
+                    self._empty_unsynced(folder)
             except OSError:
                 self._is_dirty = True
                 raise
@@ -98,9 +117,37 @@ class Holes:
         self.below, self._is_noted, self._is_dirty = offset, True, True
 
     def _write(self) -> None:
-        file = self._disk.open(f"{self.directory}/{HOLES_FILE}", create=True)
-        try:
-            file.truncate(0)
-            file.write_at(encode([(self.below,)]), 0)
-        finally:
-            file.close()
+        self._has_unsynced = True
+        _replace(
+            self._disk.open(f"{self.directory}/{UNSYNCED_HOLES_FILE}", create=True),
+            _encode_unsynced(self.below),
+        )
+
+    def _empty_unsynced(self, folder: DiskDirectory) -> None:
+        """What was noted on the loop is in the first file now. In a thread. Raises: OSError."""
+        _replace(folder.open(UNSYNCED_HOLES_FILE, create=True), b"", sync=True)
+        if self._is_dirty:  # the loop has noted something else meanwhile
+            file = folder.open(UNSYNCED_HOLES_FILE, create=True)
+            _replace(file, _encode_unsynced(self.below))
+
+
+def _replace(file: DiskFile, data: bytes, *, sync: bool = False) -> None:
+    try:
+        file.truncate(0)
+        file.write_at(data, 0)
+        if sync:
+            file.sync()
+    finally:
+        file.close()
+
+
+def _encode_unsynced(offset: int) -> bytes:
+    text = b"%d" % offset
+    return b"%s %08x\n" % (text, crc32c(text))
+
+
+def _decode_unsynced(data: bytes) -> int | None:
+    """The offset, None for what was torn or emptied."""
+    text = data.partition(b" ")[0]
+    is_whole = text.isdigit() and data == _encode_unsynced(int(text))
+    return int(text) if is_whole else None

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.log.holes import HOLES_FILE, Holes
+from barnabas_broker.log.holes import HOLES_FILE, UNSYNCED_HOLES_FILE, Holes
 from barnabas_broker.log.import_directory import import_partition, inspect_partition
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, TOPIC_ID, Bench, compacted, contents, put
@@ -152,6 +152,64 @@ def test_a_gap_wider_than_a_segment_can_be_followed(first: list[int], policy: st
         fixture.disk.crash(keep_some=False)
         await fixture.reopen(was_clean=False, recovery_point=point)
         assert await fixture.offsets() == offsets
+
+    asyncio.run(scenario())
+
+
+def follow(fixture: LogFixture, *offsets: int) -> None:
+    for offset in offsets:
+        records = [Record(offset, 1, b"key", b"value")]
+        batch = encode_batch(records, base_offset=offset, leader_epoch=0)
+        fixture.log.append_as_follower(batch)
+        fixture.log.write_staged()
+
+
+def test_a_gap_that_a_killed_process_noted_is_noted_on_the_device_by_the_next_flush() -> None:
+    """The note was in the page cache only; the recovery point passes the gap."""
+    fixture = LogFixture()
+    follow(fixture, 0, FAR)
+
+    async def scenario() -> None:
+        await fixture.reopen(was_clean=False)
+        await fixture.log.flush()
+        point = fixture.log.recovery_point
+        fixture.disk.crash(keep_some=False)
+        await fixture.reopen(was_clean=False, recovery_point=point)
+        assert await fixture.offsets() == [0, FAR]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_a_torn_note_of_a_gap_makes_no_hole_of_a_lost_end(size: int) -> None:
+    """A power cut tears what was noted on the loop, and takes a batch that was not flushed."""
+    fixture = LogFixture()
+    follow(fixture, 0, FAR)
+    gap = fixture.log.segments.active
+    fixture.log.roll()
+    follow(fixture, FAR + 1)
+    fixture.disk.open(f"{DIRECTORY}/{UNSYNCED_HOLES_FILE}").truncate(size)
+    fixture.disk.open(gap.log_path).truncate(0)
+
+    async def scenario() -> None:
+        await fixture.reopen(was_clean=False)
+        assert await fixture.offsets() == [0]
+        assert fixture.log.log_end_offset == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_older_note_in_the_page_cache_does_not_come_back() -> None:
+    """It would forbid holes that compaction made since, and cost all that comes behind them."""
+    fixture = LogFixture(config({"cleanup.policy": "compact"}, **SMALL))
+    follow(fixture, 0, FAR)
+
+    async def scenario() -> None:
+        await fixture.log.flush()
+        folder = fixture.disk.open_directory(DIRECTORY)
+        await fixture.disk.run(fixture.log.holes.allow, 2 * FAR, folder)
+        fixture.disk.crash(keep_some=False)
+        assert Holes.load(fixture.disk, DIRECTORY, 0).below == 2 * FAR
 
     asyncio.run(scenario())
 
