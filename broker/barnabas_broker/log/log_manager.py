@@ -380,10 +380,14 @@ class LogManager:
                         self.take_offline(log.directory, error)
             noted: set[LogDirectory] = set()
             for directory in directories:
-                # A cut below the log start has lowered it: the old one would hide what comes now.
-                if await self.checkpointing.write_recovery_points(
-                    directory
-                ) and await self.checkpointing.write_log_start_offsets(directory):
+                # A cut below the log start has lowered it: the old one would hide what comes now,
+                # and the old high watermark would take it for committed.
+                checkpointing = self.checkpointing
+                if (
+                    await checkpointing.write_recovery_points(directory)
+                    and await checkpointing.write_log_start_offsets(directory)
+                    and await checkpointing.write_high_watermarks(directory)
+                ):
                     noted.add(directory)
             for log, generation in generations.items():
                 if (

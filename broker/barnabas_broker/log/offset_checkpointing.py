@@ -54,18 +54,20 @@ class OffsetCheckpointing:
             directory, directory.log_start_offsets, lambda log: log.log_start_offset
         )
 
-    async def write_high_watermarks(self, directory: LogDirectory) -> None:
-        """Write each log's high watermark (REP-5)."""
-        await self._write(directory, directory.high_watermarks, lambda log: log.high_watermark)
+    async def write_high_watermarks(self, directory: LogDirectory) -> bool:
+        """Write each log's high watermark (REP-5); returns whether the file says so."""
+        return await self._write(
+            directory, directory.high_watermarks, lambda log: log.high_watermark
+        )
 
     async def forget_others(self, directory: LogDirectory) -> None:
-        """Keep only what there is a log of in the files that say where a log begins, or is safe.
+        """Keep only what there is a log of in the files.
 
         They name partitions, not topic ids: a new topic of a deleted one's name would be taken for
-        it after a crash, and lose what lies below the old one's log start offset.
+        it after a crash, lose what lies below the old one's log start offset, and take what its
+        followers lack for committed.
         """
-        await self.write_recovery_points(directory)
-        await self.write_log_start_offsets(directory)
+        await self.write_all(directory)
 
     async def write_all(self, directory: LogDirectory) -> None:
         """Write all three."""

@@ -12,6 +12,7 @@ from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import delete_records
+from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,
@@ -98,6 +99,38 @@ def test_checkpoints_that_a_crash_left_outdated_are_put_right_at_the_start(tmp_p
         return [offset for offset, _, _ in await records_of(manager.logs[partition("t")])]
 
     assert run_with(manager_over(tmp_path), look) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("change", ["made again", "cut"])
+def test_an_old_high_watermark_is_not_that_of_what_comes_after_it(
+    tmp_path: Path, change: str
+) -> None:
+    """REP-5: after a kill the followers may lack what is below it; a leader would serve that."""
+
+    async def work(manager: LogManager) -> None:
+        log = manager.create(partition("t"), TOPIC_ID, topic_config())
+        for _ in range(4):
+            append(log, (b"k", b"old"))
+        await manager.checkpointing.write_all(manager.directories[0])
+        if change == "cut":
+            log.truncate_to(1)
+            await manager.note_truncations([log])
+        else:
+            await manager.delete(partition("t"))
+            await manager.note_deletions()
+            log = manager.create(partition("t"), NEW_ID, topic_config())
+        for _ in range(4):
+            batch = encode_batch([Record(0, 1, b"k", b"new")])
+            log.append_as_leader(bytearray(batch), 0, now_ms=1)
+        log.write_staged()
+
+    run_with(manager_over(tmp_path), work, is_clean_stop=False)
+
+    async def look(manager: LogManager) -> tuple[int, int]:
+        log = manager.logs[partition("t")]
+        return log.high_watermark, log.log_end_offset
+
+    assert run_with(manager_over(tmp_path), look) == ((1, 5) if change == "cut" else (0, 4))
 
 
 def test_a_checkpoint_under_way_during_a_deletion_does_not_bring_its_offset_back(
