@@ -25,6 +25,7 @@ from barnabas_broker.log.log_state import LogState
 from barnabas_broker.log.log_truncation import truncate_fully_and_start_at
 from barnabas_broker.log.producer_replay import marker_of
 from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas_broker.log.time_index import NO_TIMESTAMP
 from barnabas_broker.log.transaction_index import AbortedTransaction
 from barnabas_broker.log.validator import BatchValidator, CheckedBatch, writable
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
@@ -180,7 +181,9 @@ class LogWriter(LogState):
             last_offset, max_timestamp = header[0] + header[6], header[8]
             self._make_room(size, last_offset, max_timestamp, now_ms)
             self._apply(header, batch, is_leader=leader_epoch is not None)
-            self._stage(batch, size, header[0], last_offset, max_timestamp)
+            # No look-up finds a record in a batch that compaction has emptied on the leader.
+            found_timestamp = max_timestamp if header[12] else NO_TIMESTAMP
+            self._stage(batch, size, header[0], last_offset, found_timestamp)
             if info.first_offset < 0:
                 info.first_offset = header[0]
             info.last_offset = last_offset

@@ -10,9 +10,11 @@ import pytest
 
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.log_reader import TimestampOffset
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.log_fixtures import (
     NOW_MS,
     TOPIC_ID,
@@ -208,3 +210,26 @@ def test_closed_logs_hold_no_descriptor(tmp_path: Path) -> None:
         assert open_descriptors() == before
 
     asyncio.run(main())
+
+
+def test_a_follower_finds_no_timestamp_in_a_batch_that_compaction_has_emptied() -> None:
+    """SEG-7: it keeps its largest timestamp, but no look-up finds a record there."""
+    fixture = LogFixture(small_config(index_interval_bytes=1))
+    kept = encode_batch([Record(0, NOW_MS, b"k", b"v", ())], leader_epoch=0)
+    emptied = [
+        encode_batch(
+            [], base_offset=o, leader_epoch=0, last_offset_delta=0, max_timestamp=NOW_MS + o
+        )
+        for o in (1, 2)
+    ]
+    fixture.log.append_as_follower(b"".join([kept, *emptied]))
+    fixture.log.write_staged()
+
+    async def newest() -> TimestampOffset | None:
+        return await fixture.log.max_timestamp_offset(3)
+
+    assert asyncio.run(newest()) == TimestampOffset(NOW_MS, 0, 0)
+    asyncio.run(fixture.log.flush())
+    written = fixture.files(".index", ".timeindex")
+    fixture.reopen_now(was_clean=False)
+    assert fixture.files(".index", ".timeindex") == written
