@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from barnabas_protocol.records.batch import BatchHeader, iterate_headers, read_header
 from barnabas_protocol.records.control import ControlType, read_marker
 from barnabas_protocol.records.record import Record, decode_records
 
+# How many of a producer's last batches a leader knows again.
+KNOWN_BATCHES = 5
+
 
 class Batch:
     """A batch as it is in the log."""
 
-    __slots__ = ("header", "is_abort", "raw", "records")
+    __slots__ = ("end", "header", "is_abort", "raw", "records")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         self.header: BatchHeader = read_header(raw)
+        self.end = self.header.last_offset + 1  # the offset behind it
         self.records: list[Record] = decode_records(raw) if self.header.record_count else []
         self.is_abort = (
             self.header.is_control
@@ -26,72 +31,49 @@ class Batch:
         )
 
     @property
-    def end(self) -> int:
-        """The offset behind it."""
-        return self.header.last_offset + 1
+    def is_data(self) -> bool:
+        """Whether it is what a client wrote."""
+        return not self.header.is_control
 
 
-class Transaction(NamedTuple):
-    """An ended transaction: its producer, first offset, marker and end."""
-
-    producer_id: int
-    first_offset: int
-    marker_offset: int
-    is_aborted: bool
+_batch_of = lru_cache(maxsize=2048)(Batch)
 
 
 def parse(data: bytes) -> list[Batch]:
-    """The batches in what was read."""
+    """The whole batches in what was read."""
     return [
-        Batch(data[at : at + header.size_bytes])
+        _batch_of(data[at : at + header.size_bytes])
         for at, header in iterate_headers(data)
         if at + header.size_bytes <= len(data)
     ]
 
 
-def transactions(batches: Iterable[Batch]) -> list[Transaction]:
-    """All that have ended."""
-    begun: dict[int, int] = {}
-    found = []
-    for batch in batches:
-        header = batch.header
-        if header.is_control:
-            first = begun.pop(header.producer_id, None)
-            if first is not None:
-                found.append(
-                    Transaction(header.producer_id, first, header.base_offset, batch.is_abort)
-                )
-        elif header.is_transactional:
-            begun.setdefault(header.producer_id, header.base_offset)
-    return found
-
-
-def open_transactions(batches: Iterable[Batch]) -> dict[int, int]:
-    """Producer id and first offset of each that has not."""
+def open_transactions(batches: Iterable[Batch], below: int | None = None) -> dict[int, int]:
+    """Producer id and first offset of each that has not ended, by markers below an offset."""
     begun: dict[int, int] = {}
     for batch in batches:
         header = batch.header
         if header.is_control:
-            begun.pop(header.producer_id, None)
+            if below is None or header.base_offset < below:
+                begun.pop(header.producer_id, None)
         elif header.is_transactional:
             begun.setdefault(header.producer_id, header.base_offset)
     return begun
 
 
-def aborted_offsets(batches: Sequence[Batch]) -> set[int]:
+def aborted_offsets(batches: Iterable[Batch]) -> set[int]:
     """The offsets of data records in aborted transactions."""
-    spans = [t for t in transactions(batches) if t.is_aborted]
-    return {
-        record.offset
-        for batch in batches
-        if batch.header.is_transactional and not batch.header.is_control
-        for record in batch.records
-        if any(
-            t.producer_id == batch.header.producer_id
-            and t.first_offset <= record.offset < t.marker_offset
-            for t in spans
-        )
-    }
+    begun: dict[int, list[int]] = {}
+    found: set[int] = set()
+    for batch in batches:
+        header = batch.header
+        if header.is_control:
+            offsets = begun.pop(header.producer_id, [])
+            if batch.is_abort:
+                found.update(offsets)
+        elif header.is_transactional:
+            begun.setdefault(header.producer_id, []).extend(r.offset for r in batch.records)
+    return found
 
 
 def committed_by(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> list[int]:
@@ -111,11 +93,13 @@ def committed_by(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -
     return shown
 
 
-def first_at(batches: Iterable[Batch], timestamp: int, start: int) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record at or after a timestamp."""
+def first_at(
+    batches: Iterable[Batch], timestamp: int, start: int, limit: int
+) -> tuple[int, int] | None:
+    """Timestamp and offset of the first record at or after a timestamp in [start, limit)."""
     for batch in batches:
         for record in batch.records:
-            if record.offset >= start and record.timestamp >= timestamp:
+            if start <= record.offset < limit and record.timestamp >= timestamp:
                 return record.timestamp, record.offset
     return None
 
@@ -132,29 +116,43 @@ def epoch_entries(batches: Iterable[Batch], start: int) -> list[tuple[int, int]]
     return entries
 
 
+class Known(NamedTuple):
+    """A batch that a producer may repeat: last sequence, last offset, records behind the first."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+
+
 class Producer(NamedTuple):
     """What a leader must know of a producer to judge its next batch."""
 
     epoch: int
-    last_sequence: int
-    open_first_offset: int
+    known: tuple[Known, ...] = ()
+    open_first_offset: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its newest record in this epoch, -1 without one."""
+        return self.known[-1].last_sequence if self.known else -1
 
 
-def producers(batches: Iterable[Batch]) -> dict[int, Producer]:
+def producers(batches: Sequence[Batch]) -> dict[int, Producer]:
     """What replaying all batches tells of each producer."""
-    known: dict[int, Producer] = {}
+    found: dict[int, Producer] = {}
     for batch in batches:
         header = batch.header
         if header.producer_id < 0:
             continue
-        before = known.get(header.producer_id, Producer(header.producer_epoch, -1, -1))
-        last = before.last_sequence if before.epoch == header.producer_epoch else -1
+        before = found.get(header.producer_id, Producer(header.producer_epoch))
+        known = before.known if before.epoch == header.producer_epoch else ()
         first = before.open_first_offset
         if header.is_control:
             first = -1
         else:
-            last = header.last_sequence
+            new = Known(header.last_sequence, header.last_offset, header.last_offset_delta)
+            known = (*known, new)[-KNOWN_BATCHES:]
             if header.is_transactional and first < 0:
                 first = header.base_offset
-        known[header.producer_id] = Producer(header.producer_epoch, last, first)
-    return known
+        found[header.producer_id] = Producer(header.producer_epoch, known, first)
+    return found

@@ -23,6 +23,8 @@ _idle: list[_Thread] = []
 os.register_at_fork(after_in_child=_idle.clear)  # a fork has no threads but its own
 # Virtual time that a thread stands still at most, so that nobody waits for it for ever.
 STALL_SECONDS_MAX = 60
+# How many operations a thread makes at most while the loop waits for it: some are quicker.
+_PACES = (1, 6, 30)
 
 
 class KilledError(OSError):
@@ -56,6 +58,8 @@ class Worker:
     def __init__(self, disk: SteppingDisk, call: Callable[[], Any]) -> None:
         self.disk = disk
         self.is_done = self.is_killed = False
+        self.pace = _PACES[disk.random.integer(len(_PACES))]
+        self._left = 0  # operations that it may make before it stands still again
         self.value: Any = None
         self.error: BaseException | None = None
         self._call = call
@@ -71,8 +75,9 @@ class Worker:
             self.error = error
         self.is_done = True
 
-    def step(self) -> None:
-        """Let it run up to its next operation, or to its end."""
+    def step(self, operations: int = 1) -> None:
+        """Let it make so many operations, at most to its end."""
+        self._left = operations
         before, self.disk.current = self.disk.current, self
         self._thread.go.release()
         self._thread.back.acquire()
@@ -81,11 +86,11 @@ class Worker:
             _idle.append(self._thread)
 
     def pause(self) -> None:
-        """In the thread: stand still."""
-        if self.is_killed:
-            raise KilledError
-        self._thread.back.release()
-        self._thread.go.acquire()
+        """In the thread, before an operation: stand still, if it has made as many as it may."""
+        if not self.is_killed and self._left <= 0:
+            self._thread.back.release()
+            self._thread.go.acquire()
+        self._left -= 1
         if self.is_killed:
             raise KilledError
 
@@ -160,9 +165,8 @@ class SteppingDisk(SimulatedDisk):
                     await asyncio.sleep(wait_seconds)
                     wait_seconds *= 2
                 self.held.discard(worker)
-                for _ in range(1 + self.random.integer(6)):
-                    if not worker.is_done:
-                        worker.step()
+                if not worker.is_done:
+                    worker.step(1 + self.random.integer(worker.pace))
         finally:
             if worker in self.workers:
                 self.workers.remove(worker)

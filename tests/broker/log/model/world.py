@@ -3,13 +3,14 @@
 What a start may find: after a kill, all that was written; after a power cut, at least what was
 promised (the recovery point as it was told at any time); never anything that was not appended,
 and never a hole. From there on the log must be just what was found, and answer every question as
-the model does.
+the model does (`checks.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cache
 from typing import Any
 
 from barnabas_broker.config.parse import BrokerConfig
@@ -22,22 +23,20 @@ from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.replication.future_log import FutureLogs
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
-from barnabas_protocol.records.batch import stamp
-from barnabas_protocol.records.control import ControlType, encode_marker
-from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.model import model
+from tests.broker.log.model.checks import Wrong, check_everything, newest_offsets
 from tests.broker.log.model.model import Batch
 from tests.broker.log.model.stepping_disk import SteppingDisk
 from tests.support.simulated_random import SimulatedRandom
 from tests.support.virtual_loop import VirtualClock
 
 DIRECTORIES = ("/a", "/b")
-FAR = 2**31 + 5
-_OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-class Wrong(Exception):  # noqa: N818: it is the finding of a history, not an error of its own
-    """The log is not what it should be."""
+# What may be answered at any time: the log is out of service, or was replaced meanwhile.
+_PASSING = (
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.POLICY_VIOLATION,
+)
 
 
 class Replica:
@@ -52,7 +51,7 @@ class Replica:
 class World:
     """The disk, the process on it, and the model."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, has_long_name: bool = False) -> None:
         self.random = SimulatedRandom(seed)
         loop = asyncio.get_running_loop()
         self.clock = VirtualClock(loop)
@@ -60,11 +59,16 @@ class World:
         for path in (*DIRECTORIES, "/import"):
             self.disk.make_directories(path)
         draw = self.random.integer
-        name = "t" * (249 if draw(12) == 0 else 5)
+        self.disk.forgets_directories = draw(3) == 0
+        self.disk.reorders_writes = draw(4) == 0
+        self.disk.flips_bits = draw(4) == 0
+        name = "t" * (249 if has_long_name else 5)
         self.name = TopicPartition(name, 0)
         self.incarnation = 0
-        self.config = self._draw_config()
+        self.config = self.draw_config()
         self.cache_bytes = (0, 1 << 16)[draw(2)]
+        # Whether the high watermark stays behind until the followers have what is new.
+        self.is_replicated = draw(3) == 0
         self.tasks: list[asyncio.Task[Any]] = []
         self.is_failed = False
         self.next_value = 0
@@ -75,19 +79,19 @@ class World:
     def _forget(self) -> None:
         """A topic that was never written."""
         self.batches: list[Batch] = []
+        self.ever: dict[bytes, Batch] = {}  # all that the log has held at some time
         self.start = self.start_floor = 0
         self.start_highest = 0  # a crash may lower the start, but not that of its epoch
         self.empty_until = 0  # where an empty segment behind a wide gap begins
         self.promised = self.written = 0
-        self.was_compacted = self.lost_epochs = False
+        self.high_watermark = self.high_watermark_highest = 0
+        self.was_compacted = self.lost_epochs = self.is_restarted = False
         self.cut_to: int | None = None  # while a truncation is not settled
         self.may_delete_below = 0
         self.maybe: list[Batch] = []  # whose append has failed
-        self.sequences: dict[int, int] = {}
-        self.open: set[int] = set()
-        self.may_be_gone: set[int] = set()
         self.epoch = 0
-        self.start_producers = False  # whether the oldest may be forgotten by now
+        self.may_be_gone: set[int] = set()  # newest records of a key, since what was newer was cut
+        self.may_forget = False  # producers, the oldest of whose batches are gone
 
     @property
     def topic_id(self) -> bytes:
@@ -102,31 +106,29 @@ class World:
     def log(self) -> PartitionLog:
         return self.replica.log
 
-    def _draw_config(self) -> LogConfig:
+    def draw_config(self) -> LogConfig:
+        """Settings of the topic."""
         draw = self.random.integer
         policy = ("delete", "delete", "compact", "compact,delete")[draw(4)]
-        built = LogConfig.build({}, {"cleanup.policy": policy, "min.cleanable.dirty.ratio": "0"})
-        values = {key: getattr(built, key) for key in LogConfig.__slots__}
-        values.update(
+        return _config(
+            policy,
             segment_bytes=(400, 900, 2500, 1 << 20)[draw(4)],
             index_interval_bytes=(64, 200, 600)[draw(3)],
+            segment_index_bytes=(48, 1 << 20, 1 << 20)[draw(3)],
             preallocate=draw(3) == 0,
             retention_ms=(-1, 3_600_000)[draw(2)],
             retention_bytes=(-1, -1, 2000)[draw(3)],
             file_delete_delay_ms=(0, 1000)[draw(2)],
             flush_messages=(2**63 - 1, 2**63 - 1, 1, 4)[draw(4)],
-            delete_retention_ms=10**12,
         )
-        return LogConfig(**values)
 
     # Life.
 
     async def start_process(self) -> None:
         self.disk.start_process()
         self.is_failed = self.is_compacting = False
-        config = BrokerConfig.parse({"node.id": "1", "log.dirs": ",".join(DIRECTORIES)})
         self.manager = LogManager(
-            config, self.disk, self.clock, self.random, TailCache(self.cache_bytes)
+            _broker_config(), self.disk, self.clock, self.random, TailCache(self.cache_bytes)
         )
         await self.manager.load(self._topic_config, self._topic_id)
         self.manager.lost.clear()  # what is missing of a log is told to the controller
@@ -137,8 +139,7 @@ class World:
         if log is None:
             log = self.manager.create(self.name, self.topic_id, self.config)
         self.replica = Replica(self.name, self.topic_id, log)
-        self.moves = FutureLogs(self.manager, lambda _: self.replica, self._spawn)  # type: ignore[arg-type,return-value]
-        log.advance_high_watermark(log.log_end_offset)
+        self.moves = FutureLogs(self.manager, lambda _: self.replica, self.spawn)  # type: ignore[arg-type,return-value]
 
     def _topic_config(self, topic: str, topic_id: bytes) -> LogConfig | None:
         is_ours = (topic, topic_id) == (self.name.topic, self.topic_id)
@@ -147,13 +148,14 @@ class World:
     def _topic_id(self, topic: str) -> bytes:
         return self.topic_id if topic == self.name.topic else ZERO_UUID
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do it while the history goes on."""
+        task = asyncio.get_running_loop().create_task(self.guarded(work))
         # A kill may come before its first step.
         task.add_done_callback(lambda _: work.close())
         self.tasks.append(task)
 
-    async def _guarded(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def guarded(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Failures of the disk take the log offline, and that is all they may do."""
         try:
             return await work
@@ -161,11 +163,7 @@ class World:
             if self.manager.logs.get(self.name) is self.log:
                 self.manager.take_offline(self.log.directory, OSError(5, "seen by the caller"))
         except KafkaError as error:
-            if error.code not in (
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                ErrorCode.POLICY_VIOLATION,
-            ):
+            if error.code not in _PASSING:
                 raise Wrong(f"answered with {error!r}") from error
         return None
 
@@ -180,14 +178,13 @@ class World:
 
     def watch(self) -> None:
         """Note what was promised, and see that nothing goes that must not."""
-        if self.manager.logs.get(self.name) is None or self.log.is_offline:
-            self.is_failed = True
-            return
         log = self.log
-        point = min(log.recovery_point, log.log_end_offset)
-        if self.cut_to is None:
-            self.promised = max(self.promised, point)
+        if self.manager.logs.get(self.name) is None or log.is_offline:
+            self.is_failed = True
+        elif self.cut_to is None:
+            self.promised = max(self.promised, min(log.recovery_point, log.log_end_offset))
             self.written = max(self.written, min(log.log_end_offset, self.end))
+        # Also of a log that has failed since: a checkpoint may say it.
         if log.log_start_offset > self.start:
             self._started_later(log.log_start_offset)
 
@@ -204,22 +201,50 @@ class World:
             is_expired = 0 <= config.retention_ms < now - newest
             if not is_expired or "delete" not in config.cleanup_policy:
                 raise Wrong(f"retention deleted up to {start}, with a record of {now - newest} ms")
-        self.start, self.start_producers = start, True
+        self.start, self.may_forget = start, True
+        if start > self.high_watermark:
+            raise Wrong(f"the log starts at {start}, above the high watermark")
         self.start_highest = max(self.start_highest, start)
 
     # Crashes.
 
     async def crash(self, kind: int) -> None:
-        """0: kill -9; 1: the power, without anything unsynced; 2: with some of it."""
+        """0: kill -9; 1: the power, without anything unsynced; 2: with some of it.
+
+        Others may follow while the process starts again.
+        """
         self.watch()
         self.tasks.clear()
         before = (self.start_floor, self.start)
+        await self._end_process(kind)
+        lost_power = kind > 0
+        while self.random.integer(3) == 0:
+            if await self._is_started_within(self.random.integer(80)):
+                break
+            kind = self.random.integer(3)
+            lost_power = lost_power or kind > 0
+            await self._end_process(kind)
+        else:
+            await self.start_process()
+        await self._take_over(before, floor=self.promised if lost_power else self.written)
+
+    async def _end_process(self, kind: int) -> None:
         await self.disk.kill()
         if kind:
             self.disk.crash(keep_some=kind == 2)
         self.disk.start_process()
-        await self.start_process()
-        await self._take_over(before, floor=self.promised if kind else self.written)
+
+    async def _is_started_within(self, turns: int) -> bool:
+        """Start the process; whether that came to its end within some turns of the loop."""
+        starting = asyncio.get_running_loop().create_task(self.start_process())
+        for _ in range(turns):
+            if starting.done():
+                break
+            await asyncio.sleep(0)
+        if starting.done():
+            await starting
+            return True
+        return False
 
     async def stop(self, then: Callable[[], None] | None = None) -> None:
         """A clean stop, perhaps something done to the disk, and a start."""
@@ -229,8 +254,7 @@ class World:
         was_failed, start = self.is_failed, self.start
         await self.manager.close(1)
         was_failed = was_failed or any(d.is_offline for d in self.manager.directories)
-        await self.disk.kill()
-        self.disk.start_process()
+        await self._end_process(0)
         if then is not None and not was_failed:
             await self.disk.run(then)
         await self.start_process()
@@ -239,6 +263,20 @@ class World:
         if not was_failed:
             self.promised = max(self.promised, self.written)
             self.start_floor = self.start
+
+    async def crash_while_stopping(self, turns: int, kind: int) -> None:
+        """A stop that does not come to its end."""
+        self.moves.close()
+        stopping = asyncio.get_running_loop().create_task(self.manager.close(1))
+        log = self.log
+        for _ in range(turns):
+            if stopping.done():
+                break
+            await asyncio.sleep(0)
+            if not log.is_offline:
+                self.promised = max(self.promised, min(log.recovery_point, log.log_end_offset))
+        self.is_failed = True  # the manager may have let go of the log
+        await self.crash(kind)
 
     async def _take_over(self, starts: tuple[int, int], floor: int) -> None:
         """Compare what a start has found with what it may find; the model goes on from there."""
@@ -250,141 +288,71 @@ class World:
             floor = 0  # all that was safe has been deleted since
         end, start = log.log_end_offset, log.log_start_offset
         possible = [*self.batches, *self.maybe]
-        lowest = min(starts[0], self.end)
+        # A log that has lost all it had may have lost what was below its start, too.
+        lowest = min(starts[0], self.end if log.size_bytes else end)
         if not lowest <= start <= max(starts[1], lowest):
             raise Wrong(f"the log starts at {start}, which is not within {starts}")
         if end < floor and not self._is_only_hole(end, floor):
             raise Wrong(f"the log ends at {end}: what is below {floor} was safe")
         top = possible[-1].end if possible else 0
-        if end > max(top, self.start) and not self._is_far_base(end):
+        is_far = self.is_far_base(end)
+        if end > max(top, self.start) and not is_far:
             raise Wrong(f"the log ends at {end}, more than was appended ({top})")
-        is_far = self._is_far_base(end)
         self.empty_until = end if is_far else 0
-        self._cut_model([batch for batch in possible if batch.end <= end])
+        self.batches = [batch for batch in possible if batch.end <= end]
         last = self.batches[-1].end if self.batches else start
         if not self.was_compacted and start < end != last and not is_far:
             raise Wrong(f"the log ends at {end}, within a batch")
+        if log.high_watermark > max(self.high_watermark, start):
+            raise Wrong(f"the high watermark is {log.high_watermark} after the start")
         self.maybe, self.start = [], start
-        if self.start_floor > start:
-            self.start_floor = start
+        self.start_floor = min(self.start_floor, start)
         self.written = self.end
         self.promised = min(self.promised, self.end)
-        known = model.producers(self.batches)
-        self.sequences = {key: found.last_sequence for key, found in known.items()}
-        self.open = set(model.open_transactions(self.batches))
         self.epoch = max((batch.header.leader_epoch for batch in self.batches), default=self.epoch)
+        self.is_restarted = True
+        self.high_watermark = log.high_watermark
+        if not self.is_replicated:
+            self.commit(end)
         await self.check()
 
     def _is_only_hole(self, start: int, end: int) -> bool:
         """Whether compaction may have left nothing there: then a log may end before it."""
         if not self.was_compacted:
             return False
-        kept = set(self._newest().values()) - self.may_be_gone
+        kept = newest_offsets(self.batches) - self.may_be_gone
         return not any(start <= offset < end for offset in kept)
 
-    def _is_far_base(self, end: int) -> bool:
+    def is_far_base(self, end: int) -> bool:
         """Whether the log ends where an empty segment behind a wide gap begins."""
         known = [*self.batches, *self.maybe]
         has_gap = any(batch.end > 2**31 for batch in known) or end > 2**31 - 2**20
         return has_gap and end == self.log.segments.active.base_offset
 
-    # Appending.
+    # Writing.
 
-    def make_records(self, count: int, size: int, base: int = 0) -> list[Record]:
-        """Records with keys that come again, and timestamps that mostly rise."""
-        records = []
-        for number in range(count):
-            self.next_value += 1
-            late = self.random.integer(3) * self.random.integer(2) * 60_000
-            value = b"%d" % self.next_value + bytes(size)
-            key = b"k%d" % self.random.integer(4)
-            records.append(Record(base + number, self.clock.wall_ms() - late, key, value))
-        return records
-
-    def append(self, raw: bytes, *, internal: bool = False) -> None:
-        """Append as a leader; the model gets what must be in the log."""
+    def write(self, batch: Batch, append: Callable[[], object]) -> None:
+        """Append a batch, as the given call does it; then it must be in the log."""
         log = self.log
-        data = bytearray(raw)
-        first = log.staged_end_offset
-        stamp(data, 0, first, self.epoch)
-        batch = Batch(bytes(data))
+        self.ever[batch.raw] = batch
         try:
-            info = log.append_as_leader(
-                bytearray(raw), self.epoch, internal=internal, now_ms=self.clock.wall_ms()
-            )
-            self.write(batch)
+            append()
+            log.write_staged()
         except (LogDirectoryError, OSError):
             self.maybe.append(batch)
             self.manager.take_offline(log.directory, OSError(5, "seen by the caller"))
             return
-        except KafkaError as error:
-            # A marker that outlived its producer's batches leaves a sequence that nobody knows.
-            is_forgotten = self.start_producers and error.code == _OUT_OF_ORDER
-            if error.code != ErrorCode.RECORD_LIST_TOO_LARGE and not is_forgotten:
-                raise
-            return
-        if not info.is_duplicate and info.first_offset != batch.header.base_offset:
-            raise Wrong(f"appended at {info.first_offset}, not at {first}")
-
-    def write(self, batch: Batch) -> None:
-        self.log.write_staged()
-        if not self.log.is_offline:
+        if not log.is_offline:
             self.batches.append(batch)
             self.written = batch.end
-        self.log.advance_high_watermark(self.log.log_end_offset)
+        if not self.is_replicated:
+            self.commit(log.log_end_offset)
 
-    def produce(self, kind: int, size: int) -> None:
-        """A plain batch, an idempotent or transactional one, or a marker."""
-        records = self.make_records(1 + size % 3, size)
-        if kind < 3:
-            self.append(encode_batch(records))
-            return
-        producer = 1 + size % 3 + (10 if kind >= 5 else 0)
-        if kind >= 7 and producer in self.open:
-            control = ControlType.ABORT if kind == 7 else ControlType.COMMIT
-            marker = encode_marker(
-                control,
-                producer_id=producer,
-                producer_epoch=0,
-                coordinator_epoch=0,
-                timestamp=self.clock.wall_ms(),
-            )
-            self.append(bytes(marker), internal=True)
-            self.open.discard(producer)
-            return
-        sequence = self.sequences.get(producer, -1) + 1
-        self.append(
-            encode_batch(
-                records,
-                producer_id=producer,
-                producer_epoch=0,
-                base_sequence=sequence,
-                is_transactional=producer > 10,
-            )
-        )
-        if self.batches and self.batches[-1].header.producer_id == producer:
-            self.sequences[producer] = self.batches[-1].header.last_sequence
-            if producer > 10:
-                self.open.add(producer)
-
-    def follow(self, gap: int, size: int) -> None:
-        """Append as a follower of a log with gaps."""
-        log = self.log
-        base = log.staged_end_offset + (0, 1, 40, FAR)[gap]
-        if gap and not log.size_bytes:
-            base = log.log_end_offset + gap
-        records = self.make_records(1 + size % 2, size, base)
-        batch = Batch(encode_batch(records, base_offset=base, leader_epoch=self.epoch))
-        if not log.size_bytes and base != log.log_end_offset:
-            return
-        try:
-            log.append_as_follower(batch.raw)
-            self.write(batch)
-        except (LogDirectoryError, OSError):
-            self.maybe.append(batch)
-            self.manager.take_offline(log.directory, OSError(5, "seen by the caller"))
-
-    # Changing.
+    def commit(self, offset: int) -> None:
+        """Raise the high watermark: all followers have what is below."""
+        self.log.advance_high_watermark(offset)
+        self.high_watermark = max(self.high_watermark, min(offset, self.log.log_end_offset))
+        self.high_watermark_highest = max(self.high_watermark_highest, self.high_watermark)
 
     async def truncate(self, offset: int) -> None:
         """As a follower does that has other records than its leader."""
@@ -395,21 +363,23 @@ class World:
         kept = [batch for batch in self.batches if batch.end <= offset]
         # A leader that is asked where to cut names the beginning of a batch.
         offset = kept[-1].end if kept else min(offset, self.start)
+        if self.was_compacted and offset < self.high_watermark_highest:
+            # What compaction took for the sake of what is cut is gone.
+            self.may_be_gone |= {r.offset for b in self.batches for r in b.records}
+            self.may_be_gone -= newest_offsets(self.batches)
+            self.may_forget = True
         self.cut_to = offset
         while log.truncate_to(log.truncation_step(offset)):
             await self.manager.note_truncations([log])
             if log.is_offline:
                 return
-        self._cut_model(kept)
+        self.batches = kept
         self.empty_until = 0
         self.start = min(self.start, offset)
         self.start_floor = min(self.start_floor, self.start)
         self.written, self.promised = self.end, min(self.promised, offset)
+        self.high_watermark = min(self.high_watermark, offset)
         self.cut_to = None
-        known = model.producers(self.batches)
-        self.sequences = {key: found.last_sequence for key, found in known.items()}
-        self.open = set(model.open_transactions(self.batches))
-        log.advance_high_watermark(log.log_end_offset)
         self.epoch += 1
 
     async def delete_topic(self) -> None:
@@ -424,6 +394,7 @@ class World:
         self.moves.wishes.clear()
 
     async def compact(self) -> None:
+        """A round of the cleaner."""
         self.was_compacted = True
         if not self.is_compacting:  # a broker's cleaner never makes two rounds at once
             self.is_compacting = True
@@ -431,6 +402,8 @@ class World:
                 await self.manager.cleaner.clean_once()
             finally:
                 self.is_compacting = False
+        if self.manager.cleaner.uncleanable:
+            raise Wrong(f"the log is left alone: {self.manager.cleaner.uncleanable}")
 
     async def checkpoint(self) -> None:
         """All three files, as they are written each minute."""
@@ -442,6 +415,7 @@ class World:
                 self.start_floor = max(self.start_floor, min(start, self.start))
 
     def lose_epochs(self) -> None:
+        """Remove the file of leader epochs."""
         path = self.log.leader_epochs.path
         if self.disk.exists(path):
             self.disk.remove(path)
@@ -467,172 +441,80 @@ class World:
         )
         self.disk.remove_tree(source)
         self.start_floor = 0
-        self.lost_epochs = self.start_producers = True
+        self.lost_epochs = self.may_forget = True
+        self.high_watermark = self.end  # what is imported counts as committed
 
     # Asking.
-
-    async def read_all(self, start: int, max_bytes: int) -> list[Batch]:
-        log, found, offset = self.log, list[Batch](), start
-        while offset < log.log_end_offset:
-            read = await log.read(offset, max_bytes, log.log_end_offset)
-            batches = model.parse(b"".join(bytes(buffer) for buffer in read.buffers))
-            if not batches:
-                break
-            if batches[0].end <= offset:
-                raise Wrong(f"read at {offset}: {batches[0].header.base_offset}")
-            found += batches
-            offset = batches[-1].end
-        return found
 
     async def check(self) -> None:
         """Ask everything that a client can ask."""
         await self.settle()
+        if self.is_failed:
+            return
         try:
-            await self._check_all()
+            await check_everything(self)
         except KafkaError as error:
             self.watch()
             if not (self.is_failed and error.code == ErrorCode.KAFKA_STORAGE_ERROR):
                 raise
 
-    async def _check_all(self) -> None:
-        if self.is_failed:
-            return
-        log = self.log
-        is_far = self._is_far_base(log.log_end_offset)
-        if (log.log_start_offset, log.log_end_offset) != (self.start, self.end) and not is_far:
-            raise Wrong(
-                f"the log is [{log.log_start_offset}, {log.log_end_offset}), "
-                f"it should be [{self.start}, {self.end})"
-            )
-        found = await self.read_all(self.start, 1 + self.random.integer(3000))
-        self._check_batches(found)
-        await self._check_offsets(found)
-        await self._check_times(found)
-        self._check_transactions(found)
-        self._check_producers(found)
-        self._check_epochs()
-
-    def _check_batches(self, found: list[Batch]) -> None:
-        expected = [batch for batch in self.batches if batch.end > self.start]
-        if not self.was_compacted:
-            if [batch.raw for batch in found] != [batch.raw for batch in expected]:
-                raise Wrong(f"read {_spans(found)}, which should be {_spans(expected)}")
-            return
-        known = {record.offset: record for batch in expected for record in batch.records}
-        seen = {record.offset: record for batch in found for record in batch.records}
-        for offset, record in seen.items():
-            if known.get(offset) != record:
-                raise Wrong(f"the record at {offset} was never appended")
-        newest = self._newest()
-        missing = [
-            offset
-            for offset in newest.values()
-            if offset not in seen and offset >= self.start and offset not in self.may_be_gone
-        ]
-        if missing:
-            raise Wrong(f"the newest records of their keys are gone: {missing}")
-
-    def _newest(self) -> dict[bytes | None, int]:
-        """Where the newest committed record of each key is."""
-        aborted = model.aborted_offsets(self.batches)
-        return {
-            record.key: record.offset
-            for batch in self.batches
-            if not batch.header.is_control
-            for record in batch.records
-            if record.offset not in aborted
-        }
-
-    def _cut_model(self, batches: list[Batch]) -> None:
-        """The log has been cut: what compaction took for the sake of what was cut may be gone."""
-        if self.was_compacted and len(batches) != len(self.batches):
-            newest = set(self._newest().values())
-            offsets = {record.offset for batch in self.batches for record in batch.records}
-            self.may_be_gone |= offsets - newest
-        self.batches = batches
-
-    async def _check_offsets(self, found: list[Batch]) -> None:
-        log = self.log
-        if log.log_end_offset - self.start < 200:
-            offsets = list(range(self.start, log.log_end_offset))
+    async def read_meanwhile(self, offset: int, max_bytes: int) -> None:
+        """Read while others change the log: what it answers was in it."""
+        log, ever, generation = self.log, self.ever, self.log.generation
+        end = log.log_end_offset
+        expected = next((batch for batch in self.batches if batch.end > offset), None)
+        try:
+            read = await log.read(offset, max_bytes, log.log_end_offset)
+        except KafkaError as error:
+            is_gone = generation != log.generation or offset < log.log_start_offset
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE and (is_gone or offset > end):
+                return
+            raise
+        got = model.parse(b"".join(bytes(buffer) for buffer in read.buffers))
+        if self.was_compacted:
+            known = {record.offset: record for one in ever.values() for record in one.records}
+            strange = [r for b in got for r in b.records if known.get(r.offset) != r]
         else:
-            offsets = [batch.header.base_offset for batch in found]
-        for offset in offsets:
-            read = await log.read(offset, 1, log.log_end_offset)
-            got = model.parse(b"".join(bytes(buffer) for buffer in read.buffers))
-            first = next((batch for batch in found if batch.end > offset), None)
-            if (got[0].raw if got else None) != (first.raw if first else None):
-                raise Wrong(
-                    f"read at {offset}: {_spans(got)}, not {_spans([first] if first else [])}"
-                )
+            strange = [batch.header.base_offset for batch in got if batch.raw not in ever]
+            is_same = generation == log.generation and log is self.log
+            if is_same and expected is not None and (not got or got[0].raw != expected.raw):
+                raise Wrong(f"a read at {offset} meanwhile begins with {got[:1]}")
+        if strange:
+            raise Wrong(f"a read at {offset} meanwhile has {strange}, never appended")
+        if [batch.end for batch in got] != sorted({batch.end for batch in got}):
+            raise Wrong(f"a read at {offset} meanwhile goes back")
 
-    async def _check_times(self, found: list[Batch]) -> None:
-        log = self.log
-        times = sorted({record.timestamp for batch in found for record in batch.records})
-        draw = self.random.integer
-        asked = {times[draw(len(times))] + draw(2) for _ in range(3)} if times else {0}
-        for timestamp in asked:
-            got = await log.offset_for_timestamp(timestamp, log.log_end_offset)
-            expected = model.first_at(found, timestamp, self.start)
-            if (got and (got.timestamp, got.offset)) != expected:
-                raise Wrong(f"the first record at {timestamp}: {got}, not {expected}")
-        newest = await log.max_timestamp_offset(log.log_end_offset)
-        is_whole = bool(times) and log.segments.first.base_offset == self.start
-        if is_whole and (newest is None or newest.timestamp != times[-1]):
-            raise Wrong(f"the newest record: {newest}, not one of {times[-1]}")
+    async def look_up_meanwhile(self, timestamp: int) -> None:
+        """Look a time up while others change the log: the answer was in it."""
+        ever = self.ever
+        got = await self.log.offset_for_timestamp(timestamp, self.end)
+        if got is None:
+            return
+        stamps = {r.timestamp for one in ever.values() for r in one.records if r.offset == got[1]}
+        if got.timestamp < timestamp or got.timestamp not in stamps:
+            raise Wrong(f"the record at {timestamp} meanwhile is {got}")
 
-    def _check_transactions(self, found: list[Batch]) -> None:
-        log = self.log
-        aborted = model.aborted_offsets(self.batches)
-        expected = [
-            record.offset
-            for batch in found
-            if not batch.header.is_control
-            for record in batch.records
-            if record.offset not in aborted
-        ]
-        told = log.aborted_transactions(self.start, log.log_end_offset)
-        shown = model.committed_by(found, told)
-        if shown != expected:
-            raise Wrong(
-                f"told of aborted {told}: read_committed misses {set(expected) - set(shown)} "
-                f"and shows aborted {set(shown) - set(expected)}"
-            )
-        opened = [o for o in model.open_transactions(self.batches).values() if o >= self.start]
-        stable = min([*opened, log.high_watermark])
-        if log.last_stable_offset != stable and not self.start_producers:
-            raise Wrong(f"the last stable offset is {log.last_stable_offset}, not {stable}")
+    def known_producers(self) -> dict[int, model.Producer]:
+        """What the log should know of its producers."""
+        return model.producers(self.batches)
 
-    def _check_producers(self, found: list[Batch]) -> None:
-        known = self.log.producer_state.producers
-        expected = model.producers(self.batches)
-        # What is below the log start may be forgotten; what is not must be known.
-        kept = {b.header.producer_id for b in found if not b.header.is_control and b.records}
-        for producer_id in kept & expected.keys() if self.start_producers else expected.keys():
-            entry, want = known.get(producer_id), expected[producer_id]
-            got = entry and model.Producer(
-                entry.producer_epoch, entry.last_sequence, entry.transaction_first_offset
-            )
-            if self.start_producers and got and got.last_sequence == want.last_sequence:
-                continue
-            if got != want:
-                raise Wrong(f"producer {producer_id}: {got}, not {want}")
-        for producer_id in known.keys() - expected.keys():
-            raise Wrong(f"producer {producer_id} is not of this log")
-
-    def _check_epochs(self) -> None:
-        if self.was_compacted or (self.lost_epochs and self.start_producers):
-            return  # they may be taken from what batches there are
-        # An epoch without records is forgotten by the next start, and nobody asks where the first
-        # one began, but for what there is of it.
-        first = next((b.header.base_offset for b in self.batches if b.end > self.start), self.end)
-        entries = [e for e in model.epoch_entries(self.batches, self.start) if e[1] < self.end]
-        got = [(e[0], e[1]) for e in self.log.leader_epochs.entries if e[1] < self.end]
-        if got and entries and self.start <= got[0][1] <= max(first, self.start_highest):
-            got[0] = (got[0][0], entries[0][1])
-        if got != entries:
-            raise Wrong(f"leader epochs {got}, not {entries}")
+    def opened(self) -> Sequence[int]:
+        """The producers whose transactions have not ended."""
+        return list(model.open_transactions(self.batches))
 
 
-def _spans(batches: list[Batch]) -> list[tuple[int, int]]:
-    return [(batch.header.base_offset, batch.end) for batch in batches]
+@cache
+def _broker_config() -> BrokerConfig:
+    return BrokerConfig.parse({"node.id": "1", "log.dirs": ",".join(DIRECTORIES)})
+
+
+@cache
+def _topic_settings(policy: str) -> LogConfig:
+    return LogConfig.build({}, {"cleanup.policy": policy, "min.cleanable.dirty.ratio": "0"})
+
+
+def _config(policy: str, **settings: Any) -> LogConfig:
+    """Settings with values that are smaller than Kafka allows."""
+    built = _topic_settings(policy)
+    values = {key: getattr(built, key) for key in LogConfig.__slots__}
+    return LogConfig(**{**values, "delete_retention_ms": 10**12, **settings})
