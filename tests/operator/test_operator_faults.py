@@ -127,7 +127,13 @@ def test_a_namespace_goes_although_its_brokers_do_not_answer(
     async def run() -> None:
         async with operator_world(tmp_path, real_or_fake) as world:
             await world.put_broker(f"127.0.0.1:{free_port()}")
-            async with world.operator(unreachable_seconds=3600.0, admin_timeout_seconds=1.0):
+            async with world.operator(
+                unreachable_seconds=3600.0,
+                admin_timeout_seconds=1.0,
+                # It lives elsewhere: with the namespace its Lease would go, and it with that.
+                operator_namespace="default",
+                lease_name=world.namespace,
+            ):
                 await world.put_topic("doomed", deletionPolicy="Delete")
                 await world.until_condition("doomed", "Unknown", "BrokersUnreachable")
                 await world.api.delete(NAMESPACE, None, world.namespace)
