@@ -231,6 +231,7 @@ class ShardPipeline(Generic[S]):
 
     def _run(self, command: Callable[[Instant], Result[Value]]) -> tuple[Result[Value], int]:
         """Run under a new sequence number; a command that raises leaves nothing behind."""
+        self._pardon()
         if not self._queue:
             # Nothing is under way that could take what was before back.
             self.shard.committed(self._sequence)
@@ -439,16 +440,27 @@ class ShardPipeline(Generic[S]):
         self._timer_due_ms = max(deadline_ms, now_ms)
         self._timer_task = self._timer.schedule(self._timer_due_ms - now_ms, self._fire)
 
+    def _pardon(self) -> None:
+        """Before anything is done: move all timers if the process was held up.
+
+        The heartbeats of that time are still to be read: nobody expires by our own absence. What
+        is scheduled after that is not moved.
+        """
+        if self._timer_task is None:
+            return
+        now_ms = self._clock.monotonic_ms()
+        late_ms = now_ms - self._timer_due_ms
+        if late_ms >= HELD_UP_MS_MIN:
+            logger.warning("%s-%d: timers are %d ms late", *self._topic_partition, late_ms)
+            self.shard.timers.postpone_all(late_ms + HELD_UP_GRACE_MS)
+            self._timer_due_ms = now_ms
+
     def _fire(self) -> None:
+        self._pardon()
         self._timer_task = None
         if self._is_closed:
             return
         timers = self.shard.timers
-        late_ms = self._clock.monotonic_ms() - self._timer_due_ms
-        if late_ms >= HELD_UP_MS_MIN:
-            # The heartbeats of that time are still to be read: nobody expires by our own absence.
-            logger.warning("%s-%d: timers are %d ms late", *self._topic_partition, late_ms)
-            timers.postpone_all(late_ms + HELD_UP_GRACE_MS)
         while (action := timers.take_due(self._clock.monotonic_ms())) is not None:
             self._run_detached(action)
         self._arm_timer()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
@@ -120,6 +121,7 @@ class World:
         self.clock = VirtualClock(loop)
         self.topics = ModelTopics()
         self.random = SimulatedRandom(seed)
+        self.removing: Counter[str] = Counter()  # removals under way, by group
         self.monitors = [LogMonitor(RETENTION_MS) for _ in range(PARTITION_COUNT)]
         for monitor in self.monitors:
             monitor.removals = self.monitors[0].removals
@@ -352,10 +354,13 @@ class World:
         """Ask for a removal; what is not refused for certain may happen as long as it hangs."""
         removals = self.monitors[0].removals
         removals[group] = None
+        self.removing[group] += 1
         await work
+        self.removing[group] -= 1
         # The outcome of one that timed out may come until nothing is under way any more.
         await asyncio.sleep(0)
-        if not any(partition.is_hanging for partition in self.partitions):
+        is_hanging = any(partition.is_hanging for partition in self.partitions)
+        if not self.removing[group] and not is_hanging:
             removals[group] = self.clock.wall_ms()
 
     # ---- steps ---------------------------------------------------------------------------------

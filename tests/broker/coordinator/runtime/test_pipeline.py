@@ -1,6 +1,7 @@
 """Commands of one shard: committing, failing, undoing, timers; on virtual time."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -365,6 +366,36 @@ def test_timers_are_put_off_after_the_process_was_held_up() -> None:
         assert fired == []
         await asyncio.sleep(30)
         assert [round(each / 1000) for each in fired] == [64, 74]
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_what_is_scheduled_after_the_process_was_held_up_is_not_put_off() -> None:
+    """Commands may come before the timers do: their members are there, or die, from then on."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        fired: list[str] = []
+
+        def schedule(name: str, after_ms: int) -> Callable[..., Result[None]]:
+            def action(now: Instant) -> Result[None]:
+                fired.append(f"{name} {now.monotonic_ms // 1000}")
+                return Result(reply=None)
+
+            def command(shard: CountingShard, now: Instant) -> Result[None]:
+                shard.timers.schedule(name, now.monotonic_ms + after_ms, action)
+                return Result(reply=None)
+
+            return command
+
+        await world.runtime.execute(0, schedule("before", 10_000))
+        selector = asyncio.get_running_loop()._virtual_selector  # type: ignore[attr-defined]
+        selector.now_seconds += 60
+        await world.runtime.execute(0, schedule("after", 6_000))
+        await asyncio.sleep(30)
+        assert fired == ["before 63", "after 66"]
         await world.runtime.close()
 
     run_virtual(scenario())
