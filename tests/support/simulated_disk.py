@@ -217,12 +217,14 @@ class SimulatedDisk:
         path = self._checked("list_directory", path)
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
-        everything = [*self._names, *self._directories]
+        start = path if path.endswith("/") else path + "/"
+        length = len(start)
         return sorted(
             {
-                posixpath.basename(p)
-                for p in everything
-                if posixpath.dirname(p) == path and p != path
+                p[length:]
+                for names in (self._names, self._directories)
+                for p in names
+                if p.startswith(start) and len(p) > length and "/" not in p[length:]
             }
         )
 

@@ -248,11 +248,8 @@ class Segment:
         return self.transaction_index
 
     def has_damaged_transactions(self) -> bool:
-        """Cut the index of aborted transactions at the first bad entry; whether there was one.
-
-        Raises: OSError.
-        """
-        return self.open_transaction_index().trim()
+        """Whether something is wrong with the index of aborted transactions. Raises: OSError."""
+        return self.open_transaction_index().is_damaged
 
     def trim_file(self) -> None:
         """Cut what lies behind the last batch: preallocated zeros. Raises: OSError."""

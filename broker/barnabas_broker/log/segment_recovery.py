@@ -22,6 +22,7 @@ from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment, SegmentRenamedError
 from barnabas_broker.log.time_index import ENTRY as TIME_ENTRY
 from barnabas_broker.log.time_index import NO_TIMESTAMP, TimeIndex
+from barnabas_broker.log.transaction_index import AbortedTransaction
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
 
@@ -219,16 +220,15 @@ def recover_segment(
     position, next_offset = start
     file_bytes = segment.file.size()
     cut_reason: str | None = None
-    aborted_index = segment.open_transaction_index()
-    aborted_index.trim()
-    aborted_index.truncate_to(max(next_offset, applied_offset))
+    found_from = max(next_offset, applied_offset)
+    found: list[AbortedTransaction] = []
     try:
         for at, header, batch in scan_batches(segment.log_path, segment.file, position, file_bytes):
             _check(segment, at, header, batch, next_offset)
             if header[0] >= applied_offset:
                 aborted = apply_batch(state, header, batch)
                 if aborted is not None:
-                    aborted_index.append(aborted)
+                    found.append(aborted)
             epochs.assign(header[2], header[0])
             segment.note_batch(header.last_offset, _timestamp(header), len(batch), interval_bytes)
             next_offset = header.last_offset + 1
@@ -240,6 +240,7 @@ def recover_segment(
         else:
             cut_reason = cut_reason or f"{segment.log_path} ends within a batch"
         segment.file.truncate(segment.size_bytes)
+    segment.open_transaction_index().restore(found_from, found)
     load_first_timestamp(segment)
     return ScanResult(next_offset, cut_reason)
 

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from barnabas_broker.env.disk import Disk, DiskFile
 
@@ -36,7 +36,7 @@ class TransactionIndex:
     transaction.
     """
 
-    __slots__ = ("_data", "_disk", "_file", "path", "start_offset")
+    __slots__ = ("_data", "_disk", "_file", "_is_torn", "path", "start_offset")
 
     def __init__(self, disk: Disk, path: str, start_offset: int) -> None:
         self._disk = disk
@@ -46,8 +46,11 @@ class TransactionIndex:
         self._data = bytearray()
         if disk.exists(path):
             self._data += disk.read_bytes(path)
-            # A crash may have left a part of the last entry.
-            del self._data[len(self._data) - len(self._data) % ENTRY_BYTES :]
+        # A crash may have left a part of the last entry.
+        rest = len(self._data) % ENTRY_BYTES
+        self._is_torn = rest > 0
+        if rest:
+            del self._data[-rest:]
 
     def __len__(self) -> int:
         return len(self._data) // ENTRY_BYTES
@@ -57,22 +60,55 @@ class TransactionIndex:
         for index in range(len(self)):
             yield self._entry(index)
 
-    def trim(self) -> bool:
-        """Cut at the first entry that cannot be, and tell whether there was one. Raises: OSError.
+    @property
+    def is_damaged(self) -> bool:
+        """Whether there is something that is no entry, or cannot be one there.
+
+        What comes behind it is to be found again in the batches, all of it.
+        """
+        return self._is_torn or self._good_count() < len(self)
+
+    def _good_count(self) -> int:
+        """How many entries come before the first that cannot be.
 
         A write that a power cut has torn ends in zeros, so an entry without a last stable offset
         counts as one too: it belongs to a log that began with an open transaction, or nowhere.
-        What is behind the cut is to be found again in the batches, all of them.
         """
         previous, count = -1, len(self)
         for index in range(count):
             version, _, first, last, stable = _ENTRY.unpack_from(self._data, index * ENTRY_BYTES)
             is_in_order = 0 <= first <= last and previous < last and last >= self.start_offset
             if version != _VERSION or not is_in_order or not 0 < stable <= last + 1:
-                self._cut(index)
-                return True
+                return index
             previous = last
-        return False
+        return count
+
+    def restore(self, offset: int, found: Iterable[AbortedTransaction]) -> None:
+        """Have these transactions from an offset on, in place of what there is. For a thread.
+
+        Nothing is taken away first that is right and on the device: a recovery that is killed on
+        its way, with the power lost after it, would leave an index that looks whole. Raises:
+        OSError.
+        """
+        count = self._good_count()
+        while count and self._entry(count - 1).last_offset >= offset:
+            count -= 1
+        expected = self._data[: count * ENTRY_BYTES]
+        expected += b"".join(_ENTRY.pack(_VERSION, *transaction) for transaction in found)
+        present = self._disk.read_bytes(self.path) if self._disk.exists(self.path) else b""
+        self._data, self._is_torn = expected, False
+        if expected == present:
+            return
+        if present.startswith(expected) or expected.startswith(present):
+            if self._file is None:
+                self._file = self._disk.open(self.path, create=True)
+            if len(present) > len(expected):
+                self._file.truncate(len(expected))
+            else:
+                self._file.append([expected[len(present) :]])
+            return
+        self._file = None
+        self._disk.write_atomically(self.path, expected)
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Add an entry; its last offset must be above all others. Raises: OSError, ValueError."""

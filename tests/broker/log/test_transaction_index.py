@@ -62,7 +62,7 @@ def test_truncation_drops_the_markers_behind_it(disk, tmp_path):
     index.close()
     again = TransactionIndex(disk, str(tmp_path / "i"), 0)
     assert [entry.producer_id for entry in again.entries()] == [1, 9]
-    assert not again.trim()
+    assert not again.is_damaged
 
 
 def test_a_torn_last_entry_is_ignored_and_overwritten(disk, tmp_path):
@@ -75,7 +75,7 @@ def test_a_torn_last_entry_is_ignored_and_overwritten(disk, tmp_path):
     index.append(AbortedTransaction(4, 32, 40, 41))
     index.close()
     again = TransactionIndex(disk, str(tmp_path / "i"), 0)
-    assert not again.trim()
+    assert not again.is_damaged
     assert len(again) == 4
 
 
@@ -87,5 +87,7 @@ def test_order_is_enforced(disk, tmp_path):
     index.close()
     (tmp_path / "i").write_bytes((tmp_path / "i").read_bytes() * 2)
     doubled = TransactionIndex(disk, str(tmp_path / "i"), 0)
-    assert doubled.trim()
-    assert len(doubled) == 3
+    assert doubled.is_damaged
+    doubled.restore(20, [AbortedTransaction(4, 15, 25, 26)])
+    assert [entry.producer_id for entry in doubled.entries()] == [1, 4]
+    assert not TransactionIndex(disk, str(tmp_path / "i"), 0).is_damaged

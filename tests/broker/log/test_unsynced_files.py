@@ -188,6 +188,38 @@ def test_no_torn_entry_of_a_transaction_index_survives_recovery() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("damage", [None, 68, 1000])
+def test_power_lost_after_a_recovery_takes_no_aborted_transaction_along(
+    damage: int | None,
+) -> None:
+    """What was on the device below the recovery point is there whatever a recovery did to it."""
+    wrong = []
+    for seed in range(40):
+        fixture = LogFixture(config({}, segment_bytes=1 << 30, index_interval_bytes=1 << 20), seed)
+
+        async def scenario(fixture: LogFixture = fixture) -> bool:
+            for number in range(30):
+                abort(fixture, number)
+            await fixture.log.flush()
+            expected = fixture.log.aborted_transactions(0, 60)
+            point = fixture.log.recovery_point
+            if damage is None:
+                fixture.disk.remove(f"{DIRECTORY}/{point:020d}.snapshot")
+            else:
+                file = fixture.disk.open(f"{DIRECTORY}/00000000000000000000.txnindex")
+                file.write_at(bytes(34), damage)
+                file.sync()
+            for _ in range(3):
+                log = await fixture.reopen(was_clean=False, recovery_point=point)
+                fixture.disk.crash()
+            log = await fixture.reopen(was_clean=False, recovery_point=point)
+            return log.aborted_transactions(0, 60) == expected
+
+        if not asyncio.run(scenario()):
+            wrong.append(seed)
+    assert not wrong
+
+
 def test_damage_in_the_synced_part_of_a_transaction_index_is_mended() -> None:
     fixture = LogFixture(config({}, segment_bytes=1 << 30, index_interval_bytes=512))
 

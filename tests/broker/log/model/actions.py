@@ -114,6 +114,15 @@ async def flush_soon(world: World, first: int, second: int) -> None:
     world.spawn(world.log.flush())
 
 
+@_kind(2)
+async def flush_held(world: World, first: int, second: int) -> None:
+    """A flush whose thread stands still on its way."""
+    world.spawn(world.log.flush())
+    for _ in range(first % 8):
+        await asyncio.sleep(0)
+    world.disk.held.update(world.disk.workers)
+
+
 @_kind(4, waits=True)
 async def checkpoint(world: World, first: int, second: int) -> None:
     await world.guarded(world.checkpoint())
@@ -126,12 +135,17 @@ async def checkpoint_soon(world: World, first: int, second: int) -> None:
 
 @_kind(2)
 async def truncate(world: World, first: int, second: int) -> None:
-    low = world.high_watermark if world.is_replicated and second % 4 else 0
-    await world.truncate(low + first % (world.end + 1 - low))
+    low, end = 0, world.end
+    if world.is_replicated and second % 4:
+        low = world.high_watermark
+    elif second % 3 == 0 and world.start:
+        end = world.start - 1  # as one does whose leader has less than it has deleted
+    await world.truncate(low + first % (end + 1 - low))
 
 
 @_kind(3)
 async def retain(world: World, first: int, second: int) -> None:
+    world.retained_ms = max(world.retained_ms, world.clock.wall_ms())
     world.spawn(world.log.delete_old_segments(world.clock.wall_ms()))
 
 
@@ -194,6 +208,12 @@ async def pass_time(world: World, first: int, second: int) -> None:
     await asyncio.sleep((0.5, 5, 1200, 4000)[first % 4])
 
 
+@_kind(1)
+async def set_clock(world: World, first: int, second: int) -> None:
+    """The machine's clock jumps, back or ahead."""
+    world.clock.wall_offset_ms += (-3_600_000, -1000, 5000, 90_000_000)[first % 4]
+
+
 @_kind(8)
 async def turns(world: World, first: int, second: int) -> None:
     for _ in range(first % 40):
@@ -249,7 +269,7 @@ THEMES: tuple[dict[str, int], ...] = (
     {},
     {"move": 12, "append_flushed": 12, "kill": 6, "power": 8, "turns": 20},
     {"transact": 20, "power": 8, "kill": 4, "flush": 3},
-    {"delete_topic": 8, "flush_soon": 12, "stall": 10, "stop": 4, "turns": 16},
+    {"delete_topic": 8, "flush_held": 12, "lead": 8, "kill": 6, "check": 6, "stall": 4},
     {"delete_records": 8, "checkpoint": 8, "truncate": 8, "kill": 6, "append_flushed": 8},
     {"compact": 10, "settings": 8, "flush": 8, "turns": 16, "kill": 6, "checkpoint": 6},
     {"follow": 12, "roll": 6, "power": 5, "kill": 5},

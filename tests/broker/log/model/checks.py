@@ -221,10 +221,13 @@ def _check_epochs(world: World) -> None:
         return  # they may be taken from what batches there are
     # An epoch without records is forgotten by the next start. Where the first one began nobody
     # asks, but for what there is of it; another may begin within the gap before its first batch.
-    first = next((b.header.base_offset for b in world.batches if b.end > world.start), world.end)
-    entries = [e for e in model.epoch_entries(world.batches, world.start) if e[1] < world.end]
+    batches = [batch for batch in world.batches if batch.end > world.start]
+    first = batches[0].header.base_offset if batches else world.end
+    entries = [e for e in model.epoch_entries(batches) if e[1] < world.end]
     epochs = world.log.leader_epochs
     got = [(e[0], e[1]) for e in epochs.entries if e[1] < world.end]
+    if len(got) == len(entries) + 1 and not (entries and got[0][0] >= entries[0][0]):
+        del got[0]  # the start is in the gap between two epochs
     ends = [world.start, *(batch.end for batch in world.batches)]
     latest = [max(first, world.start_highest), *(start for _, start in entries[1:])]
     earliest = [world.start, *(ends[bisect_right(ends, start) - 1] for start in latest[1:])]

@@ -104,15 +104,12 @@ def first_at(
     return None
 
 
-def epoch_entries(batches: Iterable[Batch], start: int) -> list[tuple[int, int]]:
-    """The leader epochs and where each begins, of a log that starts somewhere."""
+def epoch_entries(batches: Iterable[Batch]) -> list[tuple[int, int]]:
+    """The leader epochs of batches, and where the first of each begins."""
     entries: list[tuple[int, int]] = []
     for batch in batches:
         if not entries or batch.header.leader_epoch > entries[-1][0]:
             entries.append((batch.header.leader_epoch, batch.header.base_offset))
-    covering = [entry for entry in entries if entry[1] <= start]
-    if covering:
-        entries = [(covering[-1][0], start), *entries[len(covering) :]]
     return entries
 
 

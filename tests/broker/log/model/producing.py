@@ -65,6 +65,8 @@ def repeat(world: World, which: int, back: int) -> None:
     raw = next(b.raw for b in world.batches if b.header.last_offset == again.last_offset)
     data, end = bytearray(raw), world.log.staged_end_offset
     stamp(data, 0, 0, -1)
+    if len(data) > world.config.segment_bytes:
+        return  # the settings have changed since
     info = world.log.append_as_leader(data, world.epoch, now_ms=world.clock.wall_ms())
     is_known = info.is_duplicate and info.last_offset == again.last_offset
     if not is_known or world.log.staged_end_offset != end:

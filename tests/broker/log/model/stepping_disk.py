@@ -53,7 +53,7 @@ class _Thread(threading.Thread):
 
 
 class Worker:
-    """One call in a thread."""
+    """One call in a thread. Every other one is in a hurry: it is made in one piece, without one."""
 
     def __init__(self, disk: SteppingDisk, call: Callable[[], Any]) -> None:
         self.disk = disk
@@ -63,10 +63,12 @@ class Worker:
         self.value: Any = None
         self.error: BaseException | None = None
         self._call = call
-        self._thread = _idle.pop() if _idle else _Thread()
-        self._thread.work = self._work
-        if not self._thread.is_alive():
-            self._thread.start()
+        self._thread: _Thread | None = None
+        if disk.random.integer(2):
+            self._thread = _idle.pop() if _idle else _Thread()
+            self._thread.work = self._work
+            if not self._thread.is_alive():
+                self._thread.start()
 
     def _work(self) -> None:
         try:
@@ -77,22 +79,37 @@ class Worker:
 
     def step(self, operations: int = 1) -> None:
         """Let it make so many operations, at most to its end."""
-        self._left = operations
+        thread, self._left = self._thread, operations
         before, self.disk.current = self.disk.current, self
-        self._thread.go.release()
-        self._thread.back.acquire()
+        if thread is None:
+            self.disk.is_in_thread = True
+            self._work()
+            self.disk.is_in_thread = False
+        else:
+            thread.go.release()
+            thread.back.acquire()
+            if self.is_done:
+                _idle.append(thread)
         self.disk.current = before
-        if self.is_done:
-            _idle.append(self._thread)
 
     def pause(self) -> None:
         """In the thread, before an operation: stand still, if it has made as many as it may."""
-        if not self.is_killed and self._left <= 0:
+        if self._thread is not None and not self.is_killed and self._left <= 0:
             self._thread.back.release()
             self._thread.go.acquire()
         self._left -= 1
         if self.is_killed:
             raise KilledError
+
+    def wait(self) -> None:
+        """In the thread: let another go on, which holds what is waited for."""
+        self._left = 0
+        if self._thread is not None:
+            self.pause()
+            return
+        for other in list(self.disk.workers):
+            if other is not self and other._thread is not None and not other.is_done:
+                other.step()
 
     def kill(self) -> None:
         """End it where it stands."""
@@ -113,7 +130,7 @@ class StepLock:
         while self._is_held:
             assert self.disk is not None
             assert self.disk.current is not None
-            self.disk.current.pause()
+            self.disk.current.wait()
         self._is_held = True
 
     def __exit__(self, *_: object) -> None:

@@ -48,13 +48,22 @@ class Replica:
         self.log = log
 
 
+class JumpingClock(VirtualClock):
+    """A clock that may be set."""
+
+    wall_offset_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.wall_offset_ms
+
+
 class World:
     """The disk, the process on it, and the model."""
 
     def __init__(self, seed: int, *, has_long_name: bool = False) -> None:
         self.random = SimulatedRandom(seed)
         loop = asyncio.get_running_loop()
-        self.clock = VirtualClock(loop)
+        self.clock = JumpingClock(loop)
         self.disk = SteppingDisk(SimulatedRandom(seed + 1), self.clock)  # type: ignore[arg-type]
         for path in (*DIRECTORIES, "/import"):
             self.disk.make_directories(path)
@@ -72,6 +81,7 @@ class World:
         self.tasks: list[asyncio.Task[Any]] = []
         self.is_failed = False
         self.next_value = 0
+        self.retained_ms = 0  # the latest time that retention went by
         self._forget()
 
     # The model.
@@ -189,7 +199,7 @@ class World:
             self._started_later(log.log_start_offset)
 
     def _started_later(self, start: int) -> None:
-        now, config = self.clock.wall_ms(), self.config
+        now, config = max(self.clock.wall_ms(), self.retained_ms), self.config
         gone = [
             record
             for batch in self.batches
@@ -380,6 +390,7 @@ class World:
         self.written, self.promised = self.end, min(self.promised, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.cut_to = None
+        self.is_restarted = True  # as far as producers are concerned
         self.epoch += 1
 
     async def delete_topic(self) -> None:
