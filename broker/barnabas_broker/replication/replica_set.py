@@ -75,6 +75,8 @@ class ReplicaSet:
         self._is_applying = False
         # Replicas whose log found no room to be made, with their topic's id and `is_new`.
         self.without_log: dict[TopicPartition, tuple[bytes, bool]] = {}
+        # Those that are to lead when a truncation of their logs is settled.
+        self._settling: set[TopicPartition] = set()
         # Called with a partition that has got its log only now.
         self.on_made_late: list[Callable[[Partition], None]] = []
         # Set when the broker stops: partitions that are not made yet wait for the next start.
@@ -142,9 +144,10 @@ class ReplicaSet:
                 if self.is_closing:
                     return
                 if existing is not None:
-                    if partition.leader == self._node_id:
-                        await self._settle_cut(existing)
-                    self._change_partition(existing, partition)
+                    if partition.leader == self._node_id and self._is_being_cut(existing):
+                        self._change_when_settled(existing)
+                    else:
+                        self._change_partition(existing, partition)
                     continue
                 config = config or self._topic_config(name)
                 is_new = self._is_new(topic, index, before)
@@ -156,12 +159,46 @@ class ReplicaSet:
         if dropped:
             await self._drop(dropped)
 
+    def _change_when_settled(self, partition: Partition) -> None:
+        """Let a partition lead, and append, only when a truncation is settled.
+
+        Other partitions do not wait: its disk may hang, or have no room to write that down.
+        """
+        topic_partition = partition.topic_partition
+        self._to_follow[topic_partition] = None
+        if topic_partition not in self._settling:
+            self._settling.add(topic_partition)
+            self._spawn(self._settle_cut(partition))
+
     async def _settle_cut(self, partition: Partition) -> None:
-        """Have a truncation settled before the partition may lead, and append in its place."""
-        while partition.log.is_cut_unnoted and not partition.log.is_offline:
-            await self._logs.note_truncations([partition.log])
-            if partition.log.is_cut_unnoted:
-                await asyncio.sleep(_NOTE_AGAIN_SECONDS)  # there is no room
+        """Settle a truncation, then take over what the metadata says of the partition by now."""
+        topic_partition = partition.topic_partition
+        try:
+            while self._is_being_cut(partition) and self._is_served(partition):
+                await self._logs.note_truncations([partition.log])
+                if self._is_being_cut(partition):
+                    await asyncio.sleep(_NOTE_AGAIN_SECONDS)  # there is no room
+        finally:
+            self._settling.discard(topic_partition)
+        topic = self.image.topics.by_id.get(partition.topic_id)
+        if topic is None or not self._is_served(partition):
+            return
+        image = topic.partitions[topic_partition.partition]
+        if self._node_id in image.replicas:
+            self._change_partition(partition, image)
+            if not self._is_applying:
+                self._tell_fetchers()
+
+    def _is_being_cut(self, partition: Partition) -> bool:
+        """Whether a crash could still undo a truncation, or take what comes after it for flushed.
+
+        A log that is out of service because it found no room comes back as one that is being cut.
+        """
+        log = partition.log
+        return log.is_cut_unnoted and not self._logs.directory_of(log).is_offline
+
+    def _is_served(self, partition: Partition) -> bool:
+        return not self.is_closing and self.partitions.get(partition.topic_partition) is partition
 
     def _is_new(self, topic: TopicImage, index: int, before: MetadataImage | None) -> bool:
         """Whether a replica's log may be made although it is expected to be somewhere.

@@ -445,7 +445,7 @@ def test_who_becomes_the_leader_waits_for_a_truncation_that_is_being_settled(
 
     async def run() -> None:
         node = await ReplicaNode(1, Links()).start()
-        await node.learn([*topic_records(), led_by(1, 0)])
+        await node.learn([*topic_records(), led_by(1, 0), led_by(0, 0, index=1)])
         for _ in range(3):
             node.produce(b"v")
         await node.log.flush()
@@ -462,15 +462,43 @@ def test_who_becomes_the_leader_waits_for_a_truncation_that_is_being_settled(
         node.log.truncate_to(1)
         settling = asyncio.ensure_future(node.logs.note_truncations([node.log]))  # the fetcher
         await writing.wait()
-        learning = asyncio.ensure_future(node.learn([led_by(1, 2)]))
+        # Whatever the disk does, all other partitions hear at once what the metadata says of them.
+        async with asyncio.timeout(0):
+            await node.learn([led_by(1, 2), led_by(1, 2, index=1)])
+        assert node.partition(1).is_leader
         for _ in range(100):
             await asyncio.sleep(0)
         assert not node.partition().is_leader
+        await node.learn([led_by(1, 3)])
         may_write.set()
-        await asyncio.gather(settling, learning)
-        assert node.partition().is_leader
+        await settling
+        await until(lambda: node.partition().is_leader)
+        assert node.partition().leader_epoch == 3
         node.produce(b"w")
         assert [value for _, _, value in await node.values()] == [b"v", b"w"]
+        await node.stop()
+
+    run_virtual(run())
+
+
+def test_whoever_is_to_lead_a_log_that_is_being_cut_leads_when_the_log_is_open_again() -> None:
+    """REC-5: a log that found no room comes back with its truncation not noted yet."""
+
+    async def run() -> None:
+        node = await ReplicaNode(1, Links()).start()
+        await node.learn([*topic_records(), led_by(1, 0)])
+        for _ in range(3):
+            node.produce(b"v")
+        await node.log.flush()
+        await node.learn([led_by(0, 1)])
+        node.log.truncate_to(1)
+        node.log.is_offline = True  # as where a write found no room
+        await node.learn([led_by(1, 2)])
+        await asyncio.sleep(1)
+        assert not node.partition().is_leader
+        node.log.is_offline = False
+        await until(lambda: node.partition().is_leader)
+        assert not node.log.is_cut_unnoted
         await node.stop()
 
     run_virtual(run())
