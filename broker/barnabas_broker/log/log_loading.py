@@ -249,7 +249,7 @@ class LogLoader:
             not directory.logs.keys()
             >= known.log_start_offsets.keys() | known.recovery_points.keys()
         ):
-            await self._manager.checkpointing.forget_others(directory)
+            await self._manager.forget_others(directory)
 
     async def _load_or_put_aside(
         self,

@@ -247,6 +247,10 @@ class LogManager:
         for candidate in self._placement(directory):
             if self._is_out_of_room_for(candidate, topic_partition):
                 continue
+            if candidate in self._with_deletions and self.checkpointing.may_name(
+                candidate, topic_partition
+            ):
+                continue  # after a crash, the new log would be taken for the one that is gone
             try:
                 path = candidate.partition_path(topic_partition)
                 is_empty_directory = not self.disk.exists(path)
@@ -355,11 +359,22 @@ class LogManager:
     async def note_deletions(self) -> None:
         """Take the deleted logs out of the checkpoints, once for many.
 
-        Call it before others of their names are created.
+        Call it before others of their names are created; again where there was no room for it
+        (`has_unnoted_deletions`): until then none of those names is made there.
         """
         directories, self._with_deletions = self._with_deletions, set()
         for directory in directories:
-            await self.checkpointing.forget_others(directory)
+            await self.forget_others(directory)
+
+    async def forget_others(self, directory: LogDirectory) -> None:
+        """Have checkpoints name no logs that are not there, or remember that they may."""
+        if not await self.checkpointing.forget_others(directory) and not directory.is_offline:
+            self._with_deletions.add(directory)
+
+    @property
+    def has_unnoted_deletions(self) -> bool:
+        """Whether checkpoints may still name logs that are gone."""
+        return bool(self._with_deletions)
 
     async def note_truncations(self, logs: Sequence[PartitionLog]) -> None:
         """Return when a crash cannot bring back what was cut off the ends of some logs.

@@ -60,20 +60,29 @@ class OffsetCheckpointing:
             directory, directory.high_watermarks, lambda log: log.high_watermark
         )
 
-    async def forget_others(self, directory: LogDirectory) -> None:
-        """Keep only what there is a log of in the files.
+    async def forget_others(self, directory: LogDirectory) -> bool:
+        """Keep only what there is a log of in the files; returns whether that is so.
 
         They name partitions, not topic ids: a new topic of a deleted one's name would be taken for
         it after a crash, lose what lies below the old one's log start offset, and take what its
         followers lack for committed.
         """
-        await self.write_all(directory)
+        return await self.write_all(directory)
 
-    async def write_all(self, directory: LogDirectory) -> None:
-        """Write all three."""
-        await self.write_recovery_points(directory)
-        await self.write_log_start_offsets(directory)
-        await self.write_high_watermarks(directory)
+    def may_name(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
+        """Whether one of those files names a partition, as far as is known."""
+        files = (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks)
+        for checkpoint in files:
+            written = self._last_written.get(checkpoint.path)
+            if written is None or topic_partition in written:
+                return True
+        return False
+
+    async def write_all(self, directory: LogDirectory) -> bool:
+        """Write all three; returns whether they are so."""
+        is_flushed_noted = await self.write_recovery_points(directory)
+        is_start_noted = await self.write_log_start_offsets(directory)
+        return await self.write_high_watermarks(directory) and is_start_noted and is_flushed_noted
 
     async def _write(
         self,

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 # Making this many takes some tens of milliseconds.
 PARTITIONS_PER_TURN = 20
-# How soon a truncation is noted again that found no room to be.
+# How soon a truncation or a deletion is noted again that found no room to be.
 _NOTE_AGAIN_SECONDS = 0.1
 
 TopicConfig = Callable[[str], LogConfig]
@@ -77,6 +77,7 @@ class ReplicaSet:
         self.without_log: dict[TopicPartition, tuple[bytes, bool]] = {}
         # Those that are to lead when a truncation of their logs is settled.
         self._settling: set[TopicPartition] = set()
+        self._is_noting = False
         # Called with a partition that has got its log only now.
         self.on_made_late: list[Callable[[Partition], None]] = []
         # Set when the broker stops: partitions that are not made yet wait for the next start.
@@ -257,7 +258,7 @@ class ReplicaSet:
                 )
             except (KafkaError, LogDirectoryError, OSError) as error:
                 logger.error("%s-%d has no log: %s", topic.name, index, error)
-                if self._logs.disk_guard.is_any_full:
+                if self._logs.disk_guard.is_any_full or self._logs.has_unnoted_deletions:
                     self.without_log[topic_partition] = (topic.topic_id, is_new)
                 return
         partition = Partition(
@@ -297,6 +298,8 @@ class ReplicaSet:
                 logger.info("%s-%d has its log now", topic.name, index)
                 for made in self.on_made_late:
                     made(partition)
+        if not self._is_applying:
+            self._tell_fetchers()
 
     # Dropping.
 
@@ -324,7 +327,7 @@ class ReplicaSet:
         for log in stray:
             self._logs.put_log_aside(log, "is not assigned to this broker any more")
         if stray:
-            await self._logs.note_deletions()
+            await self._note_deletions()
 
     def _is_assigned(
         self, topic_partition: TopicPartition, topic_id: bytes, image: MetadataImage
@@ -351,7 +354,23 @@ class ReplicaSet:
         for partition in partitions:
             await self._logs.delete(partition.topic_partition)
         if partitions:
-            await self._logs.note_deletions()
+            await self._note_deletions()
+
+    async def _note_deletions(self) -> None:
+        await self._logs.note_deletions()
+        if self._logs.has_unnoted_deletions and not self._is_noting:
+            self._is_noting = True
+            self._spawn(self._note_deletions_again())
+
+    async def _note_deletions_again(self) -> None:
+        """Try until there is room, then make the logs whose names were not free."""
+        try:
+            while self._logs.has_unnoted_deletions and not self.is_closing:
+                await asyncio.sleep(_NOTE_AGAIN_SECONDS)
+                await self._logs.note_deletions()
+        finally:
+            self._is_noting = False
+        self._make_missing()
 
     # Following.
 

@@ -2,14 +2,18 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas_broker.env.disk import Buffer, RealDisk
+from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.metadata.records import RemoveTopicRecord, TopicRecord
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import delete_records
 from barnabas_protocol.records.record import Record, encode_batch
@@ -24,7 +28,10 @@ from tests.broker.log.manager_fixtures import (
 )
 from tests.simulation import requests
 from tests.support.raw_client import RawClient
+from tests.support.replica_nodes import TOPIC_ID as OLD_ID
+from tests.support.replica_nodes import TP, Links, ReplicaNode, led_by, topic_records, until
 from tests.support.simulated_broker import End, Life, Machine
+from tests.support.virtual_loop import run_virtual
 
 TOPIC = "orders"
 NEW_ID = bytes(15) + b"x"
@@ -196,3 +203,41 @@ def test_a_stop_that_cancels_a_deletion_does_not_write_its_checkpoint_a_second_t
 
     run_with(manager_over(tmp_path, disk=SlowDisk()), work)
     assert overlaps == []
+
+
+def test_a_deletion_that_found_no_room_to_be_noted_is_noted_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TOP-14, VOL-4: until then no log of that name is made, nor does anything else wait."""
+    write = OffsetCheckpointing.write_log_start_offsets
+    has_room = True
+
+    async def write_if_room(checkpointing: OffsetCheckpointing, directory: LogDirectory) -> bool:
+        return has_room and await write(checkpointing, directory)
+
+    monkeypatch.setattr(OffsetCheckpointing, "write_log_start_offsets", write_if_room)
+
+    async def work() -> None:
+        nonlocal has_room
+        node = await ReplicaNode(0, Links()).start()
+        await node.learn([*topic_records(), led_by(0, 0)])
+        for _ in range(3):
+            node.produce(b"old")
+        await node.log.delete_records(2)
+        (directory,) = node.logs.directories
+        await node.logs.checkpointing.write_all(directory)
+        has_room = False
+        made_again = replace(led_by(0, 0), topic_id=NEW_ID)
+        topic = TopicRecord(name=TP.topic, topic_id=NEW_ID)
+        another = replace(made_again, partition=1)
+        await node.learn([RemoveTopicRecord(topic_id=OLD_ID), topic, made_again, another])
+        await asyncio.sleep(1)
+        assert directory.log_start_offsets.read() == {TP: 2}
+        assert list(node.replicas.partitions) == [partition(TP.topic, 1)]
+        has_room = True
+        await until(lambda: TP in node.replicas.partitions)
+        assert TP not in directory.log_start_offsets.read()
+        assert not node.logs.has_unnoted_deletions
+        await node.stop()
+
+    run_virtual(work())
