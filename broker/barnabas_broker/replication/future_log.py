@@ -1,7 +1,8 @@
 """Moving replicas between the log directories of one broker while they are in use.
 
 A copy grows beside the log that is served; when it has all, it takes its place between two turns of
-the loop. One replica is copied at a time. Not here: files and their names (`log.log_moves`), who
+the loop. One replica is copied at a time; one whose target has no room waits for it, and lets
+others go first. Not here: files and their names (`log.log_moves`), who
 asks (`handlers.alter_replica_log_dirs`).
 
 Source: KIP-113, AlterReplicaLogDirs. Invariants: what is served is never the copy before it is
@@ -17,6 +18,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
+from barnabas_broker.log.ballast import is_out_of_space
+from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
@@ -31,6 +34,8 @@ logger = logging.getLogger(__name__)
 COPY_BYTES = 1024 * 1024
 # A log that grows while its copy is flushed is caught up with at the end without waiting.
 LAST_READS_MAX = 8
+# How soon it is seen that a disk has room for a copy again.
+ROOM_LOOK_SECONDS = 0.2
 # How long a flush of a log waits for that of its copy, which is about to take its place.
 COMPANION_SECONDS = 5.0
 # Directories that were asked for before their replica was there.
@@ -47,6 +52,10 @@ class Spawn(Protocol):
 
 class _Restart(Exception):
     """The log is not what it was when its copy was begun."""
+
+
+class _NoRoom(Exception):
+    """What is left of the target's disk is not for copies."""
 
 
 class FutureLog:
@@ -182,26 +191,49 @@ class FutureLogs:
     async def _work(self) -> None:
         try:
             while self.moving:
-                future = next(iter(self.moving.values()))
-                await self._move(future)
-                if self.moving.get(future.partition.topic_partition) is future:
-                    del self.moving[future.partition.topic_partition]
+                future = self._next()
+                if future is None:
+                    await asyncio.sleep(ROOM_LOOK_SECONDS)
+                    continue
+                is_done = await self._move(future)
+                topic_partition = future.partition.topic_partition
+                if self.moving.get(topic_partition) is future:
+                    del self.moving[topic_partition]
+                    if not is_done:
+                        self.moving[topic_partition] = future  # others may make room for it
         finally:
             self._is_working = False
 
-    async def _move(self, future: FutureLog) -> None:
-        """Copy until the copy is in place, or never can be."""
+    def _next(self) -> FutureLog | None:
+        """The first move that can be gone on with, or is over; None if all wait for room."""
+        for future in self.moving.values():
+            if self._is_over(future) or self._has_room(future):
+                return future
+        return None
+
+    def _has_room(self, future: FutureLog) -> bool:
+        """Whether the target's disk has room for more than the broker itself needs (VOL-4)."""
+        return self._logs.disk_guard.room(future.target) < Room.CRITICAL
+
+    async def _move(self, future: FutureLog) -> bool:
+        """Copy until the copy is in place, or never can be; False if it has to wait for room."""
         while not self._is_over(future):
             try:
                 future.copy = await begin_copy(self._logs, future.partition.log, future.target)
                 if await self._copy(future, future.copy):
-                    return
+                    return True
+            except _NoRoom:
+                return False
             except _Restart:
                 logger.info("the copy of %s-%d begins anew", *future.partition.topic_partition)
             except LogDirectoryError as error:
                 self._logs.take_offline(error.path, error)
+                if is_out_of_space(error):
+                    return False
             except OSError as error:
                 self._logs.take_offline(future.target.path, error)
+                if is_out_of_space(error):
+                    return False
             except KafkaError as error:
                 logger.warning("%s-%d is not moved: %s", *future.partition.topic_partition, error)
                 future.is_cancelled = True
@@ -212,6 +244,7 @@ class FutureLogs:
                         leave_copy(copy)
                     else:
                         discard_copy(self._logs, copy)
+        return True
 
     def _is_over(self, future: FutureLog) -> bool:
         """Whether a move has lost its sense."""
@@ -220,13 +253,15 @@ class FutureLogs:
     async def _copy(self, future: FutureLog, copy: PartitionLog) -> bool:
         """Copy all there is and put it in place; False if the move is over.
 
-        Raises: _Restart if the log is not what it was.
+        Raises: _Restart if the log is not what it was, _NoRoom.
         """
         log = future.partition.log
         generation = log.generation
         while not self._is_over(future):
             _check(log, copy, generation)
             if copy.log_end_offset < log.log_end_offset:
+                if not self._has_room(future):
+                    raise _NoRoom
                 offset = copy.log_end_offset
                 read = await log.read(offset, COPY_BYTES, log.log_end_offset)
                 _check(log, copy, generation)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_flush import LogFlush
+from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.log_moves import begin_copy
+from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.replication import future_log
 from barnabas_broker.replication.follower_append import FollowerAppend
 from barnabas_broker.replication.future_log import FutureLogs
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -250,6 +255,38 @@ def test_a_directory_that_fails_ends_the_move_and_nothing_else(failing: str) -> 
         await soon(lambda: not moves._is_working)
         assert not moves.moving
         assert node.log.is_offline == (failing == A)
+
+    run(work)
+
+
+def test_a_move_to_a_full_disk_waits_until_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """VOL-4: it neither copies again and again meanwhile, nor keeps other moves from being done."""
+    copied: list[str] = []
+
+    async def counted(logs: LogManager, log: PartitionLog, target: LogDirectory) -> PartitionLog:
+        copied.append(f"{log.topic_partition.partition} to {target.path}")
+        return await begin_copy(logs, log, target)
+
+    monkeypatch.setattr(future_log, "begin_copy", counted)
+
+    async def work(node: ReplicaNode) -> None:
+        await node.learn([led_by(0, 0, index=1)])
+        moves, other = node.replicas.future_logs, node.partition(1)
+        if other.log.directory.startswith(A):
+            moves.move(other.topic_partition, B)
+            await moved(node)
+            copied.clear()
+        node.produce(b"small", index=1)
+        node.disk.fail("append", f"{B}/t-0.", errno.ENOSPC)
+        moves.move(TP, B)
+        moves.move(other.topic_partition, A)
+        await until(lambda: other.log.directory.startswith(A))
+        await asyncio.sleep(60)
+        assert copied == [f"0 to {B}", f"1 to {A}"]
+        assert node.log.directory == f"{A}/t-0"
+        await node.logs.disk_guard.look()
+        await moved(node)
+        assert node.log.directory == f"{B}/t-0"
 
     run(work)
 
