@@ -110,9 +110,29 @@ def register(
                 image = after(image, changes)
         elif is_fenced:
             records += elections.broker_fenced(image, registration.node_id, configs)
+    if known is not None:
+        records += _without_gone(image, records, known, registration, configs)
     if not is_fenced:
         records += elections.broker_unfenced(image, registration.node_id, configs)
     return records, broker_epoch
+
+
+def _without_gone(
+    image: MetadataImage,
+    decided: Sequence[MetadataRecord],
+    known: BrokerImage,
+    registration: Registration,
+    configs: TopicConfigs,
+) -> Sequence[MetadataRecord]:
+    """What becomes of replicas in directories that a broker had before, and does not register.
+
+    Such a one failed before a heartbeat told of it, or was taken away; no heartbeat will tell.
+    """
+    gone = [item for item in known.directories if item not in registration.directories]
+    if not gone:
+        return ()
+    image = after(image, decided)
+    return elections.directory_offline(image, registration.node_id, gone, configs)
 
 
 def _check(image: MetadataImage, registration: Registration) -> None:

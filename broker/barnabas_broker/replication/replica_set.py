@@ -448,12 +448,16 @@ class ReplicaSet:
     def misplaced_of(
         self, topic_partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, bytes]:
-        """As `misplaced`, of some partitions only."""
+        """As `misplaced`, of some partitions only.
+
+        Also of logs in a directory that has failed: the controller elects others for the replicas
+        that it knows to be there.
+        """
         by_path = {item.path: item.directory_id for item in self._logs.directories}
         found: dict[TopicPartition, bytes] = {}
         for topic_partition in topic_partitions:
             partition = self.partitions.get(topic_partition)
-            if partition is None or partition.log.is_offline:
+            if partition is None:
                 continue
             directory_id = by_path[partition.log.directory.rpartition("/")[0]]
             if self._directory_id(partition.image) != directory_id:

@@ -8,7 +8,14 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.broker_registration import Feature, Listener
 from barnabas_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.controller_world import ControllerWorld, run_world
-from tests.support.partition_images import applied, cluster, directory, partition, with_topic
+from tests.support.partition_images import (
+    applied,
+    cluster,
+    directory,
+    partition,
+    registered,
+    with_topic,
+)
 
 OTHER_PROCESS = b"another process."
 
@@ -74,6 +81,37 @@ def test_the_same_process_registers_again_and_leads_on() -> None:
         assert world.partition() == before
 
     run_world(with_topic(cluster([0, 1]), partition([1, 0])), test)
+
+
+@pytest.mark.parametrize("process", ["the same", "another"])
+def test_whoever_registers_with_a_directory_less_has_no_replicas_there(process: str) -> None:
+    """LOG-11, KIP-858: it failed before a heartbeat told of it, and none tells of it any more."""
+
+    async def test(world: ControllerWorld) -> None:
+        await world.beat(1)
+        incarnation = world.image.brokers[1].incarnation
+        if process == "another":
+            incarnation = OTHER_PROCESS
+            world.controller.connection_ended(1, "connection of 1")
+        answer = await world.register(
+            1,
+            previous_broker_epoch=101,
+            incarnation_id=incarnation,
+            log_dirs=[directory(1, 0)],
+            connection="of the second",
+        )
+        assert answer.error_code == 0
+        lost, kept = world.partition(0), world.partition(1)
+        assert (lost.leader, lost.isr) == (0, (0,))
+        assert 1 not in lost.eligible_leader_replicas
+        if process == "the same":
+            assert (kept.leader, kept.isr) == (1, (1, 0))
+        await world.beat(1, offline_log_dirs=[directory(1, 1)])
+        assert world.partition(0).isr == (0,)
+
+    where = [(directory(1, number), directory(0)) for number in (1, 0)]
+    image = applied(cluster([0]), [registered(1, directories=2)])
+    run_world(with_topic(image, *(partition([1, 0], directories=place) for place in where)), test)
 
 
 def test_others_notice_that_a_broker_was_lost_and_that_it_is_back() -> None:

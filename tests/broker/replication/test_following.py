@@ -313,6 +313,26 @@ def test_a_failed_directory_stops_what_is_followed_there_and_is_reported() -> No
     run_virtual(test())
 
 
+def test_where_a_replica_is_is_told_also_if_its_directory_has_failed() -> None:
+    """LOG-11, KIP-858: a directory may fail before the controller knows who has a log there.
+
+    The controller elects another leader only for replicas that it knows to be in that directory.
+    """
+
+    async def test() -> None:
+        node = await ReplicaNode(1, Links(), directories="/a,/b").start()
+        await node.learn([*topic_records(), led_by(1, 0)])
+        directory = node.logs.directory_of(node.log)
+        assert node.replicas.misplaced(None) == {TP: directory.directory_id}
+        node.disk.fail("append", "t-0")
+        node.produce(b"a")
+        await until(lambda: directory.is_offline)
+        assert node.replicas.misplaced(None) == {TP: directory.directory_id}
+        await node.stop()
+
+    run_virtual(test())
+
+
 def test_a_restarted_follower_goes_on_where_it_ended() -> None:
     """REP-18: after a clean stop nothing is fetched twice."""
 
