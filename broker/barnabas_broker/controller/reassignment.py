@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from barnabas_broker.controller import eligible_replicas
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.partition_change import (
     Assignment,
@@ -131,7 +132,9 @@ def _alter(
         if configs(image, topic.name).unclean_leader_election_enable:
             election = Election.UNCLEAN
         assignment = Assignment(_original(partition))
-        isr = _reverted_isr(topic, asked.partition, partition, election)
+        isr = _reverted_isr(
+            topic, asked.partition, partition, election, has_elr=eligible_replicas.is_on(image)
+        )
     else:
         target = tuple(asked.replicas)
         check_assignment(image, asked.partition, target, None)
@@ -179,9 +182,18 @@ def _original(partition: PartitionImage) -> tuple[int, ...]:
 
 
 def _reverted_isr(
-    topic: TopicImage, index: int, partition: PartitionImage, election: Election
+    topic: TopicImage,
+    index: int,
+    partition: PartitionImage,
+    election: Election,
+    *,
+    has_elr: bool,
 ) -> tuple[int, ...]:
-    """The ISR without the added replicas. Raises: KafkaError 85, 39."""
+    """The ISR without the added replicas. Raises: KafkaError 85, 39.
+
+    Where unclean elections are allowed it may have nobody; then the election takes who was in sync
+    last. Before level 2 an ISR has somebody, and the first replica is as good as any.
+    """
     if not partition.is_reassigning:
         raise KafkaError(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
@@ -196,4 +208,4 @@ def _reverted_isr(
             f"Unable to revert partition assignment for {topic.name}:{index} because it would "
             "require an unclean leader election.",
         )
-    return isr or _original(partition)[:1]
+    return isr if isr or has_elr else _original(partition)[:1]

@@ -108,6 +108,7 @@ class LogManager:
         self.lost: set[TopicPartition] = set()
         # Their checkpoints still name logs that are gone.
         self._with_deletions: set[LogDirectory] = set()
+        self._unnoted: set[LogDirectory] = set()  # there was no room to change them
         self._noting = asyncio.Lock()
 
     # ---------------------------------------------------------------- start
@@ -247,7 +248,7 @@ class LogManager:
         for candidate in self._placement(directory):
             if self._is_out_of_room_for(candidate, topic_partition):
                 continue
-            if candidate in self._with_deletions and self.checkpointing.may_name(
+            if candidate in self._unnoted and self.checkpointing.may_name(
                 candidate, topic_partition
             ):
                 continue  # after a crash, the new log would be taken for the one that is gone
@@ -362,19 +363,23 @@ class LogManager:
         Call it before others of their names are created; again where there was no room for it
         (`has_unnoted_deletions`): until then none of those names is made there.
         """
-        directories, self._with_deletions = self._with_deletions, set()
+        directories = self._with_deletions | self._unnoted
+        self._with_deletions = set()
         for directory in directories:
             await self.forget_others(directory)
 
     async def forget_others(self, directory: LogDirectory) -> None:
         """Have checkpoints name no logs that are not there, or remember that they may."""
-        if not await self.checkpointing.forget_others(directory) and not directory.is_offline:
-            self._with_deletions.add(directory)
+        is_noted = await self.checkpointing.forget_others(directory)
+        if is_noted or directory.is_offline:
+            self._unnoted.discard(directory)
+        else:
+            self._unnoted.add(directory)
 
     @property
     def has_unnoted_deletions(self) -> bool:
-        """Whether checkpoints may still name logs that are gone."""
-        return bool(self._with_deletions)
+        """Whether checkpoints name logs that are gone, as there was no room to change them."""
+        return bool(self._unnoted)
 
     async def note_truncations(self, logs: Sequence[PartitionLog]) -> None:
         """Return when a crash cannot bring back what was cut off the ends of some logs.

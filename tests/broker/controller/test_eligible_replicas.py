@@ -11,6 +11,7 @@ from barnabas_broker.controller import (
     elections,
     features,
     leader_balance,
+    reassignment,
 )
 from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
 from barnabas_broker.controller.features import FeatureChange, FeatureRange, UpgradeType
@@ -234,3 +235,20 @@ def test_an_older_reader_is_given_the_version_that_it_knows(level: int) -> None:
     data = encode(record)
     assert data[:2] == bytes([PartitionRecord.type_number, level])
     assert decode(data) == record
+
+
+@pytest.mark.parametrize(("live", "leader", "isr"), [((0, 1, 3), 1, (1,)), ((3,), NO_LEADER, ())])
+def test_an_unclean_cancellation_prefers_whoever_was_in_sync_last(
+    live: tuple[int, ...], leader: int, isr: tuple[int, ...]
+) -> None:
+    """LEAD-10, LEAD-7: the first replica is taken for in sync only where an ISR cannot be empty."""
+    moving = partition([3, 0, 1], [3], 3, adding=[3], removing=[0, 1])
+    moving = replace(moving, last_known_elr=(1,))
+    fenced = {0, 1, 3}.difference(live)
+    image = raised(with_topic(cluster(live, fenced=fenced), moving, unclean=True))
+    cancelled = [reassignment.Reassigned("t", 0, None)]
+    records, (result,) = reassignment.alter(image, cancelled, SETTINGS)
+    assert result.error is None
+    state = state_of(applied(image, records))
+    assert (state.replicas, state.leader, state.isr) == ((0, 1), leader, isr)
+    assert state.last_known_elr == ((1,) if leader == NO_LEADER else ())

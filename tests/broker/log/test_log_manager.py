@@ -334,7 +334,6 @@ def test_a_deleted_log_frees_its_name_at_once_and_its_files_later(tmp_path):
         await manager.delete(partition("t"))
         assert manager.get(partition("t")) is None
         (old,) = tmp_path.glob("t-0.*-delete")
-        await manager.note_deletions()
         again = manager.create(partition("t"), bytes(15) + b"x", topic_config())
         assert again.log_end_offset == 0
         now_ms = manager.clock.monotonic_ms()
