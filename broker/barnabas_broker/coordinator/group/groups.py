@@ -97,16 +97,24 @@ class Groups(dict[str, ClassicGroup]):
         while journal and journal[0][0] <= sequence:
             journal.popleft()
 
-    def roll_back(self, sequence: int, is_abandoned: Callable[[ClassicGroup], bool]) -> None:
-        """Undo the changes from this number on, the newest first; offsets are back already."""
+    def roll_back(
+        self, sequence: int, is_abandoned: Callable[[ClassicGroup], bool]
+    ) -> list[ClassicGroup]:
+        """Undo the changes from this number on, the newest first; offsets are back already.
+
+        Returns the groups whose removal was undone.
+        """
         journal = self._journal
+        given_back: list[ClassicGroup] = []
         while journal and journal[-1][0] >= sequence:
             _, group, was_created = journal.pop()
             current = self.get(group.group_id)
             if not was_created:
                 self._give_back(group, current)
+                given_back.append(group)
             elif current is group and is_abandoned(group):
                 del self[group.group_id]
+        return given_back
 
     def _give_back(self, group: ClassicGroup, current: ClassicGroup | None) -> None:
         if current is None:

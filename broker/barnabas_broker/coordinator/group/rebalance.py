@@ -78,6 +78,14 @@ class Rebalancer:
         """Forget the timer of a member or pending member."""
         self._timers.cancel(_session_key(group.group_id, member_id))
 
+    def forget_expired(self, group: ClassicGroup) -> None:
+        """Forget given-out ids whose time ran out while the group was taken for deleted."""
+        group.pending_member_ids = {
+            member_id
+            for member_id in group.pending_member_ids
+            if _session_key(group.group_id, member_id) in self._timers
+        }
+
     def cancel_timers(self, group: ClassicGroup) -> None:
         """Forget all timers of a group that is going away."""
         for member_id in (*group.members, *group.pending_member_ids):

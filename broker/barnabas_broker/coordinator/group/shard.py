@@ -163,7 +163,8 @@ class GroupShard:
         What it changed within a group is undone by its hook.
         """
         self.offsets.roll_back(sequence)
-        self.groups.roll_back(sequence, self.commits.is_abandoned)
+        for group in self.groups.roll_back(sequence, self.commits.is_abandoned):
+            self._rebalancer.forget_expired(group)
 
     def close(self, code: ErrorCode) -> None:
         """Answer everything parked and let all groups go (OFS-4)."""

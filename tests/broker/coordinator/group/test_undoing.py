@@ -69,6 +69,21 @@ def test_a_refused_deletion_gives_the_group_back() -> None:
     assert model.shard.groups == {}
 
 
+def test_an_id_that_expires_during_a_refused_deletion_keeps_no_group() -> None:
+    """GRP-4: it was given out by the group that comes back, and its time is over."""
+    model = GroupModel()
+    (leader,) = model.stable()
+    model.leave(leader)
+    model.join(version=4)
+    model.hold()
+    delete(model)
+    model.advance(10_000)
+    model.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert model.shard.groups["g"].pending_member_ids == set()
+    model.advance(1_200_000)
+    assert model.shard.groups == {}
+
+
 def test_a_refused_deletion_keeps_who_has_joined_meanwhile() -> None:
     """The members of the new group go on; its generations follow those that the log knows."""
     model = GroupModel(initial_rebalance_delay_ms=1000)
