@@ -17,6 +17,7 @@ from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer, Disk
 from barnabas_broker.metadata.arbiter_access import ArbiterAccess, record_of, view_of
 from barnabas_broker.metadata.history import ForeignHistoryError, new_history
+from barnabas_broker.metadata.image import NO_LEADER
 from barnabas_broker.metadata.leadership import MembersRefusedError
 from barnabas_broker.metadata.members_plan import MemberSituation, plan_members
 from barnabas_broker.metadata.publisher import MetadataPublisher
@@ -227,8 +228,15 @@ class QuorumAsking(QuorumEvents):
                 assert_never(act)
 
     def _may_found(self) -> bool:
-        others = self.log.pending_image.brokers.keys() - {self.seat.node_id}
-        if not others and (self.log.log_end_offset > 0 or self.callbacks.may_found()):
+        """Whether this node is a new one, or a cluster by itself.
+
+        One that knows of a history and has nothing of it is neither: it has read a record.
+        """
+        image = self.log.pending_image
+        others = {*image.brokers, image.controller_id} - {self.seat.node_id, NO_LEADER}
+        is_blank = not self.log.log_end_offset
+        is_new = is_blank and not self._history.ids and self.callbacks.may_found()
+        if not others and (is_new or not is_blank):
             return True
         if not self._has_warned and self.node.record.token >= 0 and not self.node.record.members:
             self._has_warned = True
@@ -237,7 +245,7 @@ class QuorumAsking(QuorumEvents):
                 "record back; the last resort is `barnabas cluster recover`",
                 f"brokers {', '.join(map(str, sorted(others)))} belong to this cluster"
                 if others
-                else "this broker has partitions, but no metadata log",
+                else "this broker has partitions, or knows of a cluster, but has no metadata log",
             )
         return False
 

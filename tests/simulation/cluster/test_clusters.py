@@ -10,6 +10,7 @@ REMEMBERED = {
     216: "a former leader kept records of its own below the log start of its leader",
     195: "a bit of the leader epoch of a batch was wrong after a power cut",
     52: "an old record was put back, and an epoch was promised to two nodes",
+    1259: "a blank broker that knew of a history founded a cluster in it",
 }
 """Seeds that failed once, and what they found."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from barnabas_broker.arbiter.arbiter import ArbiterRecord
-from barnabas_broker.metadata.history import new_history
+from barnabas_broker.metadata.history import HISTORY_FILE, new_history
 from barnabas_broker.server.recovery_order import (
     EPOCHS_SKIPPED,
     ORDER_FILE,
@@ -111,6 +111,38 @@ def test_brokers_with_a_history_refuse_a_second_founding() -> None:
         for node in world.nodes[1:]:
             assert world.folders(node) == {"orders-0"}
         assert world.said("is of another history of cluster c")
+
+    world.cluster.run(tell)
+
+
+def test_a_blank_broker_of_a_known_history_founds_nothing() -> None:
+    """It has read the record, and nothing of the metadata yet, when the record is lost.
+
+    Founding would not even be another history: the others would follow, and stop at the cut.
+    """
+    world = World()
+    blank, *others = world.nodes
+
+    def knows_history() -> bool:
+        return any(path.endswith(HISTORY_FILE) for path in blank.disk._names)
+
+    async def tell() -> None:
+        await world.begin()
+        record = world.store.stored.record
+        await world.stop(*world.nodes)
+        blank.lose_disk()
+        world.start(blank)
+        await world.until(knows_history)
+        world.store.put(None)
+        for _ in range(2):
+            await asyncio.sleep(10)
+            assert world.store.stored.record is None
+            assert world.said("nobody leads the control plane")
+            blank.kill()
+            world.start(blank)
+        world.store.put(record)
+        world.start(*others)
+        await world.until(lambda: all("orders" in world.topics(node) for node in world.nodes))
 
     world.cluster.run(tell)
 
