@@ -169,6 +169,14 @@ CONTROL_PLANE: Final = (
         1,
     ),
     _S(
+        "metadata.member.leaving",
+        BOOLEAN,
+        "false",
+        "The broker is to go for good: it leaves the members of the metadata log while it runs, "
+        "after it has handed the control plane over, and does not become one again.",
+        update=PER_BROKER,
+    ),
+    _S(
         "metadata.member.lost.ms",
         LONG,
         "60000",

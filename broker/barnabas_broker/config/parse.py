@@ -216,6 +216,7 @@ class BrokerConfig:
     arbiter_time_to_live_ms: int
     metadata_members: int
     metadata_min_members: int
+    metadata_member_leaving: bool
     metadata_member_lost_ms: int
     barnabas_drain_budget_ms: int
     arbiter_backend: str

@@ -14,10 +14,12 @@ from barnabas_broker.controller import elections, eligible_replicas, features
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.features import FeatureRange
 from barnabas_broker.metadata.delta import MetadataDelta
-from barnabas_broker.metadata.image import BrokerImage, MetadataImage
+from barnabas_broker.metadata.image import RESOURCE_BROKER, BrokerImage, MetadataImage
+from barnabas_broker.metadata.members_plan import MEMBER_LEAVING
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
+    ConfigRecord,
     ListenerAddress,
     MetadataRecord,
     PartitionRecord,
@@ -230,7 +232,7 @@ def unregister(
     """The records that take a broker out of the cluster for good, alive or not.
 
     As Kafka does, whatever replicas it has: they stay assigned to an id that is nobody's, for a
-    broker of that id may come again. Raises: KafkaError 102.
+    broker of that id may come again, and is to stay then. Raises: KafkaError 102.
     """
     broker = image.brokers.get(node_id)
     if broker is None:
@@ -242,7 +244,10 @@ def unregister(
     leave = elections.broker_fenced
     if eligible_replicas.is_on(image):
         leave = elections.unclean_restart
-    return [*leave(image, node_id, configs), RemoveBrokerRecord(node_id, broker.epoch)], None
+    records: list[MetadataRecord] = [*leave(image, node_id, configs)]
+    if MEMBER_LEAVING in image.config_overrides(RESOURCE_BROKER, str(node_id)):
+        records.append(ConfigRecord(RESOURCE_BROKER, str(node_id), MEMBER_LEAVING, None))
+    return [*records, RemoveBrokerRecord(node_id, broker.epoch)], None
 
 
 def without_directories(

@@ -2,11 +2,14 @@
 
 Pure. Members are brokers with the lowest ids, at most `metadata.members`. A member that was not
 heard for `metadata.member.lost.ms` is replaced, or dropped, but never below `metadata.min.members`
-or, in a smaller cluster, below all there are. Whether a change is safe now is not decided here
-(`leadership`, rule 4); one that is refused is planned anew a little later.
+or, in a smaller cluster, below all there are. A broker that is to go for good has the setting
+`metadata.member.leaving`: it is a candidate no more and leaves while it still runs; if it leads, it
+hands over first. Whether a change is safe now is not decided here (`leadership`, rule 4); one that
+is refused is planned anew a little later.
 
 Invariants: the leader stays; only a seat that was heard lately and has all committed records comes
-in; nothing is planned that the plan itself would take back.
+in; a member is let go for its wish only if a majority of those that stay was heard lately; nothing
+is planned that the plan itself would take back.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from barnabas_broker.metadata.quorum import Seat
 
 # A fetch comes at least every half second: who was not heard for this long is no candidate.
 CANDIDATE_SILENCE_MS_MAX: Final = 3000
+# A broker's own setting; it is in the metadata, so that every leader knows it.
+MEMBER_LEAVING: Final = "metadata.member.leaving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,7 @@ class MemberSituation:
     members_max: int
     members_min: int
     member_lost_ms: int
+    leaving_ids: frozenset[int] = frozenset()  # of brokers that are to go for good
 
     def silence_ms(self, seat: Seat) -> int:
         """For how long a seat was not heard; counted from the start of the leadership."""
@@ -47,19 +53,52 @@ def plan_members(now: MemberSituation) -> frozenset[Seat] | None:
     """The members to ask for next; None if they are as they should be, or cannot be better."""
     candidates = _candidates(now)
     lost = {seat for seat in now.members if _is_lost(now, seat)}
-    kept = now.members - lost
+    leaving = {seat for seat in now.members - {now.leader} if seat.node_id in now.leaving_ids}
+    wanted = _wanted(now, candidates, lost, leaving)
+    if leaving - lost and not (_has_majority(now, wanted) and len(wanted) >= _size_min(now)):
+        # Who is to go is needed until others are back.
+        wanted = _wanted(now, candidates, lost, set())
+    return wanted if wanted != now.members else None
+
+
+def has_to_hand_over(now: MemberSituation) -> bool:
+    """Whether the leader is to go for good and another member could lead in its place."""
+    if now.leader.node_id not in now.leaving_ids:
+        return False
+    others = now.members - {now.leader}
+    heirs = {seat for seat in others & now.caught_up if _is_there(now, seat)}
+    stay = {seat for seat in heirs if seat.node_id not in now.leaving_ids}
+    return bool(stay) and _has_majority(now, now.members)
+
+
+def _size_min(now: MemberSituation) -> int:
+    """How few members there may be: in a small cluster, as many as there are brokers that stay."""
+    return min(now.members_min, max(len(now.broker_ids - now.leaving_ids), 1))
+
+
+def _has_majority(now: MemberSituation, members: frozenset[Seat]) -> bool:
+    """Whether most of the members were heard lately; the leader hears itself."""
+    heard = {seat for seat in members if seat == now.leader or _is_there(now, seat)}
+    return len(heard) > len(members) // 2
+
+
+def _wanted(
+    now: MemberSituation, candidates: set[Seat], lost: set[Seat], leaving: set[Seat]
+) -> frozenset[Seat]:
+    """The members by rank, with as many of the lost ones as are needed for the lowest number."""
+    kept = now.members - lost - leaving
     by_rank = sorted(
         kept | candidates,
         key=lambda seat: (seat != now.leader, seat.node_id, seat not in kept, seat),
     )
     wanted = frozenset(_one_each(by_rank)[: now.members_max])
-    size_min = min(now.members_min, max(len(now.broker_ids), 1), len(now.members))
+    size_min = min(_size_min(now), len(now.members))
     # Too few are left: some of the lost ones stay, for a lower number would be worse.
-    for seat in sorted(lost):
+    for seat in sorted(lost - leaving):
         taken = {other.node_id for other in wanted}
         if len(wanted) < size_min and seat.node_id not in taken:
             wanted |= {seat}
-    return wanted if wanted != now.members else None
+    return wanted
 
 
 def is_heir_missing(now: MemberSituation) -> bool:
@@ -72,7 +111,11 @@ def is_heir_missing(now: MemberSituation) -> bool:
 
 
 def _candidates(now: MemberSituation) -> set[Seat]:
-    return {seat for seat in now.caught_up - now.members if _is_there(now, seat)}
+    return {
+        seat
+        for seat in now.caught_up - now.members
+        if _is_there(now, seat) and seat.node_id not in now.leaving_ids
+    }
 
 
 def _is_there(now: MemberSituation, seat: Seat) -> bool:

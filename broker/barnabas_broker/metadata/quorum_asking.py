@@ -19,7 +19,7 @@ from barnabas_broker.metadata.arbiter_access import ArbiterAccess, record_of, vi
 from barnabas_broker.metadata.history import ForeignHistoryError, new_history
 from barnabas_broker.metadata.image import NO_LEADER
 from barnabas_broker.metadata.leadership import MembersRefusedError
-from barnabas_broker.metadata.members_plan import MemberSituation, plan_members
+from barnabas_broker.metadata.members_plan import MemberSituation, has_to_hand_over, plan_members
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_effects import Effects, ReadRecord, Swap
@@ -253,9 +253,12 @@ class QuorumAsking(QuorumEvents):
         return self._observations.member_situation(self.node, self.log.committed_image)
 
     def _plan_members(self) -> Effects:
-        members = plan_members(self._member_situation()) if self._is_active else None
-        if members is None:
+        if not self._is_active:
             return ()
+        situation = self._member_situation()
+        members = plan_members(situation)
+        if members is None:
+            return self._hand_over() if has_to_hand_over(situation) else ()
         try:
             effects = self.node.change_members(members)
         except MembersRefusedError as error:
@@ -266,6 +269,12 @@ class QuorumAsking(QuorumEvents):
             ", ".join(str(seat.node_id) for seat in sorted(members)),
         )
         return effects
+
+    def _hand_over(self) -> Effects:
+        """Let another member lead, which then lets this one leave the members."""
+        logger.info("this node is to go for good: it lets another one lead the metadata log")
+        self._timing.handed_over(self._clock.monotonic_ms())
+        return self.node.give_up()
 
     def _refused_changed(self, node_id: int) -> None:
         self._look_now()

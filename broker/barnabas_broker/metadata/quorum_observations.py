@@ -6,16 +6,23 @@ Not here: what follows from it (`quorum_timing`, `members_plan`). Times are of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from barnabas_broker.arbiter.arbiter import Leader, Stored
 from barnabas_broker.arbiter.election import Expiry
 from barnabas_broker.env.clock import Clock
-from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.members_plan import MemberSituation
+from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
+from barnabas_broker.metadata.members_plan import MEMBER_LEAVING, MemberSituation
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_messages import RecordsAnswered
 from barnabas_broker.metadata.quorum_node import QuorumNode, Role
 from barnabas_broker.metadata.quorum_timing import QuorumSettings, Situation
+
+
+def is_leaving(image: MetadataImage, node_id: int) -> bool:
+    """Whether a broker is to go for good, and so has to leave the members first."""
+    overrides = image.config_overrides(RESOURCE_BROKER, str(node_id))
+    return overrides.get(MEMBER_LEAVING, "").strip().lower() == "true"
 
 
 class Observations:
@@ -160,4 +167,5 @@ class Observations:
             members_max=self._settings.members_max,
             members_min=self._settings.members_min,
             member_lost_ms=self._settings.member_lost_ms,
+            leaving_ids=frozenset(filter(partial(is_leaving, image), image.brokers)),
         )

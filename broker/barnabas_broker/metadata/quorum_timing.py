@@ -129,6 +129,10 @@ class QuorumTiming:
             acts.append(Act.ASK_AGAIN)
         return acts
 
+    def handed_over(self, now_ms: int) -> None:
+        """Let others try first: this node has stopped leading in their favour."""
+        self._free_from_ms = now_ms + GAVE_UP_DELAY_MS
+
     def next_look_ms(self, now: Situation) -> int:
         """How long until `due` is to be asked again."""
         is_calm = now.role is Role.LEADING or not (self._is_leaderless(now) or now.is_doubted)

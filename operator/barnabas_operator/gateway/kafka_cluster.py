@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from barnabas_client.admin.admin import Admin
@@ -29,6 +30,7 @@ from barnabas_protocol.ids import TopicPartition
 
 _MIN_IN_SYNC = "min.insync.replicas"
 _MEMBERS = "metadata.members"
+_LEAVING = "metadata.member.leaving"
 # A member asks for records twice a second; the brokers, too, take three for the sign of an absence.
 _IN_TOUCH_MS = 3000
 # Where nobody leads the metadata log nobody answers, and the rest is worth knowing without.
@@ -75,13 +77,19 @@ class KafkaCluster:
             for broker in described.brokers
         }
         live = [node_id for node_id, broker in brokers.items() if not broker.is_fenced]
-        partitions, settings, members = await asyncio.gather(
-            self._partitions(names, moves), self._settings(live), self._members()
+        partitions, settings, members, leaving = await asyncio.gather(
+            self._partitions(names, moves),
+            self._settings(live),
+            self._members(),
+            self._leaving(live),
         )
         return ClusterView(
             cluster_id=described.cluster_id or "",
             controller_id=described.controller_id,
-            brokers=brokers,
+            brokers={
+                node_id: replace(broker, is_leaving=leaving.get(node_id))
+                for node_id, broker in brokers.items()
+            },
             partitions=partitions,
             settings=settings,
             members=members,
@@ -99,6 +107,14 @@ class KafkaCluster:
             *(ConfigChange.delete(key) for key in removed),
         ]
         (await self._admin.configs.alter({ConfigResource.broker(): changes})).unwrap()
+
+    async def set_leaving(self, node_id: int, *, is_leaving: bool) -> None:
+        """Have a broker leave the members of the metadata log, or let it be one again.
+
+        Raises: BarnabasError.
+        """
+        change = ConfigChange.set(_LEAVING, "true") if is_leaving else ConfigChange.delete(_LEAVING)
+        (await self._admin.configs.alter({ConfigResource.broker(node_id): [change]})).unwrap()
 
     async def unregister(self, node_id: int) -> None:
         """Forget a broker that is gone for good; nothing to do if that was done."""
@@ -144,6 +160,22 @@ class KafkaCluster:
         found = settings[leader]
         entry = None if found.error is not None else found.unwrap().get(_MEMBERS)
         return _members(quorum, int(entry.value) if entry is not None and entry.value else 0)
+
+    async def _leaving(self, live: Sequence[int]) -> dict[int, bool]:
+        """Which brokers are to leave the metadata log; each tells of itself, if it can."""
+        asked = {node_id: ConfigResource.broker(node_id) for node_id in live}
+        if not asked:
+            return {}
+        found = await self._admin.configs.describe(
+            {resource: [_LEAVING] for resource in asked.values()}, timeout_ms=_MEMBERS_TIMEOUT_MS
+        )
+        leaving = {}
+        for node_id, resource in asked.items():
+            outcome = found[resource]
+            entry = None if outcome.error is not None else outcome.unwrap().get(_LEAVING)
+            if entry is not None:
+                leaving[node_id] = entry.value == "true"
+        return leaving
 
     async def _settings(self, live: Sequence[int]) -> BrokerSettings | None:
         """As one of the brokers knows them, and what is changed for all."""

@@ -85,6 +85,7 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "cluster.id"),
         ("broker", "metadata.min.members"),
         ("broker", "metadata.members"),
+        ("broker", "metadata.member.leaving"),
         ("broker", "metadata.member.lost.ms"),
         ("broker", "leader.replication.throttled.rate"),
         ("broker", "follower.replication.throttled.rate"),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barnabas_broker.metadata.image import NO_LEADER
-from barnabas_broker.metadata.records import BrokerRecord, FeatureRecord
+from barnabas_broker.metadata.image import NO_LEADER, RESOURCE_BROKER
+from barnabas_broker.metadata.records import BrokerRecord, ConfigRecord, FeatureRecord
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.broker_registration import Feature, Listener
 from barnabas_protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -255,6 +255,18 @@ def test_an_unregistered_broker_leads_nothing_and_is_not_known_any_more() -> Non
         assert answer.error_message == "Broker ID 1 is not currently registered"
 
     run_world(with_topic(cluster([0, 1]), partition([1, 0])), test)
+
+
+def test_an_unregistered_broker_that_was_to_go_may_be_a_member_again_when_it_comes_back() -> None:
+    """It had left the metadata log for good; another broker of that id has not."""
+    going = ConfigRecord(RESOURCE_BROKER, "1", "metadata.member.leaving", "true")
+    kept = ConfigRecord(RESOURCE_BROKER, "1", "num.io.threads", "9")
+
+    async def test(world: ControllerWorld) -> None:
+        await world.local.answer(UnregisterBrokerRequest(broker_id=1))
+        assert world.image.config_overrides(RESOURCE_BROKER, "1") == {"num.io.threads": "9"}
+
+    run_world(applied(cluster([0, 1]), [going, kept]), test)
 
 
 def test_a_registered_broker_gets_no_second_record_from_a_heartbeat() -> None:

@@ -6,7 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_broker.metadata.members_plan import MemberSituation, is_heir_missing, plan_members
+from barnabas_broker.metadata.members_plan import (
+    MemberSituation,
+    has_to_hand_over,
+    is_heir_missing,
+    plan_members,
+)
 from barnabas_broker.metadata.quorum import Seat
 
 NOW_MS = 1_000_000
@@ -64,6 +69,40 @@ def test_members_that_are_as_they_should_be_stay() -> None:
     """Nothing is asked of the arbiter without a reason."""
     assert planned(situation([0, 1, 2], [1, 2, 3, 4])) is None
     assert planned(situation([0, 1, 4], [0, 1], leader=4)) is None
+
+
+def test_a_member_that_is_to_go_leaves_while_it_runs_and_does_not_come_back() -> None:
+    """Three brokers become one: with the pods first, the log was left without a majority."""
+    assert planned(situation([0, 1, 2], [1, 2], leaving_ids=frozenset({2}))) == {0, 1}
+    assert planned(situation([0, 1], [1, 2], leaving_ids=frozenset({2}))) is None
+    assert planned(situation([0, 1], [1], leaving_ids=frozenset({1}))) == {0}
+    assert planned(situation([0, 1, 2], [1, 2, 3], leaving_ids=frozenset({2}))) == {0, 1, 3}
+    assert planned(situation([0], [1], leaving_ids=frozenset({1}))) is None
+
+
+def test_a_member_that_is_to_go_stays_while_the_others_are_no_majority_without_it() -> None:
+    """Broker 1 is down: 0 and 1 alone would be a log that waits for 1."""
+    going, just_now = frozenset({2}), NOW_MS - 5000
+    down = situation([0, 1, 2], [2], leaving_ids=going, leading_since_ms=just_now)
+    assert planned(down) is None
+    assert planned(situation([0, 1, 2], [2], leaving_ids=going)) == {0, 2}  # 1 is lost
+    two_left = situation([0, 2], [2], leaving_ids=going, broker_ids=frozenset({0, 1, 2}))
+    assert planned(two_left) is None
+
+
+def test_a_leader_that_is_to_go_hands_over_to_a_member_that_stays_and_has_all() -> None:
+    """The leader cannot leave the members: another one has to lead first."""
+    going = frozenset({2})
+    assert has_to_hand_over(situation([0, 1, 2], [0, 1], leader=2, leaving_ids=going))
+    assert not has_to_hand_over(situation([0, 1, 2], [0, 1], leader=2))
+    assert not has_to_hand_over(situation([0, 1, 2], [0, 1], leader=1, leaving_ids=going))
+    assert not has_to_hand_over(situation([2], [], leader=2, leaving_ids=going))
+    behind = frozenset({seat(2)})
+    assert not has_to_hand_over(
+        situation([0, 1, 2], [0, 1], leader=2, leaving_ids=going, caught_up=behind)
+    )
+    both = frozenset({1, 2})
+    assert not has_to_hand_over(situation([1, 2], [1], leader=2, leaving_ids=both))
 
 
 def test_the_leader_stays_also_without_one_of_the_lowest_ids() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from barnabas_broker.metadata.image import RESOURCE_BROKER
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.quorum_messages import PromiseAsked
 from barnabas_broker.metadata.records import ConfigRecord
@@ -251,6 +252,42 @@ def test_a_member_that_is_lost_is_replaced_by_an_observer_and_dropped_without_on
         await cluster.write("after")
 
     with_cluster(work, count=4)
+
+
+@pytest.mark.parametrize("is_leader_first", [False, True])
+def test_three_members_become_one_while_all_run_and_the_one_goes_on_alone(
+    is_leader_first: bool,
+) -> None:
+    """Who goes for good leaves the members first; with the processes first nobody led any more."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        for left in (2, 1):
+            leads = cluster.active.node_id
+            others = cluster.member_ids - {leads}
+            going = leads if is_leader_first else max(others)
+            await _announce_leaving(cluster, going)
+            await cluster.until(lambda going=going: going not in cluster.member_ids)
+            assert len(cluster.member_ids) == left
+            await cluster.until(lambda: cluster.active)
+            assert cluster.machines[going].is_up
+            await cluster.machines[going].stop()
+            await cluster.write(f"without-{going}")
+        lone = cluster.active
+        await lone.kill()
+        await lone.start()
+        await cluster.until(lambda: lone.quorum.is_active)
+        await cluster.write("alone")
+        assert cluster.member_ids == {lone.node_id}
+
+    with_cluster(work)
+
+
+async def _announce_leaving(cluster: QuorumCluster, node_id: int) -> None:
+    quorum = cluster.active.quorum
+    record = ConfigRecord(RESOURCE_BROKER, str(node_id), "metadata.member.leaving", "true")
+    quorum.stage([record])
+    await quorum.commit()
 
 
 def test_an_empty_disk_takes_a_new_seat() -> None:

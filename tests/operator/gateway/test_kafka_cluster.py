@@ -131,6 +131,17 @@ async def check_leaving(cluster: KafkaCluster, brokers: BarnabasCluster) -> None
         return not (await cluster.observe()).held_by(leaver)
 
     await until(is_empty)
+    assert view.brokers[leaver].is_leaving is False
+    await cluster.set_leaving(leaver, is_leaving=True)
+
+    async def has_left_the_log() -> bool:
+        """Row 1 of the operator's findings: it leaves while it runs, though it might lead."""
+        seen = await cluster.observe()
+        members = seen.members
+        is_told = seen.brokers[leaver].is_leaving is True
+        return is_told and members is not None and members.ids == frozenset(others)
+
+    await until(has_left_the_log)
     brokers.brokers[leaver].stop()
 
     async def is_fenced() -> bool:

@@ -60,6 +60,10 @@ class Cluster(Protocol):
         """Set and remove settings of all brokers, all or none."""
         ...
 
+    async def set_leaving(self, node_id: int, *, is_leaving: bool) -> None:
+        """Have a broker leave the members of the metadata log, or let it be one again."""
+        ...
+
     async def unregister(self, node_id: int) -> None:
         """Forget a broker that is gone for good."""
         ...

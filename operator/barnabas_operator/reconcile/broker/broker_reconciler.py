@@ -164,11 +164,14 @@ class BrokerReconciler:
 
     async def _apply_to_cluster(self, key: Key, broker: Object, plan: BrokerPlan) -> None:
         changes_settings = bool(plan.live.assigned or plan.live.removed)
-        if not (changes_settings or plan.scale.moves or plan.scale.unregistered):
+        scale = plan.scale
+        if not (changes_settings or scale.moves or scale.unregistered or scale.leaving):
             return
         cluster = await self._clusters.cluster(key.namespace, key.name)
         if changes_settings:
             await self._change_settings(key, cluster, plan)
+        for node_id, is_leaving in scale.leaving.items():
+            await cluster.set_leaving(node_id, is_leaving=is_leaving)
         for node_id in plan.scale.unregistered:
             await cluster.unregister(node_id)
         errors = await cluster.move(plan.scale.moves) if plan.scale.moves else {}

@@ -120,11 +120,16 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredBroker:
-    """A broker as the metadata has it."""
+    """A broker as the metadata has it.
+
+    `is_leaving` tells whether it leaves the members of the metadata log, or stays away from them;
+    None where nobody says, as brokers of earlier releases.
+    """
 
     node_id: int
     is_fenced: bool = False
     rack: str | None = None
+    is_leaving: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,25 +1,28 @@
 """How many brokers run, and which of them give their partitions away. Pure.
 
 More brokers: the StatefulSet gets them at once, and nobody else is touched. Fewer: the broker with
-the highest id gives its partitions to the others, a few at a time; when it holds none its pod goes,
-then its registration, then the next one's turn comes. `maintenance.decommission` empties a broker
+the highest id gives its partitions to the others, a few at a time; when it holds none it leaves the
+members of the metadata log, while it still runs, because its pod gone would leave them without the
+majority that lets a member go; then its pod goes, then its registration, then the next one's turn
+comes. `maintenance.decommission` empties a broker
 in the same way and lets it run. None at all stops every broker and moves nothing.
 
 Nothing is remembered: how far it is can be seen in the metadata. Brokers do not know a state in
 which they take no new partitions, so what is created meanwhile is moved like the rest.
 
 Invariants: one broker is emptied at a time; a pod is taken away only while its broker holds
-nothing; the last broker stays.
+nothing, is no member of the metadata log, and all that stay are well; the last broker stays.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.observed import ClusterView, Observed, PartitionView
+from barnabas_operator.reconcile.broker.roll_plan import unready
 from barnabas_protocol.ids import TopicPartition
 
 # Partitions that are on the move at the same time: they share the network with the clients.
@@ -38,17 +41,34 @@ class Emptying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalePlan:
-    """`replicas` are those of the StatefulSet from now on."""
+    """`replicas` are those of the StatefulSet from now on.
+
+    `leaving` are the brokers that are to be told to leave the metadata log, or that they may stay.
+    """
 
     replicas: int
     moves: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     emptying: Emptying | None = None
     unregistered: tuple[int, ...] = ()
+    leaving: Mapping[int, bool] = field(default_factory=dict)
     waiting_on: str = ""
 
 
 def plan_scale(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> ScalePlan:
     """What is to be done; no pod is taken away while another one is being restarted."""
+    plan = _plan_count(spec, observed, is_rolling=is_rolling)
+    if observed.cluster is None or spec.replicas == 0:
+        return plan
+    # Somebody has thought better of it.
+    staying = {
+        node_id: False
+        for node_id, broker in sorted(observed.cluster.brokers.items())
+        if broker.is_leaving and node_id < spec.replicas
+    }
+    return replace(plan, leaving={**plan.leaving, **staying})
+
+
+def _plan_count(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> ScalePlan:
     current = observed.stateful_set.replicas if observed.stateful_set is not None else 0
     if spec.replicas == 0:
         return ScalePlan(replicas=0)
@@ -71,10 +91,38 @@ def plan_scale(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> Sca
         if held:
             return _emptied(cluster, current, node_id, held, leaving)
         if node_id >= spec.replicas:
-            if is_rolling:
-                return ScalePlan(replicas=current, waiting_on="the restart of a broker")
-            return ScalePlan(replicas=current - 1)
+            return _removed(spec, observed, cluster, node_id, is_rolling=is_rolling)
     return ScalePlan(replicas=current)
+
+
+def _removed(
+    spec: BrokerSpec, observed: Observed, cluster: ClusterView, node_id: int, *, is_rolling: bool
+) -> ScalePlan:
+    """Take the last broker away, which holds no partition, or the step before that."""
+    current = node_id + 1
+    if is_rolling:
+        return ScalePlan(replicas=current, waiting_on="the restart of a broker")
+    for other, why in unready(spec, observed, range(node_id)):
+        return ScalePlan(replicas=current, waiting_on=f"broker {other}: {why}")
+    members = cluster.members
+    if members is None:
+        return ScalePlan(replicas=node_id)
+    if not members.ids:
+        return ScalePlan(replicas=current, waiting_on="nobody tells who has the metadata log")
+    broker = cluster.brokers.get(node_id)
+    if node_id in members.ids and (broker is None or broker.is_leaving is None):
+        waiting = f"broker {node_id} is a member of the metadata log, and cannot be asked to leave"
+        return ScalePlan(replicas=current, waiting_on=waiting)
+    if broker is not None and broker.is_leaving is False:
+        waiting = f"broker {node_id} is told to leave the metadata log"
+        return ScalePlan(replicas=current, leaving={node_id: True}, waiting_on=waiting)
+    if node_id in members.ids:
+        waiting = f"broker {node_id} leaves the metadata log"
+        return ScalePlan(replicas=current, waiting_on=waiting)
+    if 2 * len(members.in_touch) <= len(members.ids):
+        waiting = "the members of the metadata log that are left"
+        return ScalePlan(replicas=current, waiting_on=waiting)
+    return ScalePlan(replicas=node_id)
 
 
 def _leaving(spec: BrokerSpec, current: int) -> list[int]:

@@ -31,6 +31,7 @@ from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconcile
 from barnabas_operator.reconcile.broker.observed import (
     BrokerSettings,
     ClusterView,
+    MetadataMembers,
     ProcessView,
     RegisteredBroker,
 )
@@ -79,6 +80,9 @@ class BrokerWorld:
         self.full_disks: dict[int, tuple[str, ...]] = {}
         self.racks: dict[int, str | None] = {}
         self.registered: set[int] = set()
+        self.members: set[int] = set()  # of the metadata log
+        self.leaving: set[int] = set()
+        self.held_down: set[int] = set()  # whose pods do not start
         self.refused_settings = ""
         self.restarted: list[int] = []
         self.is_reachable = True
@@ -151,6 +155,11 @@ class BrokerWorld:
                     in_sync_min=in_sync_min,
                 )
             )
+
+    def hold_down(self, node_id: int) -> None:
+        """Lose a pod, and let the next one not start."""
+        self.held_down.add(node_id)
+        self.store.delete(POD, NAMESPACE, f"{NAME}-{node_id}")
 
     def pods(self) -> dict[int, Manifest]:
         found = self.store.list(POD, NAMESPACE, lambda one: True)
@@ -232,11 +241,15 @@ class BrokerWorld:
             controller_id=self.controller,
             brokers={
                 node_id: RegisteredBroker(
-                    node_id=node_id, is_fenced=node_id not in ready, rack=self.racks.get(node_id)
+                    node_id=node_id,
+                    is_fenced=node_id not in ready,
+                    rack=self.racks.get(node_id),
+                    is_leaving=node_id in self.leaving if node_id in ready else None,
                 )
                 for node_id in sorted(self.registered)
             },
             partitions=tuple(view_of(one) for one in self.partitions),
+            members=self._told_members(ready),
             settings=BrokerSettings(
                 known=frozenset(("num.io.threads", "log.retention.ms", "num.recovery.threads")),
                 live=frozenset(("log.retention.ms", "num.io.threads")),
@@ -274,8 +287,23 @@ class BrokerWorld:
         for key in removed:
             del self.overrides[key]
 
+    async def set_leaving(self, node_id: int, *, is_leaving: bool) -> None:
+        assert self._log_has_majority(), "nobody leads who could note it"
+        (self.leaving.add if is_leaving else self.leaving.discard)(node_id)
+
     async def unregister(self, node_id: int) -> None:
+        assert self._log_has_majority(), "nobody leads who could forget it"
         self.registered.discard(node_id)
+        self.leaving.discard(node_id)
+
+    def _told_members(self, ready: set[int]) -> MetadataMembers:
+        if not self._log_has_majority():
+            return MetadataMembers()
+        ids = frozenset(self.members)
+        return MetadataMembers(ids=ids, in_touch=ids & frozenset(ready), wanted=3)
+
+    def _log_has_majority(self) -> bool:
+        return 2 * len(self.members & self.ready_ids()) > len(self.members)
 
     # The machinery.
 
@@ -332,7 +360,7 @@ class BrokerWorld:
                         lambda old: merge_patched(old, {"metadata": {"finalizers": None}}),
                     )
                 continue
-            if pod["spec"].get("schedulingGates"):
+            if pod["spec"].get("schedulingGates") or node_id in self.held_down:
                 continue
             self._ages[uid] = self._ages.get(uid, 0) + 1
             self._start(pod, node_id, self._ages[uid])
@@ -368,10 +396,28 @@ class BrokerWorld:
             POD, NAMESPACE, name, lambda old: {**old, "status": status}, is_status=True
         )
 
+    def _run_members(self, ready: set[int]) -> None:
+        """One change at a time, decided by a majority of the members that there are."""
+        if not self.members:
+            self.members = set(sorted(ready)[:1])
+        if not self._log_has_majority():
+            self.controller = None
+            return
+        if self.controller not in self.members & ready - self.leaving:
+            self.controller = min(self.members & ready - self.leaving, default=None)
+        going = self.members & (self.leaving | (self.members - self.registered))
+        coming = ready & self.registered - self.members - self.leaving
+        for node_id in sorted(going):
+            rest = self.members - {node_id}
+            if 2 * len(rest & ready) > len(rest):
+                self.members = rest
+                return
+        if coming and len(self.members) < 3:
+            self.members.add(min(coming))
+
     def _run_brokers(self) -> None:
         ready = self.ready_ids()
-        if self.controller not in ready:
-            self.controller = min(ready, default=None)
+        self._run_members(ready)
         for one in self.partitions:
             for node_id in one.replicas:
                 if node_id not in ready:

@@ -383,3 +383,54 @@ def images(world: BrokerWorld) -> set[str]:
 def budget(world: BrokerWorld) -> int:
     found = world.store.get(POD_DISRUPTION_BUDGET, NAMESPACE, NAME)["spec"]["maxUnavailable"]
     return int(found)
+
+
+@pytest.mark.parametrize("interrupted_after", [None, 1, 2, 3, 4, 6, 8])
+def test_three_brokers_become_one_and_three_again_and_the_metadata_log_goes_on(
+    interrupted_after: int | None,
+) -> None:
+    """Row 1 of the findings: two pods went at once with the majority, and nobody led any more."""
+    world = settled()
+    world.partitions.clear()
+    world.add_topic("kept", [0], in_sync_min=1)
+    assert world.members == {0, 1, 2}
+    world.change({"spec": {"replicas": 1}})
+    if interrupted_after is not None:
+        asyncio.run(world.walk_until_killed(interrupted_after, is_done_first=True))
+    asyncio.run(world.settle())
+    assert (world.members, world.registered, world.controller) == ({0}, {0}, 0)
+    assert world.ready_ids() == {0}
+    world.change({"spec": {"replicas": 3}})
+    asyncio.run(world.settle())
+    assert (world.members, world.leaving) == ({0, 1, 2}, set())
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_a_scale_in_that_is_taken_back_lets_the_broker_stay_a_member() -> None:
+    """Else it would be kept out of the metadata log for ever."""
+    world = settled()
+    world.partitions.clear()
+    world.change({"spec": {"replicas": 2}})
+    asyncio.run(world.reconcile())
+    assert world.leaving == {2}
+    world.change({"spec": {"replicas": 3}})
+    asyncio.run(world.settle())
+    assert (world.members, world.leaving) == ({0, 1, 2}, set())
+    assert world.restarted == []
+
+
+def test_no_broker_is_taken_away_while_another_one_is_down() -> None:
+    """Row 2 of the findings: of three members one was left, and nothing could be decided."""
+    world = settled()
+    world.partitions.clear()
+    world.is_available = False
+    world.hold_down(1)
+    world.change({"spec": {"replicas": 2}})
+    for _ in range(20):
+        asyncio.run(world.reconcile())
+        world.tick()
+    assert world.ready_ids() == {0, 2}
+    assert world.status["plan"]["waitingOn"].startswith("broker 1: ")
+    world.held_down.clear()
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1}
