@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from rich.console import Console
@@ -37,6 +37,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--faults", type=int, default=0, help="end after so many faults")
+    parser.add_argument(
+        "--at-once", type=int, default=2, choices=range(1, BROKERS), help="faults at once, at most"
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--directory", type=Path, default=None)
     arguments = parser.parse_args()
@@ -69,7 +72,7 @@ async def _run(stage: Stage, arguments: argparse.Namespace) -> tuple[list[str], 
     done: Counter[str] = Counter()
     try:
         await stage.start()
-        faults = Faults(stage, arguments.seed)
+        faults = Faults(stage, arguments.seed, arguments.at_once)
         end = time.monotonic() + arguments.minutes * 60
         while time.monotonic() < end and not 0 < arguments.faults <= done.total():
             drawn = faults.draw()
@@ -88,14 +91,24 @@ async def _run(stage: Stage, arguments: argparse.Namespace) -> tuple[list[str], 
 
 async def _suffer(stage: Stage, drawn: list[tuple[Fault, int]]) -> None:
     """The faults at once; then everything is mended and the loads go on."""
-    async with AsyncExitStack() as stack:
+    is_over = asyncio.Event()
+
+    async def one(fault: AbstractAsyncContextManager[None], has_begun: asyncio.Event) -> None:
+        async with fault:
+            has_begun.set()
+            await is_over.wait()
+
+    async with asyncio.TaskGroup() as tasks:
         for kind, victim in drawn:
-            await stack.enter_async_context(kind(victim))
+            has_begun = asyncio.Event()
+            tasks.create_task(one(kind(victim), has_begun))
+            await has_begun.wait()
         if len(drawn) == 1:
             await stage.until_going(STEP)
         else:
             # Nothing need be acknowledged meanwhile.
             await asyncio.sleep(2)
+        is_over.set()
     await stage.until_mended()
     await stage.until_going(STEP)
 

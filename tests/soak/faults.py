@@ -17,13 +17,16 @@ from tests.support.small_disks import fill_up
 
 Fault = Callable[[int], AbstractAsyncContextManager[None]]
 REPLICAS = 3
+# The chance that there is one fault more at the same time.
+ANOTHER = 0.5
 
 
 class Faults:
     """The kinds of faults, drawn by a seed."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
+    def __init__(self, stage: Stage, seed: int, at_once_max: int) -> None:
         self._stage = stage
+        self._at_once_max = at_once_max
         self._random = random.Random(seed)
         #: Each with how often it is drawn.
         self.kinds: dict[Fault, int] = {
@@ -38,14 +41,24 @@ class Faults:
         }
 
     def draw(self) -> list[tuple[Fault, int]]:
-        """What happens next: one fault, or two at once to different brokers."""
-        count = 2 if self._random.random() < 0.25 else 1
-        kinds = self._random.sample(list(self.kinds), count, counts=self.kinds.values())
-        victims = self._random.sample(range(len(self._stage.brokers)), count)
-        drawn = list(zip(kinds, victims, strict=True))
-        if any(kind == self.rolled for kind, _ in drawn):
-            return [(self.rolled, -1)]
-        return [(kind, 0 if self._ends(kind) and one == WITNESS else one) for kind, one in drawn]
+        """What happens next: one fault, or some at once, each to a broker of its own."""
+        kinds = self._random.choices(list(self.kinds), list(self.kinds.values()))
+        if kinds == [self.rolled]:
+            return [(self.rolled, -1)]  # it takes all the brokers
+        while len(kinds) < self._at_once_max and self._random.random() < ANOTHER:
+            alone = {self.rolled, *kinds} & {self.rolled, self.store_away}
+            weights = {kind: some for kind, some in self.kinds.items() if kind not in alone}
+            kinds += self._random.choices(list(weights), list(weights.values()))
+        # What asks the brokers for something comes first: with the others there may be no answer.
+        kinds.sort(key=lambda kind: kind != self.moved)
+        ending = [kind for kind in kinds if self._ends(kind)]
+        others = [kind for kind in kinds if not self._ends(kind)]
+        victims = self._random.sample(range(WITNESS), len(ending))
+        left = [one for one in self._stage.brokers if one not in victims]
+        return [
+            *zip(others, self._random.sample(left, len(others)), strict=True),
+            *zip(ending, victims, strict=True),
+        ]
 
     def _ends(self, kind: Fault) -> bool:
         """Whether the process of the broker may end by it."""
