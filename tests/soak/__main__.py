@@ -8,6 +8,7 @@ flat. Exit status 0 only if all of it holds. A seed repeats the choice of faults
 import argparse
 import asyncio
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -43,6 +44,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--directory", type=Path, default=None)
     arguments = parser.parse_args()
+    # What it has made, brokers and namespaces, goes with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not are_possible():
         console.print("soak needs root and network namespaces (Debian's package iproute2)")
         return 2

@@ -18,7 +18,7 @@ from tests.support.small_disks import fill_up
 Fault = Callable[[int], AbstractAsyncContextManager[None]]
 REPLICAS = 3
 # The chance that there is one fault more at the same time.
-ANOTHER = 0.5
+ANOTHER = 0.75
 
 
 class Faults:
