@@ -16,6 +16,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 
 /**
@@ -120,10 +121,22 @@ public class GroupReader implements Runnable, ConsumerRebalanceListener {
         }
         tell("read\t" + System.currentTimeMillis() + "\t" + String.join(",", read));
         try {
-            consumer.commitSync();
+            while (!hasCommitted()) {
+                // Nobody knows what became of it: the same again.
+            }
             tell("committed\t" + System.currentTimeMillis() + "\t" + String.join(",", committed));
         } catch (CommitFailedException | RebalanceInProgressException refused) {
             tell("refused\t" + System.currentTimeMillis() + "\t" + refused);
+        }
+    }
+
+    private boolean hasCommitted() {
+        try {
+            consumer.commitSync();
+            return true;
+        } catch (TimeoutException error) {
+            tell("repeated\t" + error);
+            return false;
         }
     }
 
