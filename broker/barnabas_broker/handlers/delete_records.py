@@ -24,9 +24,13 @@ async def handle(
     services: Services, exchange: Exchange, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Raise each partition on its own, then wait for the replicas of all."""
+    each = services.heavy_work.each
     topics = [
-        (topic.name, [await _delete(services, topic.name, asked) for asked in topic.partitions])
-        for topic in request.topics
+        (
+            topic.name,
+            [await _delete(services, topic.name, asked) async for asked in each(topic.partitions)],
+        )
+        async for topic in each(request.topics)
     ]
     deletions = [
         result for _, results in topics for result in results if isinstance(result, Deletion)
@@ -35,7 +39,9 @@ async def handle(
         await replicated(deletions, request.timeout_ms, services.replicas.produce_purgatory)
     return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(name=name, partitions=[_result(result) for result in results])
+            DeleteRecordsTopicResult(
+                name=name, partitions=[_result(result) async for result in each(results)]
+            )
             for name, results in topics
         ]
     )

@@ -19,19 +19,20 @@ from barnabas_protocol.messages.describe_log_dirs import (
 )
 
 
-def handle(
+async def handle(
     services: Services, exchange: Exchange, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory; a null list of topics means all."""
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[_describe(services, directory, wanted) for directory in services.logs.directories]
-    )
+    results = [
+        await _describe(services, directory, wanted) for directory in services.logs.directories
+    ]
+    return DescribeLogDirsResponse(results=results)
 
 
-def _describe(
+async def _describe(
     services: Services, directory: LogDirectory, wanted: set[tuple[str, int]] | None
 ) -> DescribeLogDirsResult:
     if directory.is_offline:
@@ -39,7 +40,9 @@ def _describe(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
         )
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for topic_partition, partition in services.replicas.partitions.items():
+    # They may come and go while the loop goes on.
+    partitions = list(services.replicas.partitions.items())
+    async for topic_partition, partition in services.heavy_work.each(partitions):
         log = partition.log
         if wanted is not None and tuple(topic_partition) not in wanted:
             continue

@@ -3,26 +3,31 @@
 Reads the header, finds the handler, turns what it raises into an error response of that API.
 Handlers come in three shapes: a plain function that returns the response; a plain function that
 returns None and replies by itself later; a coroutine, during which the connection's next requests
-wait (NET-7). Source: NET-10, NET-11, NET-16 of the behaviour list.
+wait (NET-7). A plain function may return a coroutine where there is much to do, and a coroutine the
+encoded response. Source: NET-10, NET-11, NET-16 of the behaviour list.
 """
 
 import importlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.handlers.encoding import encoded, encoded_apart
 from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
 from barnabas_broker.handlers.produce_elements import COUNTED_BYTES_MIN, check_produce
 from barnabas_broker.handlers.request_limits import (
-    LOOP_BYTES_MAX,
-    RESPONSE_BYTES_MAX,
     UNLIMITED_BYTES,
     bytes_max,
+    check_answer,
     check_elements,
     elements_max,
+    loop_bytes_max,
 )
+from barnabas_broker.handlers.request_slices import in_slices, slicing_of
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
@@ -66,6 +71,7 @@ class Api:
         "is_forwarded",
         "is_internal",
         "key",
+        "loop_bytes_max",
         "max_version",
         "min_version",
         "request_class",
@@ -79,6 +85,7 @@ class Api:
         self.key = key
         self.min_version, self.max_version = VERSIONS[key]
         self.bytes_max = bytes_max(key)
+        self.loop_bytes_max = loop_bytes_max(key)
         self.elements_max = elements_max(key)
         self.request_class: Any = codec.request_class(key)
         self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
@@ -127,7 +134,7 @@ class Dispatcher:
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
         if api.is_internal:
             self._check_broker(api, exchange)
-        if len(frame) > LOOP_BYTES_MAX and api.bytes_max < UNLIMITED_BYTES:
+        if len(frame) > api.loop_bytes_max:
             self._check_size(api, frame)
             self._start(api, exchange, None, self._read_apart(api, exchange, header.position))
             return
@@ -150,7 +157,9 @@ class Dispatcher:
             raise
         except Exception as error:
             response = answer_of_failure(api, request, error)
-        if response is not None:
+        if isinstance(response, CoroutineType):
+            self._start(api, exchange, request, response)
+        elif response is not None:
             self._answer(api, exchange, request, response)
 
     def _check_size(self, api: Api, frame: memoryview) -> None:
@@ -160,11 +169,12 @@ class Dispatcher:
             )
 
     async def _read_apart(self, api: Api, exchange: Exchange, position: int) -> Any:
-        """Read a large request in a thread, then carry it out; returns what the handler does.
+        """Read a large request in a thread, then carry it out; returns the frame of the response.
 
-        Closes the connection itself where the request is malformed.
+        None where the handler answers by itself. Closes the connection itself where the request is
+        malformed.
         """
-        services = self._services
+        services, request = self._services, None
         try:
             frame, version = exchange.frame, exchange.api_version
             request = await services.heavy_work.run(
@@ -174,16 +184,30 @@ class Dispatcher:
                 return None
             api.requests_count += 1
             if api.is_forwarded and self._is_for_another():
-                return await self._forwarded(api, exchange, request)
-            response = api.handle(services, exchange, request)
-            return await response if api.is_coroutine else response
+                response = await self._forwarded(api, exchange, request)
+            else:
+                response = await carry_out(api, services, exchange, request)
+            if not isinstance(response, Message):
+                return response
+            return await encoded_apart(services.heavy_work, exchange, response)
         except ConnectionGoneError:
             return None
         except ParseError as error:
             exchange.session.close(str(error), "malformed-request")
             return None
         except Exception as error:
-            return answer_of_failure(api, request, error)
+            return await self._failure_apart(api, exchange, request, error)
+
+    async def _failure_apart(
+        self, api: Api, exchange: Exchange, request: Any, error: Exception
+    ) -> Any:
+        """The frame that answers each element of a large request with the error."""
+        try:
+            run = self._services.heavy_work.run
+            response = await run(exchange, answer_of_failure, api, request, error)
+            return await run(exchange, encoded, exchange, response)
+        except ConnectionGoneError:
+            return None
 
     def _check_broker(self, api: Api, exchange: Exchange) -> None:
         """Let requests of brokers alone pass. Raises: UnservedRequestError."""
@@ -212,15 +236,12 @@ class Dispatcher:
         assert services.channel is not None
         timeout_ms = services.config.request_timeout_ms
 
-        async def carry_out(inner: Exchange, request: Any) -> Any:
-            response = api.handle(services, inner, request)
-            return await response if api.is_coroutine else response
+        async def here(inner: Exchange, request: Any) -> Any:
+            return await carry_out(api, services, inner, request)
 
         resolution = None if api.resolve is None else api.resolve(services.image, request)
         if resolution is not None:
-            return await forward_resolved(
-                services.channel, exchange, resolution, timeout_ms, carry_out
-            )
+            return await forward_resolved(services.channel, exchange, resolution, timeout_ms, here)
         frame, _ = await forward(
             services.channel,
             exchange,
@@ -228,7 +249,7 @@ class Dispatcher:
             timeout_ms,
             is_repeatable=is_repeatable(api.key),
         )
-        return await carry_out(exchange, request) if frame is None else frame
+        return await here(exchange, request) if frame is None else frame
 
     def _start(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
         exchange.session.hold()
@@ -239,13 +260,15 @@ class Dispatcher:
         try:
             try:
                 response = await work
+            except ConnectionGoneError:
+                return
             except Exception as error:
                 response = answer_of_failure(api, request, error)
             if exchange.session.is_closed or response is None:
                 return  # or the handler answers later
             if isinstance(response, Message):
                 self._answer(api, exchange, request, response)
-            else:  # a frame, of another node
+            else:  # a frame, of another node or encoded in a thread
                 exchange.reply([response])
         except Exception:
             logger.exception("%s could not be answered", api.key.name)
@@ -256,16 +279,11 @@ class Dispatcher:
 
     def _answer(self, api: Api, exchange: Exchange, request: Any, response: Any) -> None:
         """Reply with a response, or with an error where it is too large to be sent."""
-        version, correlation_id = exchange.api_version, exchange.correlation_id
-        frame = codec.encode_response(response, exchange.api_key, version, correlation_id)
-        if len(frame) > RESPONSE_BYTES_MAX and not api.is_internal:
-            text = f"the response would have {len(frame)} bytes, {RESPONSE_BYTES_MAX} at most"
-            if request is None:  # it was read apart, and is not at hand any more
-                exchange.session.close(f"{api.key.name}: {text}", "oversize-answer")
-                return
-            error = KafkaError(ErrorCode.INVALID_REQUEST, text)
-            failure = answer_of_failure(api, request, error)
-            frame = codec.encode_response(failure, exchange.api_key, version, correlation_id)
+        frame = encoded(exchange, response)
+        try:
+            check_answer(api.key, frame)
+        except KafkaError as error:
+            frame = encoded(exchange, answer_of_failure(api, request, error))
         exchange.reply([frame])
 
     def reply(self, exchange: Exchange, response: Any, version: int | None = None) -> None:
@@ -282,10 +300,29 @@ class Dispatcher:
         )
 
 
+async def carry_out(api: Api, services: Services, exchange: Exchange, request: Any) -> Any:
+    """What the handler does with a request that may be large: in slices where it can be.
+
+    Raises: what the handler raises.
+    """
+
+    def handle(piece: Any) -> Any:
+        return api.handle(services, exchange, piece)
+
+    is_large = len(exchange.frame) > api.loop_bytes_max
+    slicing = slicing_of(api.key, request) if is_large else None
+    if slicing is not None:
+        pause = services.heavy_work.pause
+        return await in_slices(slicing, handle, partial(answer_of_failure, api), pause, request)
+    response = handle(request)
+    return await response if inspect.isawaitable(response) else response
+
+
 def read_whole(api: Api, frame: memoryview, version: int, position: int) -> Any:
     """The request in a frame, in a thread where it is large. Raises: ParseError."""
     request, _ = codec.decode(api.request_class, frame, version, position)
-    check_elements(api.key, request)
+    if not api.is_internal:
+        check_elements(api.key, request)
     return request
 
 

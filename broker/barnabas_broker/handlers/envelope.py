@@ -8,13 +8,17 @@ request is counted as an envelope and as what is inside.
 Source: CTL-15, KIP-590.
 """
 
-import inspect
 import logging
 from typing import Any
 
 from barnabas_broker.controller.channel import is_not_controller
-from barnabas_broker.handlers.dispatch import Api, answer_of_failure, load_api, read_whole
-from barnabas_broker.handlers.request_limits import LOOP_BYTES_MAX
+from barnabas_broker.handlers.dispatch import (
+    Api,
+    answer_of_failure,
+    carry_out,
+    load_api,
+    read_whole,
+)
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
 from barnabas_broker.network.heavy_work import ConnectionGoneError
@@ -65,7 +69,7 @@ async def _carried_out(
     api: Api = services.apis.get(key) or load_api(services.apis, key)
     if not api.min_version <= version <= api.max_version:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if len(frame) > LOOP_BYTES_MAX:
+    if len(frame) > api.loop_bytes_max:
         inner_request = await services.heavy_work.run(
             exchange, read_whole, api, frame, version, header.position
         )
@@ -87,8 +91,7 @@ async def _carried_out(
 
 async def _response(api: Api, services: Services, inner: Exchange, request: Any) -> Any:
     try:
-        response = api.handle(services, inner, request)
-        return await response if inspect.isawaitable(response) else response
+        return await carry_out(api, services, inner, request)
     except Exception as error:
         return answer_of_failure(api, request, error)
 

@@ -8,12 +8,17 @@ fetched epoch, cluster id. v13: topic ids. v15: the follower and its broker epoc
 leads instead (KIP-951). Source: KIP-74, KIP-227, KIP-516, KIP-903.
 """
 
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
+from barnabas_broker.env.disk import Buffer
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.fetch_response import HINTS_SINCE, IDS_SINCE, encode_fetch_response
 from barnabas_broker.handlers.leader_hints import LeaderHints
+from barnabas_broker.handlers.request_limits import LOOP_BYTES_OF_PARTITIONS_MAX
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.fetch_session import (
     FINAL_EPOCH,
@@ -23,6 +28,7 @@ from barnabas_broker.replication.fetch_session import (
     FetchPartition,
     SessionKey,
     consumer_session,
+    session_key,
 )
 from barnabas_broker.replication.fetching import (
     NO_REPLICA,
@@ -33,7 +39,7 @@ from barnabas_broker.replication.fetching import (
 )
 from barnabas_broker.replication.follower_session import FollowerSession
 from barnabas_broker.replication.replica_choice import replica_in_rack
-from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.fetch import FetchRequest, FetchResponse
 
@@ -44,6 +50,10 @@ FOLLOWERS_SERVE_SINCE = 11
 REPLICA_STATE_SINCE = 15
 _NEW_SESSION = (INITIAL_EPOCH, FINAL_EPOCH)
 KEPT_FRAME_BYTES = 4096
+PARTITIONS_MAX = 10_000
+"""Of one request of a client; as many as one consumer may have in its session."""
+AT_ONCE_MAX = 1_000
+"""So many partitions are read in one turn of the loop."""
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -60,12 +70,16 @@ class _Answer:
         self.reserved_bytes = 0
 
     def __call__(self, results: list[PartitionData]) -> None:
-        exchange, context = self.exchange, self.context
+        exchange = self.exchange
         if self.is_held:
             exchange.session.reserve_answer(-self.reserved_bytes)
             exchange.session.release()
-        if exchange.session.is_closed:
-            return
+        if not exchange.session.is_closed:
+            exchange.reply(self.encoding(results)())
+
+    def encoding(self, results: list[PartitionData]) -> Callable[[], list[Buffer]]:
+        """What makes the frame of the answer; it may be called in a thread."""
+        exchange, context = self.exchange, self.context
         if not isinstance(context.session, FollowerSession):
             results = _to_tell(context, results)
         version = exchange.api_version
@@ -74,15 +88,14 @@ class _Answer:
             moved = [data.request.topic_partition for data in results if data.error in _MOVED]
             if moved:
                 hints = LeaderHints.find(self.services.image, exchange, moved)
-        exchange.reply(
-            encode_fetch_response(
-                version,
-                exchange.correlation_id,
-                ErrorCode.NONE,
-                context.session_id,
-                results,
-                hints,
-            )
+        return partial(
+            encode_fetch_response,
+            version,
+            exchange.correlation_id,
+            ErrorCode.NONE,
+            context.session_id,
+            results,
+            hints,
         )
 
     def wait_for(self, fetching: Fetching, bytes_max: int) -> None:
@@ -100,8 +113,13 @@ class _Answer:
             exchange.session.hold()
 
 
-def handle(services: Services, exchange: Exchange, request: FetchRequest) -> None:
-    """Read the partitions of the request or of its session, and answer when there is enough."""
+def handle(
+    services: Services, exchange: Exchange, request: FetchRequest
+) -> Coroutine[Any, Any, None] | None:
+    """Read the partitions of the request or of its session, and answer when there is enough.
+
+    A coroutine where they are very many.
+    """
     version = exchange.api_version
     node_id = request.replica_id
     if version >= REPLICA_STATE_SINCE:
@@ -109,13 +127,41 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
     if node_id >= 0 and not is_of_brokers(services, exchange):
         # What a follower fetches moves the high watermark.
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only brokers fetch as followers")
-    asked, forgotten = _asked(services, request, version)
+    if len(exchange.frame) > LOOP_BYTES_OF_PARTITIONS_MAX:
+        return _handle_large(services, exchange, request, node_id)
+    asked, forgotten = _asked(services.image, request, version)
+    return _handle_asked(services, exchange, request, node_id, asked, forgotten)
+
+
+async def _handle_large(
+    services: Services, exchange: Exchange, request: FetchRequest, node_id: int
+) -> None:
+    """The same for a request that is read in a thread."""
+    asked, forgotten = await services.heavy_work.run(
+        exchange, _asked_once, services.image, request, exchange.api_version
+    )
+    if node_id < 0 and len(asked) + len(forgotten) > PARTITIONS_MAX:
+        raise ParseError(f"a Fetch of more than {PARTITIONS_MAX} partitions")
+    work = _handle_asked(services, exchange, request, node_id, asked, forgotten)
+    if work is not None:
+        await work
+
+
+def _handle_asked(
+    services: Services,
+    exchange: Exchange,
+    request: FetchRequest,
+    node_id: int,
+    asked: list[FetchPartition],
+    forgotten: list[SessionKey],
+) -> Coroutine[Any, Any, None] | None:
+    version = exchange.api_version
     if len(exchange.frame) > KEPT_FRAME_BYTES:
         # It may be parked for long, with tags of megabytes that nobody knows.
         exchange.session.release_frame(exchange)
     if node_id >= 0:
         _handle_follower(services, exchange, request, node_id, asked, forgotten)
-        return
+        return None
     if version >= SESSIONS_SINCE:
         context = services.fetch_sessions.resolve(
             request.session_id,
@@ -146,8 +192,26 @@ def handle(services: Services, exchange: Exchange, request: FetchRequest) -> Non
         is_gone=lambda: exchange.session.is_closed,
     )
     answer = _Answer(services, exchange, context)
+    if len(context.partitions) > AT_ONCE_MAX:
+        return _fetch_many(answer, parameters)
     fetching = services.replicas.fetch(context.partitions, parameters, answer)
     answer.wait_for(fetching, parameters.max_bytes)
+    return None
+
+
+async def _fetch_many(answer: _Answer, parameters: FetchParameters) -> None:
+    """Read and answer while the loop goes on; the connection waits, as with any coroutine."""
+    services, session = answer.services, answer.exchange.session
+    session.reserve_answer(parameters.max_bytes)
+    try:
+        results = await services.replicas.fetch_many(
+            answer.context.partitions, parameters, services.heavy_work.pause
+        )
+    finally:
+        session.reserve_answer(-parameters.max_bytes)
+    if not session.is_closed:
+        encode = answer.encoding(results)
+        answer.exchange.reply(await services.heavy_work.run(answer.exchange, encode))
 
 
 def _handle_follower(
@@ -207,16 +271,24 @@ def _choice(services: Services, rack: str) -> ChooseReplica | None:
     return partial(replica_in_rack, rack=rack, brokers=services.image.brokers)
 
 
-def _asked(
-    services: Services, request: FetchRequest, version: int
+def _asked_once(
+    image: MetadataImage, request: FetchRequest, version: int
 ) -> tuple[list[FetchPartition], list[SessionKey]]:
-    by_id = services.image.topics.by_id
+    """What a large request asks for; a partition that is there twice is answered once."""
+    asked, forgotten = _asked(image, request, version)
+    return list({session_key(one): one for one in asked}.values()), list(dict.fromkeys(forgotten))
+
+
+def _asked(
+    image: MetadataImage, request: FetchRequest, version: int
+) -> tuple[list[FetchPartition], list[SessionKey]]:
+    by_id = image.topics.by_id
     asked = []
     for topic in request.topics:
         name, topic_id = topic.topic, topic.topic_id
         if version >= IDS_SINCE:
-            image = by_id.get(topic_id)
-            name = "" if image is None else image.name
+            found = by_id.get(topic_id)
+            name = "" if found is None else found.name
         asked.extend(
             [
                 FetchPartition(

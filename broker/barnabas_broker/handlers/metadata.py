@@ -5,7 +5,8 @@ may be created. v7: leader epochs. v8 to v10: authorized operations. v10: topic 
 id. v13: an error of the whole response. Source: KIP-516, TOP-6.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from typing import Any
 
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorized_operations import (
@@ -13,9 +14,11 @@ from barnabas_broker.handlers.authorized_operations import (
     NOT_ASKED,
     TOPIC_OPERATIONS,
 )
+from barnabas_broker.handlers.encoding import encoded_apart
 from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
+from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -31,27 +34,81 @@ from barnabas_protocol.messages.metadata import (
 
 NULL_SINCE = 1
 IDS_LOOKED_UP_SINCE = 12
+# A topic that is here, or what is to be answered for one that is not.
+Found = TopicImage | MetadataResponseTopic
 
 
-def handle(services: Services, exchange: Exchange, request: MetadataRequest) -> MetadataResponse:
-    """Describe the cluster and the topics asked for."""
-    image, version = services.image, exchange.api_version
-    brokers = [
-        MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
-        for broker, host, port in live_brokers(services, exchange)
-    ]
-    asked = request.topics
-    if asked is None or (version < NULL_SINCE and not asked):
-        topics = [
-            describe_topic(topic, image.brokers, request.include_topic_authorized_operations)
-            for topic in image.topics.by_name.values()
-        ]
+def handle(
+    services: Services, exchange: Exchange, request: MetadataRequest
+) -> MetadataResponse | Coroutine[Any, Any, bytes]:
+    """Describe the cluster and the topics asked for; a coroutine where that is much."""
+    image, asked = services.image, request.topics
+    if asked is None or (exchange.api_version < NULL_SINCE and not asked):
+        found: Collection[Found] = image.topics.by_name.values()
+    elif len(asked) > SLICE:
+        return _describe_many(services, exchange, request, asked)
     else:
-        found = [_topic(services, exchange, request, topic) for topic in asked]
-        # A topic that is asked for twice, or by its id and its name, is described once.
-        topics = list({topic.name or topic.topic_id: topic for topic in found}.values())
+        found = _each_once([_find(services, exchange, request, topic) for topic in asked])
+    if len(found) + sum(len(one.partitions) for one in found) > SLICE:
+        return _describe_in_slices(services, exchange, request, list(found))
+    with_operations = request.include_topic_authorized_operations
+    topics = [
+        describe_topic(one, image.brokers, with_operations) if isinstance(one, TopicImage) else one
+        for one in found
+    ]
+    return _response(services, exchange, request, topics)
+
+
+async def _describe_many(
+    services: Services,
+    exchange: Exchange,
+    request: MetadataRequest,
+    asked: Sequence[MetadataRequestTopic],
+) -> bytes:
+    each = services.heavy_work.each
+    found = [_find(services, exchange, request, topic) async for topic in each(asked)]
+    return await _describe_in_slices(services, exchange, request, _each_once(found))
+
+
+async def _describe_in_slices(
+    services: Services, exchange: Exchange, request: MetadataRequest, found: Collection[Found]
+) -> bytes:
+    """The frame of the response; the loop goes on while it is made."""
+    each, brokers = services.heavy_work.each, services.image.brokers
+    with_operations = request.include_topic_authorized_operations
+    topics = [
+        _without_partitions(one, with_operations) if isinstance(one, TopicImage) else one
+        async for one in each(found)
+    ]
+    partitions = (
+        (topic, index, partition)
+        for topic, one in zip(topics, found, strict=True)
+        if isinstance(one, TopicImage)
+        for index, partition in enumerate(one.partitions)
+    )
+    async for topic, index, partition in each(partitions):
+        topic.partitions.append(_partition(index, partition, brokers))
+    response = _response(services, exchange, request, topics)
+    return await encoded_apart(services.heavy_work, exchange, response)
+
+
+def _each_once(found: Sequence[Found]) -> Collection[Found]:
+    """A topic that is asked for twice, or by its id and its name, is described once."""
+    return list({one.name or one.topic_id: one for one in found}.values())
+
+
+def _response(
+    services: Services,
+    exchange: Exchange,
+    request: MetadataRequest,
+    topics: list[MetadataResponseTopic],
+) -> MetadataResponse:
+    image = services.image
     return MetadataResponse(
-        brokers=brokers,
+        brokers=[
+            MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
+            for broker, host, port in live_brokers(services, exchange)
+        ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
@@ -71,13 +128,13 @@ def live_brokers(services: Services, exchange: Exchange) -> list[tuple[BrokerIma
     return found
 
 
-def _topic(
+def _find(
     services: Services,
     exchange: Exchange,
     request: MetadataRequest,
     asked: MetadataRequestTopic,
-) -> MetadataResponseTopic:
-    topics, brokers = services.image.topics, services.image.brokers
+) -> Found:
+    topics = services.image.topics
     if asked.topic_id != ZERO_UUID:
         if exchange.api_version < IDS_LOOKED_UP_SINCE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are found by id from version 12 on")
@@ -86,13 +143,13 @@ def _topic(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
-        return describe_topic(topic, brokers, request.include_topic_authorized_operations)
+        return topic
     name = asked.name
     if name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id")
     topic = topics.by_name.get(name)
     if topic is not None:
-        return describe_topic(topic, brokers, request.include_topic_authorized_operations)
+        return topic
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         validate_topic_name(name)
@@ -114,14 +171,18 @@ def describe_topic(
     topic: TopicImage, brokers: Mapping[int, BrokerImage], with_operations: bool
 ) -> MetadataResponseTopic:
     """A topic that exists."""
+    described = _without_partitions(topic, with_operations)
+    described.partitions = [
+        _partition(index, partition, brokers) for index, partition in enumerate(topic.partitions)
+    ]
+    return described
+
+
+def _without_partitions(topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            _partition(index, partition, brokers)
-            for index, partition in enumerate(topic.partitions)
-        ],
         topic_authorized_operations=TOPIC_OPERATIONS if with_operations else NOT_ASKED,
     )
 

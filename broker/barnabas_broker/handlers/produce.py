@@ -70,9 +70,11 @@ def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> N
 
 
 async def _append_heavy(services: Services, exchange: Exchange, heavy: HeavyAppends) -> None:
-    """Append batches that are checked in a thread; none of a connection that has gone before."""
+    """Append the batches that are left; none to be checked of a connection that has gone before."""
     try:
-        await heavy(lambda check: services.heavy_work.run(exchange, check))
+        await heavy(
+            lambda check: services.heavy_work.run(exchange, check), services.heavy_work.pause
+        )
     except ConnectionGoneError:
         return
     except Exception:

@@ -5,7 +5,8 @@ elements, each of which costs time when it is read and when it is carried out; a
 megabytes holds a million of them and stopped the broker for minutes. What is beyond the limits is
 no request of a real client: its connection is closed.
 
-A request of more than `LOOP_BYTES_MAX` is read in a thread, so that other connections go on.
+A request of more than `loop_bytes_max` is read in a thread, so that other connections go on, and
+carried out in slices (`request_slices`).
 
 Not here: limits of what handlers make of a request, such as partitions of a new topic.
 """
@@ -16,13 +17,21 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
 
 from barnabas_protocol.api import INTERNAL, ApiKey
-from barnabas_protocol.errors import ParseError
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.schema import Message
 
 Name = TypeVar("Name")
 
-LOOP_BYTES_MAX: Final = 16 * 1024
-"""So many bytes hold 16,000 elements at most, which takes some milliseconds to read."""
+LOOP_BYTES_MAX: Final = 4 * 1024
+"""So many bytes hold 2,000 elements, which take some milliseconds to read and to carry out."""
+LOOP_BYTES_OF_PARTITIONS_MAX: Final = 16 * 1024
+"""Of APIs whose elements are partitions of a dozen bytes and more: no more elements than those."""
+_OF_PARTITIONS: Final = (
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+)
 RESPONSE_BYTES_MAX: Final = 128 * 1024 * 1024
 """No answer but one with batches is larger; it is an error instead."""
 UNLIMITED_BYTES: Final = 2**31 - 1
@@ -57,6 +66,13 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
 }
 
 
+def loop_bytes_max(key: ApiKey) -> int:
+    """The largest frame of an API that is read on the loop."""
+    if key is ApiKey.PRODUCE:  # it is counted before, and what is large in it is not read
+        return UNLIMITED_BYTES
+    return LOOP_BYTES_OF_PARTITIONS_MAX if key in _OF_PARTITIONS else LOOP_BYTES_MAX
+
+
 def bytes_max(key: ApiKey) -> int:
     """The largest frame of an API; what holds batches or comes from brokers has no limit here."""
     if key is ApiKey.PRODUCE or key in INTERNAL:
@@ -67,6 +83,15 @@ def bytes_max(key: ApiKey) -> int:
 def elements_max(key: ApiKey) -> int:
     """How many elements a request of an API may have; a smaller frame cannot have more."""
     return _LIMITS.get(key, _DEFAULT)[1]
+
+
+def check_answer(key: ApiKey, frame: bytes) -> None:
+    """Refuse to send what is too large, but between brokers. Raises: KafkaError."""
+    if len(frame) > RESPONSE_BYTES_MAX and key not in INTERNAL:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the response would have {len(frame)} bytes, {RESPONSE_BYTES_MAX} at most",
+        )
 
 
 def check_elements(key: ApiKey, request: Message) -> None:

@@ -1,8 +1,14 @@
-"""Runs what requests need much processor time for in threads, a few at a time.
+"""What requests need much processor time for: in threads a few at a time, or on the loop in slices.
 
 A thread takes the interpreter from the loop for some milliseconds at a time, so few may run at
 once: the others wait here, first come, first served. Requests of brokers do not wait behind those
-of clients. Not for waiting for devices: that is `env.Disk`'s alone.
+of clients.
+
+What must be done on the loop, because it reads or changes what belongs to the loop, is done a slice
+at a time: who does it pauses in between, and of all who pause one goes on in a turn of the loop.
+Else a hundred connections would hold it up for a hundred slices.
+
+Not for waiting for devices: that is `env.Disk`'s alone.
 
 Invariant: bounded by connections. One of a client has at most one piece of work here, as its next
 requests are held meanwhile, and a connection that ends takes what waits of it along.
@@ -11,14 +17,19 @@ requests are held meanwhile, and a connection that ends takes what waits of it a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Final, TypeVar
 
 from barnabas_broker.network.exchange import Exchange
 
 Result = TypeVar("Result")
+Element = TypeVar("Element")
 Run = Callable[..., Awaitable[Any]]
+Pause = Callable[[], Awaitable[None]]
 
+SLICE: Final = 500
+"""Elements between two pauses: a few milliseconds where each takes some microseconds."""
 LANE_WIDTH = 1
 """Pieces at work for clients, and as many for brokers: each more may hold the loop up for the
 interpreter's switch interval, 5 ms."""
@@ -36,7 +47,35 @@ class HeavyWork:
         self._run = run
         self._listener_of_brokers = listener_of_brokers
         self._lanes = {is_of_brokers: _Lane() for is_of_brokers in (False, True)}
+        self._paused: deque[asyncio.Future[None]] = deque()
         self.run_count = 0
+        self.pause_count = 0
+
+    async def pause(self) -> None:
+        """Let the loop go on. Of all who pause, who came first goes on in its next turn."""
+        self.pause_count += 1
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._paused.append(turn)
+        if len(self._paused) == 1:
+            loop.call_soon(self._go_on, loop)
+        await turn
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._paused:
+            turn = self._paused.popleft()
+            if not turn.done():  # or cancelled
+                turn.set_result(None)
+                break
+        if self._paused:
+            loop.call_soon(self._go_on, loop)
+
+    async def each(self, elements: Iterable[Element]) -> AsyncIterator[Element]:
+        """The elements, with a pause before each slice but the first."""
+        for index, element in enumerate(elements):
+            if index and index % SLICE == 0:
+                await self.pause()
+            yield element
 
     async def run(
         self, exchange: Exchange, function: Callable[..., Result], *arguments: Any

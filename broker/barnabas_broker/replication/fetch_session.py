@@ -133,8 +133,8 @@ class FetchSession:
 
 PARTITIONS_MAX = 500_000
 """Partitions in the sessions of consumers together; who finds no room is served without one."""
-SESSION_PARTITIONS_MAX = 100_000
-"""Partitions in the session of one consumer."""
+SESSION_PARTITIONS_MAX = 10_000
+"""Partitions in the session of one consumer: each of its requests looks at all of them."""
 
 
 # A session of a given id and time for whoever asks.

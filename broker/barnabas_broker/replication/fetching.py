@@ -12,6 +12,7 @@ from typing import Any
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.network.heavy_work import SLICE, Pause
 from barnabas_broker.purgatory.purgatory import DelayedOperation
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.partition import Partition
@@ -184,6 +185,30 @@ class Fetching(DelayedOperation):
 
     def on_expire(self) -> None:
         """Nothing of its own: an expired fetch is answered with what there is."""
+
+    def is_enough(self, results: Sequence[PartitionData]) -> bool:
+        """Whether what was read may be answered before the time is over (REQ-5)."""
+        return sum(data.size_bytes for data in results) >= self._parameters.min_bytes or any(
+            data.error or data.diverging is not None or data.preferred_replica != NO_REPLICA
+            for data in results
+        )
+
+    async def read_in_slices(self, pause: Pause) -> list[PartitionData]:
+        """Read very many partitions; the loop goes on meanwhile."""
+        results: list[PartitionData] = []
+        left = self._parameters.max_bytes
+        for index, request in enumerate(self._partitions):
+            if index % SLICE == 0:
+                await pause()
+                if self._parameters.is_gone():
+                    break
+            is_first = left == self._parameters.max_bytes
+            data = self._read_nowait(request, left, is_first=is_first)
+            if data is None:
+                data = await self._read_cold(request, left, is_first=is_first)
+            left -= data.size_bytes
+            results.append(data)
+        return results
 
     async def _finish_cold(self, results: list[PartitionData], start: int, left: int) -> None:
         for request in self._partitions[start:]:

@@ -8,24 +8,25 @@ Invariant: the answer is given exactly once, and only after the data of every pa
 succeeded is in its file.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError
+from barnabas_broker.network.heavy_work import Pause
 from barnabas_broker.purgatory.purgatory import DelayedOperation, Purgatory
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
 ACKS_ALL = -1
-TopicRecords = Iterable[tuple[TopicPartition, bytes, Buffer | None]]
+TopicRecords = Sequence[tuple[TopicPartition, bytes, Buffer | None]]
 # Place among the results, topic id, records, and what checks them.
 HeavyAppend = tuple[int, bytes, Buffer | None, HeavyBatchError]
 CheckApart = Callable[[Callable[[], CheckedBatch]], Awaitable[CheckedBatch]]
 """Has a check done in a thread."""
-HeavyAppends = Callable[[CheckApart], Awaitable[None]]
-"""What is left of a request whose batches take long to check."""
+HeavyAppends = Callable[[CheckApart, Pause], Awaitable[None]]
+"""What is left of a request whose batches take long to check or are very many."""
 
 
 class ProduceResult:
@@ -52,7 +53,7 @@ class ProduceResult:
 class Production(DelayedOperation):
     """The results of one request, and whom to tell when they are final."""
 
-    __slots__ = ("_acks", "_done", "_results", "_waiting_room")
+    __slots__ = ("_acks", "_done", "_results", "_unsettled", "_waiting_room")
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Production(DelayedOperation):
     ) -> None:
         super().__init__(timeout_ms)
         self._results = results
+        self._unsettled = [result for result in results if result.error is None]
         self._acks = acks
         self._done = done
         self._waiting_room = waiting_room
@@ -82,12 +84,14 @@ class Production(DelayedOperation):
             self._waiting_room.watch(self, self.keys)
 
     def is_settled(self) -> bool:
-        """Settle each partition that can be settled now; tells whether that was all of them."""
-        waiting = False
-        for result in self._results:
-            if result.error is None and not self._settle(result):
-                waiting = True
-        return not waiting
+        """Settle partitions up to one that cannot be settled yet; tells whether there is none.
+
+        It is asked whenever one of them has moved: all of them each time would be their square.
+        """
+        unsettled = self._unsettled
+        while unsettled and self._settle(unsettled[-1]):
+            unsettled.pop()
+        return not unsettled
 
     def _settle(self, result: ProduceResult) -> bool:
         partition, info = result.partition, result.info
@@ -113,6 +117,6 @@ class Production(DelayedOperation):
 
     def on_expire(self) -> None:
         """Answer what is not settled with REQUEST_TIMED_OUT; its data stays in the log (REQ-3)."""
-        for result in self._results:
-            if result.error is None and not self._settle(result):
+        for result in self._unsettled:
+            if not self._settle(result):
                 result.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)

@@ -16,11 +16,13 @@ from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import NotOneBatchError
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError
+from barnabas_broker.network.heavy_work import SLICE, Pause
 from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import Fetching, FetchParameters, PartitionData
 from barnabas_broker.replication.follower_fetching import FollowerFetches
+from barnabas_broker.replication.many_fetching import fetch_many
 from barnabas_broker.replication.partition import NO_EPOCH, Partition
 from barnabas_broker.replication.producing import (
     CheckApart,
@@ -157,11 +159,46 @@ class ReplicaManager(ReplicaSet):
         """Append to each partition.
 
         `done` gets the results when they are final, never before the data is in the files.
-        Returns what is left where batches take long to check: that is to be awaited then, and
-        until its end nothing else of the same connection appended.
+        Returns what is left where batches take long to check or are very many: that is to be
+        awaited then, and until its end nothing else of the same connection appended.
         """
         results: list[ProduceResult] = []
         heavy: list[HeavyAppend] = []
+        rest = entries[SLICE:] if len(entries) > SLICE else ()
+        append_each = partial(self._append_each, results, heavy, acks, now_ms)
+        wait = append_each(entries[:SLICE] if rest else entries)
+
+        def appended(is_waiting: bool) -> None:
+            if not is_waiting:
+                done(results)
+                return
+            production = Production(results, acks, timeout_ms, done, self.produce_purgatory)
+            self._turn.after(production.written)
+
+        async def append_rest(check_apart: CheckApart, pause: Pause) -> None:
+            for start in range(0, len(rest), SLICE):
+                await pause()
+                append_each(rest[start : start + SLICE])
+            await self._append_heavy(results, heavy, acks, now_ms, check_apart)
+            appended(any(result.info is not None for result in results))
+
+        if heavy or rest:
+            return append_rest
+        appended(wait)
+        return None
+
+    def _append_each(
+        self,
+        results: list[ProduceResult],
+        heavy: list[HeavyAppend],
+        acks: int,
+        now_ms: int,
+        entries: TopicRecords,
+    ) -> bool:
+        """Append to each partition; tells whether anything was appended.
+
+        What takes long to check is put with `heavy`.
+        """
         wait = False
         for topic_partition, topic_id, records in entries:
             try:
@@ -174,18 +211,7 @@ class ReplicaManager(ReplicaSet):
             else:
                 results.append(ProduceResult(topic_partition, partition, info, None))
                 wait = True
-
-        def appended(is_waiting: bool) -> None:
-            if not is_waiting:
-                done(results)
-                return
-            production = Production(results, acks, timeout_ms, done, self.produce_purgatory)
-            self._turn.after(production.written)
-
-        if heavy:
-            return partial(self._append_heavy, results, heavy, acks, now_ms, appended)
-        appended(wait)
-        return None
+        return wait
 
     async def _append_heavy(
         self,
@@ -193,7 +219,6 @@ class ReplicaManager(ReplicaSet):
         heavy: Sequence[HeavyAppend],
         acks: int,
         now_ms: int,
-        appended: Callable[[bool], None],
         check_apart: CheckApart,
     ) -> None:
         """Append the batches that take long to check, each once it has been checked in a thread."""
@@ -211,7 +236,6 @@ class ReplicaManager(ReplicaSet):
                     results[place] = self._refused(topic_partition, topic_id, records, refusal)
                 else:
                     results[place] = ProduceResult(topic_partition, partition, info, None)
-        appended(any(result.info is not None for result in results))
 
     def _refused(
         self,
@@ -287,11 +311,26 @@ class ReplicaManager(ReplicaSet):
 
         `done` gets one result per partition, in order.
         """
-        find = self.find_leader if parameters.leader_only else self.find_replica
-        fetching = Fetching(partitions, parameters, find, self._spawn, done)
+        fetching = self._fetching(partitions, parameters, done)
         if not fetching.try_complete():
             self.fetch_purgatory.try_complete_else_watch(fetching, fetching.keys)
         return fetching
+
+    async def fetch_many(
+        self, partitions: Sequence[FetchPartition], parameters: FetchParameters, pause: Pause
+    ) -> list[PartitionData]:
+        """The same for so many partitions that the loop must go on while they are read."""
+        fetching = self._fetching(partitions, parameters, lambda _: None)
+        return await fetch_many(fetching, parameters.max_wait_ms, self.fetch_purgatory, pause)
+
+    def _fetching(
+        self,
+        partitions: Sequence[FetchPartition],
+        parameters: FetchParameters,
+        done: Callable[[list[PartitionData]], None],
+    ) -> Fetching:
+        find = self.find_leader if parameters.leader_only else self.find_replica
+        return Fetching(partitions, parameters, find, self._spawn, done)
 
     def _progressed(self, partition: Partition) -> None:
         # Most of the time nobody waits: two attributes are quicker than two look-ups.
