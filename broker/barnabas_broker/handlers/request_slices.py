@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+from barnabas_broker.controller.partitions import PARTITIONS_PER_REQUEST_MAX
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.network.heavy_work import SLICE, Pause
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.schema import Message
 
 Path = Sequence[str]
@@ -36,6 +38,31 @@ class Slicing:
     size: int = SLICE
     #: What an outer element is told by, where one that is repeated very often is answered once.
     key: Callable[[Any], Hashable] | None = None
+    #: What is wrong with the request as a whole, so that every element is refused.
+    refusal: Callable[[Any], KafkaError | None] = lambda _: None
+
+
+def _repeated(array: str, *names: str) -> Callable[[Any], KafkaError | None]:
+    """Refuses requests that name one thing twice, which no part of them would show."""
+    key = attrgetter(*names)
+
+    def refusal(request: Any) -> KafkaError | None:
+        elements = getattr(request, array)
+        if len({key(element) for element in elements}) == len(elements):
+            return None
+        return KafkaError(ErrorCode.INVALID_REQUEST, "one name is there twice")
+
+    return refusal
+
+
+def _refused_creation(request: Any) -> KafkaError | None:
+    """As the controller refuses a smaller request, which it sees as a whole (TOP-14)."""
+    counts = [max(topic.num_partitions, len(topic.assignments), 1) for topic in request.topics]
+    if sum(counts) > PARTITIONS_PER_REQUEST_MAX:
+        return KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    return _repeated("topics", "name")(request)
 
 
 _PARTITIONS: Final = ("topics", "partitions")
@@ -43,6 +70,7 @@ _DESCRIBED_SIZE: Final = 10
 """Each resource has dozens of settings, each with its synonyms and its documentation."""
 _DECIDED_SIZE: Final = 100
 """The controller decides on each by its image and writes what it decides."""
+_ONE_RESOURCE: Final = _repeated("resources", "resource_type", "resource_name")
 # Where versions differ, the first that a request has elements of.
 SLICED: Final[dict[ApiKey, tuple[Slicing, ...]]] = {
     ApiKey.OFFSET_COMMIT: (Slicing(_PARTITIONS, _PARTITIONS),),
@@ -56,12 +84,16 @@ SLICED: Final[dict[ApiKey, tuple[Slicing, ...]]] = {
     ),
     ApiKey.OFFSET_DELETE: (Slicing(_PARTITIONS, _PARTITIONS),),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (Slicing(_PARTITIONS, _PARTITIONS),),
-    ApiKey.CREATE_TOPICS: (Slicing(("topics",), ("topics",), _DECIDED_SIZE),),
+    ApiKey.CREATE_TOPICS: (
+        Slicing(("topics",), ("topics",), _DECIDED_SIZE, refusal=_refused_creation),
+    ),
     ApiKey.DELETE_TOPICS: (
         Slicing(("topics",), ("responses",), _DECIDED_SIZE),
         Slicing(("topic_names",), ("responses",), _DECIDED_SIZE),
     ),
-    ApiKey.CREATE_PARTITIONS: (Slicing(("topics",), ("results",), _DECIDED_SIZE),),
+    ApiKey.CREATE_PARTITIONS: (
+        Slicing(("topics",), ("results",), _DECIDED_SIZE, refusal=_repeated("topics", "name")),
+    ),
     ApiKey.ELECT_LEADERS: (
         Slicing(
             ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
@@ -71,8 +103,12 @@ SLICED: Final[dict[ApiKey, tuple[Slicing, ...]]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: (
         Slicing(("dirs", "topics", "partitions"), ("results", "partitions")),
     ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (Slicing(("resources",), ("responses",), _DECIDED_SIZE),),
-    ApiKey.ALTER_CONFIGS: (Slicing(("resources",), ("responses",), _DECIDED_SIZE),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        Slicing(("resources",), ("responses",), _DECIDED_SIZE, refusal=_ONE_RESOURCE),
+    ),
+    ApiKey.ALTER_CONFIGS: (
+        Slicing(("resources",), ("responses",), _DECIDED_SIZE, refusal=_ONE_RESOURCE),
+    ),
     ApiKey.DESCRIBE_CONFIGS: (
         Slicing(
             ("resources",),
@@ -103,10 +139,13 @@ async def in_slices(
     if slicing.key is not None:
         name = slicing.request[0]
         request = _with(request, name, list(each_once(getattr(request, name), slicing.key)))
+    refusal = slicing.refusal(request)
     whole: Any = None
     for piece, _ in pieces(request, slicing.request, slicing.size):
         await pause()
         try:
+            if refusal is not None:
+                raise refusal
             response = handle(piece)
             if inspect.isawaitable(response):
                 response = await response

@@ -12,7 +12,7 @@ from barnabas_broker.handlers.request_slices import SLICED, in_slices, pieces, s
 from barnabas_broker.network.heavy_work import SLICE, HeavyWork
 from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
-from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages import (
     create_topics,
     delete_topics,
@@ -116,6 +116,47 @@ def test_a_slice_that_fails_is_answered_and_the_others_stand() -> None:
     response, _ = asyncio.run(carried_out(request, handle))
     assert partitions_of(response) == partitions_of(request)
     assert seen == 3
+
+
+@pytest.mark.parametrize(
+    ("topics", "code"),
+    [
+        ([("a", 1), ("b", 1)], None),
+        ([("a", 1), ("a", 1)], ErrorCode.INVALID_REQUEST),
+        ([("a", 6_000), ("b", 6_000)], ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_what_is_wrong_with_the_whole_is_not_lost_in_slices(
+    topics: list[tuple[str, int]], code: ErrorCode | None
+) -> None:
+    """Kafka makes 10,000 partitions for one request, and no topic that it names twice."""
+    request = create_topics.CreateTopicsRequest(
+        topics=[
+            create_topics.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            for name, count in topics
+        ]
+    )
+    (slicing,) = SLICED[ApiKey.CREATE_TOPICS]
+    refusal = slicing.refusal(request)
+    assert (None if refusal is None else refusal.code) == code
+    handled: list[Any] = []
+    failures: list[Exception] = []
+
+    async def pause() -> None: ...
+
+    def failed(piece: Any, error: Exception) -> create_topics.CreateTopicsResponse:
+        failures.append(error)
+        return create_topics.CreateTopicsResponse()
+
+    def handle(piece: Any) -> create_topics.CreateTopicsResponse:
+        handled.append(piece)
+        return create_topics.CreateTopicsResponse()
+
+    asyncio.run(in_slices(slicing, handle, failed, pause, request))
+    assert len(handled) == (code is None)
+    assert [error.code for error in failures if isinstance(error, KafkaError)] == [
+        one for one in (code,) if one is not None
+    ]
 
 
 def test_every_path_is_one_of_fields() -> None:

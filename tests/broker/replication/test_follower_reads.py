@@ -12,6 +12,7 @@ import pytest
 
 from barnabas_broker.handlers import delete_records as delete_handler
 from barnabas_broker.metadata.image import BrokerImage
+from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.replication.fetch_session import FetchPartition
 from barnabas_broker.replication.fetching import FetchParameters, PartitionData
 from barnabas_broker.replication.replica_choice import replica_in_rack
@@ -157,7 +158,8 @@ def test_a_follower_of_nobody_serves_nobody() -> None:
 
 async def delete(node: ReplicaNode, offset: int, timeout_ms: int = 2_000) -> tuple[int, int]:
     """Error code and low watermark."""
-    services: Any = SimpleNamespace(replicas=node.replicas)
+    heavy_work = HeavyWork(asyncio.to_thread, "REPLICATION")
+    services: Any = SimpleNamespace(replicas=node.replicas, heavy_work=heavy_work)
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(
