@@ -27,6 +27,7 @@ from barnabas_broker.log.properties_files import (
     read_topic_id,
     write_topic_id,
 )
+from barnabas_broker.log.strays import unsettled_strays
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
@@ -185,6 +186,10 @@ class LogLoader:
                 manager.removals.add(path, now_ms + delay_ms)
             found = [key for key, _ in directory.partition_directories()]
             manager.strays[directory.path] = len(directory.stray_names())
+            for stray in unsettled_strays(manager.disk, directory.path):
+                # A crash kept the checkpoints from forgetting it.
+                self._strays.add(stray.topic_partition)
+                manager.unsettled_strays.setdefault(directory.path, []).append(stray.path)
         except OSError as error:
             manager.take_offline(directory.path, error)
             return []
@@ -245,10 +250,8 @@ class LogLoader:
         except OSError as error:
             self._manager.take_offline(directory.path, error)
             return
-        if (
-            not directory.logs.keys()
-            >= known.log_start_offsets.keys() | known.recovery_points.keys()
-        ):
+        named = known.log_start_offsets.keys() | known.recovery_points.keys()
+        if not directory.logs.keys() >= named or self._manager.unsettled_strays.get(directory.path):
             await self._manager.forget_others(directory)
 
     async def _load_or_put_aside(

@@ -31,7 +31,7 @@ from barnabas_broker.log.log_reopening import LogReopening
 from barnabas_broker.log.log_tasks import LogTasks
 from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, write_topic_id
-from barnabas_broker.log.strays import put_aside
+from barnabas_broker.log.strays import put_aside, settle
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 
@@ -83,6 +83,8 @@ class LogManager:
         self.recovery = RecoveryProgress()
         self.removals = RemovalQueue(disk)
         self.strays: dict[str, int] = {}  # how many are kept, by log directory
+        # Paths, by log directory, of those that its checkpoints may name.
+        self.unsettled_strays: dict[str, list[str]] = {}
         # One bound for the indexes of all logs together.
         self.index_cache = IndexCache()
         self.disk_guard = DiskGuard(
@@ -344,6 +346,7 @@ class LogManager:
             rename=None if log is None else log.rename_directory,
         )
         _logger.warning("%s %s: kept as %s", path, reason, stray)
+        self.unsettled_strays.setdefault(directory.path, []).append(stray)
         self.recovery.logs_stray_count += 1
         self.strays[directory.path] = self.strays.get(directory.path, 0) + 1
 
@@ -370,11 +373,18 @@ class LogManager:
 
     async def forget_others(self, directory: LogDirectory) -> None:
         """Have checkpoints name no logs that are not there, or remember that they may."""
+        strays = self.unsettled_strays.pop(directory.path, [])
         is_noted = await self.checkpointing.forget_others(directory)
+        try:
+            if is_noted and strays:
+                await self.disk.run(settle, self.disk, strays)
+        except OSError as error:
+            self.take_offline(directory.path, error)
         if is_noted or directory.is_offline:
             self._unnoted.discard(directory)
         else:
             self._unnoted.add(directory)
+            self.unsettled_strays.setdefault(directory.path, []).extend(strays)
 
     @property
     def has_unnoted_deletions(self) -> bool:

@@ -11,7 +11,7 @@ Not here: finding out what is stray (`log_loading`, `replication.replica_set`), 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from barnabas_broker.env.randomness import Random
 
 STRAY_NOTE_FILE: Final = "stray.json"
+UNSETTLED_FILE: Final = "stray-unsettled"
+"""While a stray has it, checkpoints may name its partition, and its note may not be durable."""
 
 
 class StrayRefusedError(Exception):
@@ -70,8 +72,8 @@ def put_aside(
 
     `rename`: how an open log gives its directory another name.
 
-    A crash that undoes the renaming leaves a directory that the next start puts aside again.
-    Raises: OSError.
+    A crash that undoes the renaming leaves a directory that the next start puts aside again. The
+    stray is unsettled until `settle`. Raises: OSError.
     """
     note = {
         "version": 0,
@@ -87,6 +89,7 @@ def put_aside(
         file.write_at(json.dumps(note).encode(), 0)
     finally:
         file.close()
+    disk.open(f"{path}/{UNSETTLED_FILE}", create=True).close()
     parent = path.rpartition("/")[0]
     name = layout.stray_directory_name(topic_partition, random.uuid().hex())
     if rename is None:
@@ -94,6 +97,34 @@ def put_aside(
     else:
         rename(f"{parent}/{name}")
     return f"{parent}/{name}"
+
+
+def settle(disk: Disk, paths: Iterable[str]) -> None:
+    """Have what strays say of themselves survive a power cut; no checkpoint names them any more.
+
+    In a thread. A stray that an operator has deleted meanwhile is none. Raises: OSError.
+    """
+    for path in paths:
+        if not disk.exists(f"{path}/{UNSETTLED_FILE}"):
+            continue
+        file = disk.open(f"{path}/{STRAY_NOTE_FILE}", create=True)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        disk.sync_directory(path)
+        disk.sync_directory(path.rpartition("/")[0])
+        disk.remove(f"{path}/{UNSETTLED_FILE}")
+        disk.sync_directory(path)
+
+
+def unsettled_strays(disk: Disk, log_directory: str) -> list[Stray]:
+    """The strays that the last run has not settled. Raises: OSError."""
+    return [
+        stray
+        for stray in list_strays(disk, log_directory)
+        if disk.exists(f"{stray.path}/{UNSETTLED_FILE}")
+    ]
 
 
 def list_strays(disk: Disk, log_directory: str) -> list[Stray]:
@@ -135,8 +166,9 @@ def restore(disk: Disk, stray: Stray, topic_id: bytes, config: LogConfig, now_ms
     ):
         _note_offset(disk, f"{log_directory}/{name}", stray.topic_partition, offset)
     disk.rename(stray.path, target)
-    if disk.exists(f"{target}/{STRAY_NOTE_FILE}"):
-        disk.remove(f"{target}/{STRAY_NOTE_FILE}")
+    for name in (STRAY_NOTE_FILE, UNSETTLED_FILE):
+        if disk.exists(f"{target}/{name}"):
+            disk.remove(f"{target}/{name}")
     disk.sync_directory(target)
     disk.sync_directory(log_directory)
     return loaded.log_end_offset

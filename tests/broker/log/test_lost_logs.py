@@ -11,15 +11,20 @@ import pytest
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.properties_files import BOOT_FILE, BootMarker
+from barnabas_broker.log.strays import list_strays, unsettled_strays
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     Result,
     append,
+    crash,
     manager_over,
     partition,
     run_with,
     topic_config,
 )
+from tests.support.simulated_clock import SimulatedClock
+from tests.support.simulated_disk import SimulatedDisk
+from tests.support.simulated_random import SimulatedRandom
 
 EPOCH = 41
 LOG_FILE = "00000000000000000000.log"
@@ -163,3 +168,45 @@ def test_a_stray_of_an_earlier_topic_of_the_name_is_no_loss(tmp_path: Path) -> N
         return found
 
     assert asyncio.run(main()) == set()
+
+
+def test_a_crash_before_the_checkpoints_forget_a_stray_is_no_loss_either(tmp_path: Path) -> None:
+    """The next start finds a name in them, and no log: but the folder says whose that is."""
+    run_with(manager_over(tmp_path), write, is_clean_stop=False)
+
+    async def put_aside() -> None:
+        manager = manager_over(tmp_path)
+        await manager.load(lambda topic, topic_id: None)
+        crash(manager)
+
+    asyncio.run(put_aside())
+    assert lost_after(manager_over(tmp_path)) == set()
+
+    async def make_anew(manager: LogManager) -> None:
+        await write(manager)
+
+    run_with(manager_over(tmp_path), make_anew)
+    assert len(list(tmp_path.glob("t-0.*-stray"))) == 1
+    RealDisk().remove_tree(str(tmp_path / "t-0"))
+    assert lost_after(manager_over(tmp_path)) == {"t"}, "the stray is an old one by now"
+
+
+def test_what_a_stray_says_of_itself_survives_a_power_cut() -> None:
+    """TOP-15: its topic and its log start are known when it is restored."""
+    disk = SimulatedDisk(SimulatedRandom(1), SimulatedClock())
+
+    async def main() -> None:
+        manager = manager_over(Path("/data"), disk=disk)
+        await manager.load(lambda topic, topic_id: topic_config())
+        await write(manager)
+        log = manager.logs[partition("t")]
+        log.advance_log_start_offset(1)
+        await log.flush()
+        manager.put_log_aside(log, "is not ours")
+        await manager.note_deletions()
+        disk.crash(keep_some=False)
+
+    asyncio.run(main())
+    (stray,) = list_strays(disk, "/data")
+    assert (stray.reason, stray.log_start_offset, stray.is_name_whole) == ("is not ours", 1, True)
+    assert unsettled_strays(disk, "/data") == []
