@@ -136,7 +136,7 @@ def _cut(log: LogWriter, segment: Segment, offset: int) -> None:
     """Cut the segment before the batch that reaches up to `offset`, and make it the active one."""
     log.index_cache.forget(segment)
     if segment.offset_index is None or segment.time_index is None:
-        indexes = load_checked_indexes(segment, log.config.index_interval_bytes)
+        indexes = load_checked_indexes(segment, log.config.index_interval_bytes, is_durable=False)
         segment.offset_index, segment.time_index = indexes
     end = segment.size_bytes
     segment.offset_index.truncate_to(offset)

@@ -37,25 +37,33 @@ class ScanResult(NamedTuple):
     cut_reason: str | None
 
 
-def load_checked_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex, TimeIndex]:
+def load_checked_indexes(
+    segment: Segment, interval_bytes: int, *, is_durable: bool = True
+) -> tuple[OffsetIndex, TimeIndex]:
     """The indexes of a segment that is not active, rebuilt if missing or damaged (REC-2).
 
-    They are not kept in the segment. Raises: OSError, CorruptionError.
+    They are not kept in the segment. `is_durable`: in a thread, as `rebuild_indexes`.
+    Raises: OSError, CorruptionError.
     """
     try:
         offset_index, time_index = segment.load_indexes()
     except SegmentRenamedError:
         raise
     except FileNotFoundError:
-        return rebuild_indexes(segment, interval_bytes)
+        return rebuild_indexes(segment, interval_bytes, is_durable=is_durable)
     is_damaged = offset_index.trim(segment.size_bytes) or time_index.trim()
     if is_damaged or (time_index.count and time_index.count > offset_index.count + 1):
-        return rebuild_indexes(segment, interval_bytes)
+        return rebuild_indexes(segment, interval_bytes, is_durable=is_durable)
     return offset_index, time_index
 
 
-def rebuild_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex, TimeIndex]:
-    """Write both index files of a closed segment anew. Raises: OSError, CorruptionError."""
+def rebuild_indexes(
+    segment: Segment, interval_bytes: int, *, is_durable: bool = True
+) -> tuple[OffsetIndex, TimeIndex]:
+    """Write both index files of a closed segment anew. Raises: OSError, CorruptionError.
+
+    `is_durable`: wait for the device, in a thread; else the next flush of the segment does.
+    """
     scratch = Segment(
         segment.disk, segment.directory, segment.base_offset, created_ms=segment.created_ms
     )
@@ -72,7 +80,8 @@ def rebuild_indexes(segment: Segment, interval_bytes: int) -> tuple[OffsetIndex,
     for file, index in zip(files, (scratch.offset_index, scratch.time_index), strict=True):
         file.truncate(0)
         file.write_at(index.entries, 0)
-        file.sync()
+        if is_durable:
+            file.sync()
         file.close()
     scratch.offset_index.written_bytes = len(scratch.offset_index.entries)
     scratch.time_index.written_bytes = len(scratch.time_index.entries)

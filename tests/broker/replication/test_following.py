@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
 from barnabas_protocol.ids import TopicPartition
@@ -520,5 +521,38 @@ def test_whoever_is_to_lead_a_log_that_is_being_cut_leads_when_the_log_is_open_a
         await until(lambda: node.partition().is_leader)
         assert not node.log.is_cut_unnoted
         await node.stop()
+
+    run_virtual(run())
+
+
+@pytest.mark.parametrize("damage", ["gone", "torn"])
+def test_a_truncation_that_makes_indexes_anew_waits_for_no_device(damage: str) -> None:
+    """REC-2, REC-5: `no_fsync_on_the_loop` fails this; the next flush has them."""
+
+    async def run() -> None:
+        config = LogConfig.build({}, {"segment.bytes": str(1024 * 1024)})
+        node = await ReplicaNode(1, Links(), topic_config=config).start()
+        await node.learn([*topic_records(), led_by(1, 0)])
+        for number in range(60):
+            node.produce(b"%d" % number * 50_000)
+        await node.stop()
+        node = await ReplicaNode(1, Links(), disk=node.disk, topic_config=config).start(node.image)
+        kept = node.log.segments.values()[1]
+        for suffix in (".index", ".timeindex"):
+            path = kept.path(suffix)
+            if damage == "gone":
+                node.disk.remove(path)
+            else:
+                file = node.disk.open(path)
+                file.truncate(0)
+                file.write_at(b"\xff" * 100, 0)
+                file.close()
+        offset = kept.base_offset + 5
+        await node.log.truncate(offset)
+        await node.log.flush()
+        disk = await node.crash(keep_some=False)
+        again = await ReplicaNode(1, Links(), disk=disk, topic_config=config).start(node.image)
+        assert [found for found, _, _ in await again.values()] == list(range(offset))
+        await again.stop()
 
     run_virtual(run())
