@@ -10,7 +10,6 @@ clean-shutdown marker any more.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log import checkpoints, layout, properties_files
@@ -50,6 +49,7 @@ class LogDirectory:
         "error",
         "high_watermarks",
         "is_loaded",
+        "is_marked_as_kept",
         "kept_broker_epoch",
         "log_start_offsets",
         "logs",
@@ -71,6 +71,7 @@ class LogDirectory:
         self.directory_id = ZERO_UUID
         self.error: Exception | None = None
         self.is_loaded = False
+        self.is_marked_as_kept = False
         self.was_clean = False
         self.clean_broker_epoch = -1
         self.kept_broker_epoch = -1
@@ -171,11 +172,14 @@ class LogDirectory:
         """Note that the directory is unusable. Returns false if that was known already.
 
         What was written and not synced may be lost by that: no later run may take it for kept.
+        `is_marked_as_kept` where the disk did not let that be said.
         """
         if self.error is not None:
             return False
-        with contextlib.suppress(OSError):
+        try:
             self.boot.remove()
+        except OSError:
+            self.is_marked_as_kept = True
         self.error = error
         self.is_loaded = False
         return True

@@ -461,6 +461,8 @@ class LogManager:
         if not directory.fail(error):
             return
         _logger.error("log directory %s goes offline: %s", directory.path, error)
+        if directory.is_marked_as_kept:
+            self._disclaim()
         for topic_partition, log in directory.logs.items():
             log.retire()
             self._tasks.forget(topic_partition)
@@ -468,6 +470,17 @@ class LogManager:
                 del self.logs[topic_partition]
         if self.on_directory_offline is not None:
             self.on_directory_offline(directory)
+
+    def _disclaim(self) -> None:
+        """Have another directory say what one that failed cannot: that not all is kept.
+
+        A broker that has one directory only has nobody to say it.
+        """
+        for directory in self.online_directories():
+            try:
+                directory.boot.remove()
+            except OSError as error:
+                _logger.warning("%s stays: %s", directory.boot.path, error)
 
     async def note_broker_epoch(self, broker_epoch: int) -> None:
         """Return when each directory says in which boot a broker of this epoch has run on it."""
@@ -534,6 +547,8 @@ class LogManager:
         """Say that the directory was left clean, unless something in it failed on the way."""
         if directory.is_offline:
             return
+        if any(other.is_marked_as_kept for other in self.directories):
+            broker_epoch = -1  # the logs here are whole, but not all that the broker had
         try:
             await self.disk.run(directory.marker.write, broker_epoch)
         except OSError as error:

@@ -91,6 +91,27 @@ def test_a_directory_that_failed_has_kept_nothing(tmp_path: Path) -> None:
     assert life(kept, tmp_path) == [-1]
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_failed_directory_whose_marker_cannot_be_removed_has_kept_nothing_either(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    """LOG-11, REG-8: as on a file system that is read-only since; what others say is the least."""
+    paths = (tmp_path / "a", tmp_path / "b")
+
+    class ReadOnly(Machine):
+        def remove(self, path: str) -> None:
+            if path == f"{paths[0]}/{BOOT_FILE}":
+                raise OSError(errno.EROFS, "read-only", path)
+            super().remove(path)
+
+    async def fail(manager: LogManager) -> None:
+        await write(manager)
+        manager.take_offline(str(paths[0]), OSError(errno.EIO, "fsync"))
+
+    run_with(manager_over(*paths, disk=ReadOnly()), fail, is_clean_stop=is_clean)
+    assert life(kept, *paths) == [EPOCH, -1]
+
+
 def test_one_directory_that_lost_its_marker_speaks_for_itself(tmp_path: Path) -> None:
     """NODE-8: a directory that was replaced has kept nothing."""
     paths = (tmp_path / "a", tmp_path / "b")
