@@ -7,6 +7,7 @@ never with both or neither.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from barnabas_broker.env.disk import Disk
@@ -44,12 +45,18 @@ def finish_interrupted_work(disk: Disk, directory: str) -> list[str]:
             if swap_limit is None or _offset(name) < swap_limit:
                 swaps.append(name)
             else:
-                disk.remove(f"{directory}/{name}")
+                _remove(disk, f"{directory}/{name}")
         elif name.endswith(marked):
-            disk.remove(f"{directory}/{name}")
+            _remove(disk, f"{directory}/{name}")
     if swaps:
         _finish_swaps(disk, directory, swaps)
     return disk.list_directory(directory)
+
+
+def _remove(disk: Disk, path: str) -> None:
+    """Remove a file that whoever had it may be removing as well, where a log is opened again."""
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove(path)
 
 
 def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:

@@ -229,6 +229,34 @@ def test_nothing_else_touches_the_files_of_a_log_while_it_is_opened_again() -> N
     run(work)
 
 
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap", ".deleted"])
+def test_files_that_others_remove_meanwhile_cost_no_directory(suffix: str) -> None:
+    """LOG-11: compaction discards its output, and old segments are due, while a log is opened."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        node.produce(b"kept")
+        old, folder = node.log, node.log.directory
+        leftovers = [f"{folder}/{offset:020}.log{suffix}" for offset in (7, 8)]
+        leftovers += [f"{folder}/{6:020}.log.cleaned"]  # what is above it is not complete
+        for path in leftovers:
+            disk.open(path, create=True).close()
+        remove = disk.remove
+
+        def remove_after_another(path: str) -> None:
+            if path in leftovers:
+                remove(path)
+            remove(path)
+
+        disk.remove = remove_after_another  # type: ignore[method-assign]
+        disk.no_room()
+        node.produce(b"refused")
+        await until(lambda: node.log is not old)
+        assert [value for _, _, value in await node.values()] == [b"kept"]
+        await node.stop()
+
+    run(work)
+
+
 def test_a_log_opened_again_is_settled_if_it_was_cut() -> None:
     """REC-5: nothing is appended in the place of what was cut before that is safe."""
 
