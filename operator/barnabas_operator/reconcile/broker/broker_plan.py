@@ -99,6 +99,7 @@ def plan_broker(
             max_unavailable=max_unavailable(observed),
             storage_size=spec.storage_size if storage.recreated_set else storage.template_size,
             racks=known_racks(spec, observed, scale.replicas),
+            kept_files=_mounted_files(observed),
             cluster_domain=cluster_domain,
         ),
         plan_hash=plan_hash,
@@ -131,7 +132,7 @@ def restart_reasons(
     reasons: dict[int, list[str]] = {}
     for node_id, pod in observed.pods.items():
         found = changes(pod.revision, wanted)
-        if _knows_settings(observed) or pod.stuck:
+        if _knows_settings(observed) or pod.stuck or not (pod.is_ready or pod.is_started):
             found += setting_changes(pod.config, spec.config, live.live)
         found += _rack_reasons(spec, observed, pod)
         if node_id in spec.parked and not pod.is_gated:
@@ -156,7 +157,10 @@ def known_racks(spec: BrokerSpec, observed: Observed, replicas: int) -> dict[int
     """The rack of each ordinal that may be written into its file."""
     if spec.topology_key is None:
         return {}
-    racks = {node_id: rack for node_id, rack in observed.racks.items() if node_id < replicas}
+    kept = _mounted_files(observed) | set(range(replicas))
+    racks = {node_id: rack for node_id, rack in observed.racks.items() if node_id in kept}
+    # Of a broker that is gone nobody reads the file; it only has to be there.
+    racks.update(dict.fromkeys(kept - set(range(replicas)) - racks.keys(), None))
     homeless = []
     for node_id in range(replicas):
         pod = observed.pods.get(node_id)
@@ -168,6 +172,11 @@ def known_racks(spec: BrokerSpec, observed: Observed, replicas: int) -> dict[int
         # They would hold up the others for as long as they find none.
         racks.update({pod.node_id: None for pod in homeless if pod is not None})
     return racks
+
+
+def _mounted_files(observed: Observed) -> frozenset[int]:
+    """The brokers whose files some pod mounts by name."""
+    return frozenset(node_id for pod in observed.pods.values() for node_id in pod.own_files)
 
 
 def _finds_no_node(pod: PodView) -> bool:

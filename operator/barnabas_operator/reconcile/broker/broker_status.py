@@ -136,6 +136,8 @@ def _conditions(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Itera
     elif lost := lost_or_waiting(observed):
         text = "; ".join(f"broker {node_id}: {why}" for node_id, why in sorted(lost.items()))
         yield from stalled("BrokerLost", text, generation=generation)
+    elif _is_done(spec, observed, plan) and (lack := _lack(spec, observed, plan)):
+        yield from reconciling(*lack, generation=generation)
     elif _is_done(spec, observed, plan):
         count = plan.rendering.replicas - len(spec.parked & set(range(plan.rendering.replicas)))
         yield from ready("AllBrokersReady", f"{count} brokers serve", generation=generation)
@@ -181,6 +183,25 @@ def _is_done(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> bool:
         node_id in spec.parked or (node_id in observed.pods and observed.pods[node_id].is_ready)
         for node_id in range(replicas)
     )
+
+
+def _lack(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[str, str] | None:
+    """Reason and message of what the cluster lacks although all pods are ready."""
+    expected = set(range(plan.rendering.replicas)) - spec.parked
+    cluster = observed.cluster
+    if not expected:
+        return None
+    if cluster is None:
+        return "BrokersUnreachable", "the brokers are ready, and do not answer"
+    if cluster.controller_id is None:
+        return "NoController", "no broker leads the control plane"
+    if away := expected - cluster.live_ids:
+        named = ", ".join(map(str, sorted(away)))
+        return "BrokersUnreachable", f"brokers do not take part in the cluster: {named}"
+    if plan.live.assigned or plan.live.removed:
+        named = ", ".join(sorted({*plan.live.assigned, *plan.live.removed}))
+        return "Progressing", f"settings are changed: {named}"
+    return None
 
 
 def _brokers(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable[dict[str, Any]]:

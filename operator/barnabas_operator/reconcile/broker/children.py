@@ -28,6 +28,7 @@ class Rendering:
     """What the children depend on besides the spec.
 
     `storage_size` is that of the StatefulSet's claim template, which cannot change in place.
+    `kept_files` are brokers whose files pods mount, also where there are fewer brokers by now.
     """
 
     image: str
@@ -35,6 +36,7 @@ class Rendering:
     max_unavailable: int = 1
     storage_size: str = ""
     racks: Mapping[int, str | None] = field(default_factory=dict)
+    kept_files: frozenset[int] = frozenset()
     cluster_domain: str = "cluster.local"
 
 
@@ -204,7 +206,8 @@ def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
 
 
 def _config_map(spec: BrokerSpec, given: Rendering) -> Object:
-    files = config_files(spec, given.racks, given.replicas, given.cluster_domain)
+    node_ids = given.kept_files | set(range(given.replicas))
+    files = config_files(spec, given.racks, node_ids, given.cluster_domain)
     return _child(spec, "v1", "ConfigMap", names.config_map(spec.name), data=files)
 
 

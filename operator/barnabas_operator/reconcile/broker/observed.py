@@ -26,6 +26,8 @@ class PodView:
     """The pod of a broker.
 
     `stuck` says why it cannot start without a change of it (image, crash loop, no node), else "".
+    `is_started` tells whether its process has answered a probe. `own_files` are the ids of the
+    brokers whose properties files it mounts.
     `is_gated` is a pod that waits for the operator's leave to be scheduled. `drain_request` is
     there while evictions of it are refused.
     """
@@ -36,6 +38,8 @@ class PodView:
     node: str = ""
     address: str = ""
     is_ready: bool = False
+    is_started: bool = True
+    own_files: frozenset[int] = frozenset()
     is_terminating: bool = False
     is_gated: bool = False
     is_unschedulable: bool = False

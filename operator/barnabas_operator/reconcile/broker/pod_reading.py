@@ -61,6 +61,8 @@ def read_pod(pod: Object, node_id: int, node: Object | None, topology_key: str |
         node=node_name,
         address=str(status.get("podIP") or ""),
         is_ready=(conditions.get("Ready") or {}).get("status") == "True",
+        is_started=_is_started(status),
+        own_files=_own_files(spec),
         is_terminating=is_going(pod),
         is_gated=bool(spec.get("schedulingGates")),
         is_unschedulable=unschedulable,
@@ -121,6 +123,26 @@ def tied_to(volume: Object) -> list[str]:
             if is_name and expression.get("operator") == "In":
                 nodes += expression.get("values") or ()
     return nodes
+
+
+def _is_started(status: Mapping[str, Any]) -> bool:
+    """Whether the broker's container has passed its startup probe since it was last started."""
+    found = [
+        container
+        for container in status.get("containerStatuses") or ()
+        if container.get("name", names.CONTAINER) == names.CONTAINER
+    ]
+    return bool(found) and all(container.get("started") for container in found)
+
+
+def _own_files(spec: Mapping[str, Any]) -> frozenset[int]:
+    """The brokers whose files the kubelet wants to find when it starts the pod."""
+    return frozenset(
+        node_id
+        for volume in spec.get("volumes") or ()
+        for item in (volume.get("configMap") or {}).get("items") or ()
+        if (node_id := names.node_id_of(str(item["key"]).removesuffix(".properties"))) is not None
+    )
 
 
 def _stuck(status: Mapping[str, Any]) -> str:

@@ -10,13 +10,16 @@ the kubelet starts no container before all named files are there: nobody starts 
 a restarted pod finds its file without the operator. A pod that finds no node must not hold up the
 others: it gets a file without a rack, and is restarted for it should it come up with that.
 
+A file stays while any pod mounts it, also when its broker is gone: without it none of the older
+pods would start again after a reboot of their node.
+
 Invariant: defaults that depend on the number of brokers are not part of the revision of a pod, so
 scaling restarts nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker import names
@@ -37,14 +40,17 @@ def needs_own_files(spec: BrokerSpec) -> bool:
 
 
 def config_files(
-    spec: BrokerSpec, racks: Mapping[int, str | None], replicas: int, cluster_domain: str
+    spec: BrokerSpec,
+    racks: Mapping[int, str | None],
+    node_ids: Collection[int],
+    cluster_domain: str,
 ) -> dict[str, str]:
     """The files by name. `racks` has the ordinals whose rack is known; None: there is none."""
     shared = shared_properties(spec)
     files = {SHARED_FILE: properties_text(shared)}
     if not needs_own_files(spec):
         return files
-    for node_id in range(replicas):
+    for node_id in sorted(node_ids):
         if spec.topology_key is not None and node_id not in racks:
             continue
         own = {**shared, "advertised.listeners": _advertised(spec, node_id, cluster_domain)}

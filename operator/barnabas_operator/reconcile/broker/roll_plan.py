@@ -5,7 +5,8 @@ Rules, in this order; the first that holds back says what is waited for:
 1. A broker whose restart is in flight has to come back first: another pod than before, ready, its
    broker registered and unfenced, and all of its replicas in sync again.
 2. Pods of an old revision that cannot start are replaced, all of them: they serve nobody, and
-   together they may be what a majority needs.
+   together they may be what a majority needs. So is one that starts and is not wanted: it has not
+   answered yet, or it is the one in flight. Only one that recovers its logs is waited for.
 3. A pod of the present revision that cannot start stops the roll.
 4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
 5. The policy has to allow restarts.
@@ -30,6 +31,9 @@ from barnabas_operator.reconcile.broker.observed import (
     Observed,
     PodView,
 )
+
+# The state in which a broker reads its logs after a crash; to stop it then is to begin anew.
+RECOVERY = "RECOVERY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ def plan_roll(
     """
     needs = _ordered(observed, reasons, expected)
     in_flight, arriving = restart_in_flight(spec, observed, expected)
-    stuck = tuple(_stuck_restarts(spec, observed, reasons, expected))
+    stuck = tuple(_stuck_restarts(spec, observed, reasons, expected, plan_hash))
     waiting = dict(unready(spec, observed, expected))
     stalled = _stalled(spec, observed, reasons, expected)
     waiting_on = arriving or stalled or _first(waiting)
@@ -164,15 +168,36 @@ def _stuck_restarts(
     observed: Observed,
     reasons: Mapping[int, Sequence[str]],
     expected: Sequence[int],
+    plan_hash: str,
 ) -> Iterator[Restart]:
     if spec.is_paused or spec.update_policy is UpdatePolicy.PAUSED:
         return
+    is_allowed = spec.update_policy is UpdatePolicy.AUTOMATIC or spec.approved_hash == plan_hash
     for node_id in expected:
         pod = observed.pods.get(node_id)
-        if pod is None or not pod.stuck or pod.is_terminating or not reasons.get(node_id):
+        if pod is None or pod.is_terminating or not reasons.get(node_id):
             continue
-        why = (*reasons[node_id], f"its pod cannot start ({pod.stuck})")
+        if pod.stuck:
+            why = (*reasons[node_id], f"its pod cannot start ({pod.stuck})")
+        elif is_allowed and _starts_in_vain(observed, pod):
+            why = (*reasons[node_id], "its pod has not started yet")
+        else:
+            continue
         yield Restart(node_id=node_id, pod_uid=pod.uid, reasons=why, is_stuck=True)
+
+
+def _starts_in_vain(observed: Observed, pod: PodView) -> bool:
+    """Whether a pod that is not wanted is on its way up, and loses nothing by being replaced."""
+    if pod.is_ready or pod.is_gated:
+        return False
+    process = observed.processes.get(pod.node_id)
+    if process is not None and process.state == RECOVERY:
+        return False
+    flying = observed.remembered.in_flight
+    is_in_flight = (
+        flying is not None and flying.node_id == pod.node_id and flying.pod_uid != pod.uid
+    )
+    return is_in_flight or not pod.is_started
 
 
 def _stalled(

@@ -434,3 +434,43 @@ def test_no_broker_is_taken_away_while_another_one_is_down() -> None:
     world.held_down.clear()
     asyncio.run(world.settle())
     assert world.ready_ids() == {0, 1}
+
+
+def test_a_cluster_without_a_controller_or_an_answer_is_not_ready() -> None:
+    """Row 6 of the findings: Flux and Argo CD went on without a control plane."""
+    world = settled()
+    world.members = {7, 8, 9}  # nobody has a majority of them
+    world.is_available = False
+    world.tick()
+    asyncio.run(world.reconcile())
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "NoController")
+    assert world.condition("Reconciling")["status"] == "True"
+    world.is_reachable = False
+    asyncio.run(world.reconcile())
+    assert world.condition("Ready")["reason"] == "BrokersUnreachable"
+    world.is_reachable, world.members = True, {0, 1, 2}
+    asyncio.run(world.settle())
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_files_that_older_pods_mount_stay_when_their_brokers_have_gone() -> None:
+    """Row 4 of the findings: after a scale-in no pod started again when its node was rebooted."""
+    world = settled(4, rack={"topologyKey": "topology.kubernetes.io/zone"})
+    world.partitions.clear()
+    world.change({"spec": {"replicas": 3}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+    mounted = {
+        item["key"]
+        for pod in world.pods().values()
+        for volume in pod["spec"]["volumes"]
+        for item in volume.get("configMap", {}).get("items", ())
+    }
+    assert "broker-3.properties" in mounted
+    files = world.store.get(CONFIG_MAP, NAMESPACE, f"{NAME}-config")["data"]
+    assert mounted <= files.keys()
+    world.annotate("restart", "now")
+    asyncio.run(world.settle())
+    files = world.store.get(CONFIG_MAP, NAMESPACE, f"{NAME}-config")["data"]
+    assert "broker-3.properties" not in files

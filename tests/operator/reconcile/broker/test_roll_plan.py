@@ -212,3 +212,31 @@ def test_partitions_without_a_spare_replica_are_found_for_the_warning() -> None:
     found = unguarded(cluster(*alone, ORDERS))
     assert len(found) == 7
     assert named(found) == "t0-0, t1-0, t2-0, t3-0, t4-0 and 2 more"
+
+
+@pytest.mark.parametrize("state", ["STARTING", "RUNNING", "RECOVERY", None])
+def test_a_pod_in_flight_that_is_not_wanted_any_more_is_not_waited_for(state: str | None) -> None:
+    """Row 5 of the findings: an image that hangs could not be taken back for an hour."""
+    pods = [pod(0), pod(1, is_ready=False, is_started=False), pod(2)]
+    seen = observed(pods, view=cluster(ORDERS, live=[0, 2], fenced=[1]), in_flight=FLYING)
+    if state is not None:
+        process = replace(seen.processes[0], node_id=1, state=state)
+        seen = replace(seen, processes={**seen.processes, 1: process})
+    roll = plan(seen, {1: ["image changed"]})
+    assert restarted(roll) == ([] if state == "RECOVERY" else [1])
+    assert restarted(plan(seen, {0: ["image changed"]})) == []
+
+
+def test_who_has_answered_once_and_is_not_in_flight_is_waited_for() -> None:
+    """It may be fenced for a moment, and may be what a partition needs."""
+    pods = [pod(0), pod(1, is_ready=False), pod(2)]
+    assert restarted(plan(observed(pods, view=cluster(ORDERS)))) == []
+
+
+def test_a_pod_that_starts_is_not_replaced_by_a_plan_that_waits_for_approval() -> None:
+    """With OnApproval nothing of the new revision comes before somebody says so."""
+    pods = [pod(0), pod(1, is_ready=False, is_started=False), pod(2)]
+    seen = observed(pods, view=cluster(ORDERS, live=[0, 2], fenced=[1]), in_flight=FLYING)
+    spec = replace(SPEC, update_policy=UpdatePolicy.ON_APPROVAL)
+    assert restarted(plan(seen, {1: ["x"]}, spec)) == []
+    assert restarted(plan(seen, {1: ["x"]}, replace(spec, approved_hash="h1"))) == [1]
