@@ -21,6 +21,14 @@ ACCEPT_KEY_MOVEMENT_ANNOTATION = "barnabas.dev/accept-key-movement"
 
 # On resources that show a topic which nobody has declared: they are never acted on.
 DISCOVERED_LABEL = "barnabas.dev/discovered"
+# Lets a Topic with deletionPolicy Delete take a topic along that was there before it.
+ADOPT_ANNOTATION = "barnabas.dev/adopt"
+# Where the topic of a Topic comes from, as its status says.
+MADE = "Made"
+ADOPTED = "Adopted"
+INTERNAL_TOPICS = frozenset(
+    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+)
 
 
 class SpecError(ValueError):
@@ -52,7 +60,8 @@ class TopicSpec:
     """One declared topic; None for partitions and replicas leaves them to the broker.
 
     `age` orders resources that name the same topic: the smallest was first. A discovered one only
-    shows its topic, and any other one goes before it.
+    shows its topic, and any other one goes before it. `is_adopted` tells that the topic was there
+    before the resource, which nobody has said to delete with it.
     """
 
     resource: str
@@ -68,6 +77,7 @@ class TopicSpec:
     is_paused: bool = False
     is_being_deleted: bool = False
     accepts_key_movement: bool = False
+    is_adopted: bool = False
     is_discovered: bool = False
     connection_secret: str | None = None
 
@@ -100,8 +110,18 @@ class TopicSpec:
             is_being_deleted=bool(metadata.get("deletionTimestamp")),
             is_discovered=(metadata.get("labels") or {}).get(DISCOVERED_LABEL) == "true",
             connection_secret=(spec.get("connectionSecret") or {}).get("name"),
+            is_adopted=annotations.get(ADOPT_ANNOTATION) != "true"
+            and not _is_own(manifest.get("status") or {}),
             accepts_key_movement=annotations.get(ACCEPT_KEY_MOVEMENT_ANNOTATION) == "true",
         )
+
+
+def _is_own(status: Mapping[str, Any]) -> bool:
+    """Whether the operator made the topic of a Topic with this status.
+
+    Statuses of earlier releases do not say so: what they knew the topic of is taken for made.
+    """
+    return status.get("origin", MADE if status.get("topicId") else None) == MADE
 
 
 def _topic_name(name: str) -> str:

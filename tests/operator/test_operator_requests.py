@@ -118,10 +118,13 @@ def test_a_broker_may_say_which_namespaces_it_takes(tmp_path: Path, real_or_fake
                     conditions = (found.get("status") or {}).get("conditions") or ()
                     return reason in {one["reason"] for one in conditions}
 
-                await until(lambda: says("AsDeclared"))
-                narrow = {"metadata": {"annotations": {"barnabas.dev/allowed-namespaces": "x, y"}}}
-                await world.api.patch(BROKER, world.namespace, "demo", narrow)
+                # By default only those of its own namespace.
                 await until(lambda: says("NotAdmitted"))
+                for allowed, reason in ((f"x, {other}", "AsDeclared"), ("x, y", "NotAdmitted")):
+                    annotations = {"barnabas.dev/allowed-namespaces": allowed}
+                    patch = {"metadata": {"annotations": annotations}}
+                    await world.api.patch(BROKER, world.namespace, "demo", patch)
+                    await until(lambda reason=reason: says(reason))
                 await world.api.delete(NAMESPACE, None, other)
 
     asyncio.run(run())

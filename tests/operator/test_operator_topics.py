@@ -6,7 +6,7 @@ from pathlib import Path
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
 from barnabas_client.admin.values.topics import NewTopic
-from barnabas_operator.kubernetes.kinds import TOPIC
+from barnabas_operator.kubernetes.kinds import EVENT, TOPIC
 from tests.support.operator_world import bootstrap_of, until, world_with_broker
 from tests.support.real_api_server import RealApiServer
 
@@ -171,3 +171,54 @@ def passes_of(operator: object) -> float:
         "barnabas_operator_reconciles_total", {"kind": "topics", "result": "done"}
     )
     return float(value or 0)
+
+
+def test_a_topic_that_was_there_before_stays_unless_it_is_said_that_it_may_go(
+    tmp_path: Path, real_or_fake: World
+) -> None:
+    """Row 8 of the findings: anybody could delete what somebody else had made and filled."""
+
+    async def run() -> None:
+        async with (
+            world_with_broker(tmp_path, real_or_fake) as (world, broker),
+            world.operator(),
+            Admin(bootstrap_of(broker)) as admin,
+        ):
+            new = [NewTopic(name=name, partition_count=1) for name in ("kept", "given")]
+            (await admin.topics.create(new)).unwrap()
+            for name in ("kept", "given", "made"):
+                await world.put_topic(name, deletionPolicy="Delete")
+            await world.until_ready("kept", "given", "made")
+            assert (await world.status("kept"))["origin"] == "Adopted"
+            assert (await world.status("made"))["origin"] == "Made"
+            acknowledged = {"metadata": {"annotations": {"barnabas.dev/adopt": "true"}}}
+            await world.change_topic("given", acknowledged)
+            for name in ("kept", "given", "made"):
+                await world.delete_topic(name)
+                await world.until_gone(TOPIC, name)
+            assert [one.name for one in await admin.topics.list()] == ["kept"]
+            events = await world.api.list(EVENT, namespace=world.namespace)
+            assert "TopicKept" in [event["reason"] for event in events]
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_the_brokers_do_not_delete_holds_its_resource_up_for_a_while_only(
+    tmp_path: Path, real_or_fake: World
+) -> None:
+    """Row 7 of the findings: with delete.topic.enable=false, or without a controller, for ever."""
+
+    async def run() -> None:
+        settings = {"delete.topic.enable": "false"}
+        async with (
+            world_with_broker(tmp_path, real_or_fake, **settings) as (world, _),
+            world.operator(unreachable_seconds=2.0),
+        ):
+            await world.put_topic("stays", deletionPolicy="Delete")
+            await world.until_ready("stays")
+            await world.delete_topic("stays")
+            await world.until_gone(TOPIC, "stays")
+            events = await world.api.list(EVENT, namespace=world.namespace)
+            assert "TopicNotDeleted" in [event["reason"] for event in events]
+
+    asyncio.run(run())

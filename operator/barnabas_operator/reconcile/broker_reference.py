@@ -11,7 +11,7 @@ from typing import Any
 
 from barnabas_operator.kubernetes.objects import annotations_of, namespace_of
 
-# Namespaces whose resources a Broker takes, separated by commas; `*` and its absence mean all.
+# Other namespaces whose resources a Broker takes, separated by commas; `*` means all of them.
 ALLOWED_NAMESPACES_ANNOTATION = "barnabas.dev/allowed-namespaces"
 
 Place = tuple[str, str]
@@ -34,6 +34,6 @@ def broker_of(manifest: Mapping[str, Any], brokers: Collection[Place]) -> Place:
 
 def admits(broker: Mapping[str, Any], namespace: str) -> bool:
     """Whether the Broker takes resources of this namespace; its own one always."""
-    text = annotations_of(broker).get(ALLOWED_NAMESPACES_ANNOTATION, "*")
+    text = annotations_of(broker).get(ALLOWED_NAMESPACES_ANNOTATION, "")
     allowed = {name.strip() for name in text.split(",")}
     return namespace == namespace_of(broker) or "*" in allowed or namespace in allowed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from typing import Any
 
@@ -49,8 +50,13 @@ def release_without_cluster(
     is_namespace_going: bool,
     unreachable_seconds: float,
     patience_seconds: float,
+    going_seconds: float = 0,
+    error: str = "",
 ) -> Release | None:
-    """For a resource on its way out whose topic cannot be deleted now; None: it has to wait."""
+    """For a resource on its way out whose topic cannot be deleted now; None: it has to wait.
+
+    `going_seconds` is how long ago it was deleted, `error` what the brokers said the last time.
+    """
     if is_broker_gone:
         return Release(reason="BrokerGone", message="there is no Broker that could have the topic")
     if is_namespace_going:
@@ -63,7 +69,19 @@ def release_without_cluster(
             reason="BrokersUnreachable",
             message=f"no broker has answered for {patience_seconds:.0f} s; the topic is left alone",
         )
+    if going_seconds > patience_seconds:
+        return Release(
+            reason="TopicNotDeleted",
+            message=f"the topic could not be deleted for {patience_seconds:.0f} s and is left"
+            f" alone: {error or 'the brokers do not answer'}",
+        )
     return None
+
+
+def going_seconds(manifest: Mapping[str, Any], now: datetime) -> float:
+    """How long ago a resource was deleted, 0 for one that stays."""
+    deleted = (manifest.get("metadata") or {}).get("deletionTimestamp")
+    return (now - datetime.fromisoformat(str(deleted))).total_seconds() if deleted else 0.0
 
 
 def patch_of(manifest: Mapping[str, Any], mark: Mark) -> dict[str, Any]:

@@ -25,14 +25,25 @@ from barnabas_operator.conditions import Condition
 from barnabas_operator.gateway.kafka_topics import KafkaTopics
 from barnabas_operator.kubernetes.api import KubernetesApi, Object
 from barnabas_operator.kubernetes.kinds import BROKER
-from barnabas_operator.kubernetes.objects import is_going, is_paused, name_of, namespace_of
+from barnabas_operator.kubernetes.objects import (
+    is_going,
+    is_paused,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from barnabas_operator.reconcile.broker_reference import admits
 from barnabas_operator.reconcile.connection_secret import SecretState
 from barnabas_operator.reconcile.topic_apply import SkippedError, StepResult, reconcile_topics
 from barnabas_operator.reconcile.topic_discovery import patterns_of
 from barnabas_operator.reconcile.topic_extras import TopicExtras
-from barnabas_operator.reconcile.topic_finalizer import Release, release_without_cluster
+from barnabas_operator.reconcile.topic_finalizer import (
+    Release,
+    going_seconds,
+    release_without_cluster,
+)
 from barnabas_operator.reconcile.topic_measuring import Measuring
+from barnabas_operator.reconcile.topic_plan import why_kept
 from barnabas_operator.reconcile.topic_plan_text import step_summary
 from barnabas_operator.reconcile.topic_resources import TopicResource, TopicResources
 from barnabas_operator.reconcile.topic_state import (
@@ -50,12 +61,13 @@ from barnabas_operator.reconcile.topic_status import (
     topic_status,
 )
 from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.spec import TopicSpec
+from barnabas_operator.spec import MADE, DeletionPolicy, TopicSpec
 from barnabas_operator.work.key import Key
 
 # While something is on its way, or brokers are away, and no event will tell of its end.
 _SOON_SECONDS = 3.0
 _LET_GO = Release(reason="", message="")
+_MADE_MAX = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +80,7 @@ class Tools:
     clock: Clock
     extras: TopicExtras
     measuring: dict[Key, Measuring] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)  # uids of resources whose topic we have made
 
 
 Statuses = dict[str, Mapping[str, Any]]
@@ -101,6 +114,7 @@ class TopicPass:
         self._clock = tools.clock
         self._extras = tools.extras
         self._measuring = tools.measuring
+        self._made = tools.made
         self._resources = resources
 
     async def run(self, key: Key) -> tuple[list[TopicResource], float | None]:
@@ -179,6 +193,7 @@ class TopicPass:
         await self._let_go(
             {one.name: self._release_after(outcome, key, one, going) for one in meant}, meant
         )
+        self._note_made(outcome, meant)
         await self._tell(outcome, meant)
         owners = [one for one in meant if not outcome.is_conflict(_spec(one))]
         secrets = await self._extras.secrets(broker, owners, self._resources.failed)
@@ -261,22 +276,48 @@ class TopicPass:
         )
         return _SOON_SECONDS
 
-    def _release(self, key: Key, resource: TopicResource, going: frozenset[str]) -> Release | None:
+    def _release(
+        self, key: Key, resource: TopicResource, going: frozenset[str], error: str = ""
+    ) -> Release | None:
         return release_without_cluster(
             is_broker_gone=False,
             is_namespace_going=namespace_of(resource.manifest) in going,
             unreachable_seconds=self._admins.unreachable_seconds(key.namespace, key.name),
             patience_seconds=self._settings.unreachable_seconds,
+            going_seconds=going_seconds(resource.manifest, self._now()),
+            error=error,
         )
+
+    def _note_made(self, outcome: _Outcome, resources: Sequence[TopicResource]) -> None:
+        """Remember what was made, until the status says so, which may be refused at first."""
+        made = {
+            result.step.topic
+            for result in outcome.results
+            if isinstance(result.step, CreateTopic) and result.error is None
+        }
+        if len(self._made) > _MADE_MAX:
+            self._made.clear()
+        for one in resources:
+            if is_going(one.manifest) or outcome.is_conflict(_spec(one)):
+                continue
+            if _spec(one).topic in made:
+                self._made.add(uid_of(one.manifest))
+            elif one.old_status.get("origin") == MADE:
+                self._made.discard(uid_of(one.manifest))
 
     def _release_after(
         self, outcome: _Outcome, key: Key, resource: TopicResource, going: frozenset[str]
     ) -> Release | None:
         """A resource may go when its topic is gone, or was not its own to delete."""
-        error = outcome.errors.get(_spec(resource).topic)
-        if error is None and _spec(resource).topic not in outcome.observed.refused:
-            return _LET_GO
-        return self._release(key, resource, going)
+        spec = _spec(resource)
+        error = outcome.errors.get(spec.topic)
+        refusal = outcome.observed.refused.get(spec.topic, "")
+        if error is not None or refusal:
+            return self._release(key, resource, going, str(error or refusal))
+        kept = why_kept(spec) if spec.deletion_policy is DeletionPolicy.DELETE else ""
+        if kept and spec.topic in outcome.observed.topics:
+            return Release(reason="TopicKept", message=f"topic {spec.topic} is left alone: {kept}")
+        return _LET_GO
 
     async def _let_go(
         self, releases: Mapping[str, Release | None], resources: list[TopicResource]
@@ -335,6 +376,7 @@ class TopicPass:
                 size_bytes=measuring.size_bytes(spec.topic),
                 messages_per_second=measuring.rate(spec.topic),
                 secret=secrets.get(resource.name),
+                is_made=uid_of(resource.manifest) in self._made,
             )
             statuses[resource.name] = topic_status(
                 facts, outcome.observed, resource.old_status, self._now()

@@ -4,7 +4,8 @@ Not here: looking (`TopicGateway.observe`), doing (`topic_apply`), showing (`top
 
 Rules (the operator reference, section 2): the resource wins, one way; of several resources for one
 topic the oldest wins; a topic without a resource is never touched; partitions never become fewer;
-growing a compacted topic must be acknowledged; throttles of a running reassignment are not drift.
+growing a compacted topic must be acknowledged, and so must deleting a topic that was there before;
+internal topics are never deleted; throttles of a running reassignment are not drift.
 
 Invariants: planning and carrying out by turns comes to a plan without steps, whatever part of the
 steps was carried out before; after a whole plan the next one has no steps, except that partitions
@@ -31,7 +32,13 @@ from barnabas_operator.reconcile.topic_state import (
     Step,
     TopicPlan,
 )
-from barnabas_operator.spec import ACCEPT_KEY_MOVEMENT_ANNOTATION, DriftPolicy, TopicSpec
+from barnabas_operator.spec import (
+    ACCEPT_KEY_MOVEMENT_ANNOTATION,
+    ADOPT_ANNOTATION,
+    INTERNAL_TOPICS,
+    DriftPolicy,
+    TopicSpec,
+)
 from barnabas_operator.spec import DeletionPolicy as Deletion
 
 # A running reassignment sets these itself, and removes them.
@@ -95,12 +102,25 @@ def _plan_topic(
         )
 
 
+def why_kept(spec: TopicSpec) -> str:
+    """Why a topic does not go with its resource although that says Delete; empty if it does."""
+    if spec.topic in INTERNAL_TOPICS:
+        return f"{spec.topic} belongs to the brokers"
+    if spec.is_adopted:
+        return (
+            f"it was there before this resource, which has no annotation {ADOPT_ANNOTATION}: 'true'"
+        )
+    return ""
+
+
 def _plan_deletion(
     claimants: Sequence[TopicSpec], topic: ObservedTopic | None
 ) -> Iterator[_Outcome]:
     """Only the resource that was in charge of the topic, the oldest, may take it along."""
     owner = claimants[0]
-    if topic is not None and owner.deletion_policy is Deletion.DELETE and not owner.is_paused:
+    if owner.deletion_policy is not Deletion.DELETE or owner.is_paused or why_kept(owner):
+        return
+    if topic is not None:
         yield DeleteTopic(topic=topic.name, topic_id=topic.topic_id)
 
 

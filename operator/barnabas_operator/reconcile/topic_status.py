@@ -23,7 +23,7 @@ from barnabas_operator.reconcile.topic_state import (
     ObservedTopic,
     Reason,
 )
-from barnabas_operator.spec import TopicSpec
+from barnabas_operator.spec import ADOPTED, MADE, TopicSpec
 
 DRIFT_DETECTED = "DriftDetected"
 PAUSED = "Paused"
@@ -46,6 +46,7 @@ class TopicFacts:
     size_bytes: int | None = None
     messages_per_second: float | None = None
     secret: SecretState | None = None
+    is_made: bool = False  # by us, as far as this process knows
 
 
 def topic_status(
@@ -64,6 +65,8 @@ def topic_status(
     is_winner = all(finding.reason is not Reason.CONFLICT for finding in facts.findings)
     if facts.topic is not None and is_winner:
         status |= _of_topic(facts, facts.topic, old)
+    elif facts.is_made and is_winner:
+        status["origin"] = MADE
     if facts.secret is not None and facts.secret.name is not None:
         status["connectionSecret"] = facts.secret.name
     return status
@@ -152,10 +155,23 @@ def _paused(facts: TopicFacts, observed: ObservedCluster) -> tuple[Condition, ..
     return conditions.ready("AsDeclared")
 
 
+def _origin(facts: TopicFacts, topic: ObservedTopic, old: Mapping[str, Any]) -> str | None:
+    """Where the topic comes from; one that somebody made anew under its name is adopted."""
+    known = old.get("topicId")
+    if facts.is_made or (known is None and old.get("origin") == MADE):
+        return MADE
+    if known is not None and known == topic.topic_id:
+        # Statuses of earlier releases have no origin, and keep none.
+        origin = old.get("origin")
+        return None if origin is None else str(origin)
+    return ADOPTED
+
+
 def _of_topic(facts: TopicFacts, topic: ObservedTopic, old: Mapping[str, Any]) -> dict[str, Any]:
     """The columns, and more of what is."""
     fields: dict[str, Any] = {
         "topicId": topic.topic_id or None,
+        "origin": None if facts.spec.is_discovered else _origin(facts, topic, old),
         "partitions": topic.partitions,
         "replicas": topic.replicas,
         "leaders": f"{topic.partitions - topic.leaderless}/{topic.partitions}",

@@ -26,6 +26,8 @@ def values_for(images: Images, **more: Any) -> dict[str, Any]:
         "operator": {"image": {"repository": operator, "tag": operator_tag}},
         "brokerImage": {"repository": broker, "tag": broker_tag},
         "broker": {
+            # Tests have their topics in namespaces of their own.
+            "annotations": {"barnabas.dev/allowed-namespaces": "*"},
             "spec": {"replicas": 3, "storage": {"size": "1Gi"}, "config": CONFIG},
         },
         **more,

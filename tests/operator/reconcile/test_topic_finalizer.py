@@ -73,3 +73,20 @@ def test_a_resource_is_let_go_as_soon_as_waiting_is_pointless(
         patience_seconds=60,
     )
     assert (None if release is None else release.reason) == reason
+
+
+@pytest.mark.parametrize(("seconds", "is_let_go"), [(59, False), (61, True)])
+def test_patience_with_brokers_that_answer_and_do_not_delete_counts_from_the_deletion(
+    seconds: float, is_let_go: bool
+) -> None:
+    """Row 7 of the findings: without a controller a Topic waited for ever."""
+    release = release_without_cluster(
+        is_broker_gone=False,
+        is_namespace_going=False,
+        unreachable_seconds=0,
+        patience_seconds=60,
+        going_seconds=seconds,
+        error="nobody leads",
+    )
+    assert (release is not None) is is_let_go
+    assert release is None or "nobody leads" in release.message

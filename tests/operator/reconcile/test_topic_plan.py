@@ -312,3 +312,23 @@ def test_a_plan_that_is_cut_off_after_any_step_comes_to_the_same_end(
 def shape(topic: ObservedTopic) -> tuple[Any, ...]:
     """All but where the replicas are: that depends on the order of the steps."""
     return topic.partitions, [len(replicas) for replicas in topic.assignments], dict(topic.config)
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_adopted", "goes"),
+    [("a", False, True), ("a", True, False), ("__consumer_offsets", False, False)],
+)
+def test_a_topic_that_was_there_before_or_is_internal_does_not_go_with_its_resource(
+    topic: str, is_adopted: bool, goes: bool
+) -> None:
+    """Row 8 of the findings: a Topic over another one's records took them along."""
+    spec = TopicSpec(
+        resource="a",
+        topic=topic,
+        deletion_policy=DeletionPolicy.DELETE,
+        is_being_deleted=True,
+        is_adopted=is_adopted,
+    )
+    there = ObservedTopic(name=topic, topic_id="id", assignments=((0,),))
+    plan = plan_topics([spec], ObservedCluster(broker_ids=(0,), topics={topic: there}))
+    assert bool(plan.steps) is goes

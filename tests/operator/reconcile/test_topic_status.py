@@ -53,6 +53,7 @@ def test_a_topic_as_declared_is_ready_and_its_columns_are_filled() -> None:
         "observedGeneration": 4,
         "topicName": "orders",
         "topicId": "id",
+        "origin": "Adopted",
         "partitions": 2,
         "replicas": 2,
         "leaders": "2/2",

@@ -63,6 +63,8 @@ class World:
         self.put_broker("main")
 
     def put_broker(self, name: str, **metadata: Any) -> None:
+        """A Broker that takes resources of every namespace, unless its metadata says otherwise."""
+        metadata = {"annotations": {"barnabas.dev/allowed-namespaces": "*"}, **metadata}
         self.kubernetes.put(
             {
                 "apiVersion": "barnabas.dev/v1alpha1",
