@@ -121,7 +121,7 @@ def _is_own(status: Mapping[str, Any]) -> bool:
 
     Statuses of earlier releases do not say so: what they knew the topic of is taken for made.
     """
-    return status.get("origin", MADE if status.get("topicId") else None) == MADE
+    return bool(status.get("origin", MADE if status.get("topicId") else None) == MADE)
 
 
 def _topic_name(name: str) -> str:
