@@ -32,7 +32,7 @@ run: setup       ## one broker on 127.0.0.1:9092, data in ./data
 	$(BIN)/barnabas dev --data ./data
 
 test: setup      ## unit, property and in-process tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 sim: setup       ## brokers and whole clusters on virtual time; SEED=n repeats one story, SIM_SEEDS=n runs more
 	$(if $(SEED),SEED=$(SEED)) $(if $(SIM_SEEDS),SIM_SEEDS=$(SIM_SEEDS)) $(BIN)/python -m pytest -q tests/simulation
