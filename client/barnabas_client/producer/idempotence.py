@@ -13,7 +13,8 @@ Pure: told what happened to batches, it says what may be sent and in which order
                                     broker lacks what came before: cut (below); a batch in doubt
                                     fails
     UNKNOWN_PRODUCER_ID             the same: the broker has forgotten the partition's state
-    DUPLICATE_SEQUENCE              it is there already: success
+    DUPLICATE_SEQUENCE              one in doubt is there already: success. One that cannot be
+                                    there: as OUT_OF_ORDER_SEQUENCE
     failed, certainly not written   what follows cannot be written either (a gap): cut
     failed, in doubt                numbered batches go on, for the log may continue behind it; new
                                     ones wait. An acknowledgement of a later batch proves that it

@@ -88,8 +88,11 @@ class Outcomes:
     ) -> None:
         """The broker answered with an error code."""
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self.acknowledge(queue, batch, -1, -1)
-            return
+            if batch.is_in_doubt:
+                self.acknowledge(queue, batch, -1, -1)
+                return
+            # It cannot repeat itself: the log was made anew, and took a later number first.
+            code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         self._accumulator.answered(queue, batch)
         if batch.is_done:
             self._accumulator.release(batch)

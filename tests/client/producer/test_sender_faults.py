@@ -295,8 +295,27 @@ def test_a_duplicate_is_a_success() -> None:
             cluster() as (node,),
             Producer(node.broker.bootstrap, **QUICK) as producer,
         ):
-            node.next_answers = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+            node.next_answers = [
+                ErrorCode.REQUEST_TIMED_OUT,
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+            ]
             assert (await producer.send(TOPIC, b"0")).offset == -1
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_there_is_no_duplicate() -> None:
+    """A log made anew that took a later number first calls earlier ones duplicates: not written."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+            assert (await producer.send(TOPIC, b"1")).offset >= 0
+            assert node.sequences[-1][-1] == 0, "it was numbered anew, under another epoch"
 
     asyncio.run(run())
 
