@@ -73,8 +73,8 @@ class NextGenerationMembership:
         )
         self._commit = CommitStep(committer, settings)
         self._is_committed = False
-        # Partitions that were assigned and not told the listener.
-        self._untold: frozenset[TopicPartition] = frozenset()
+        # Partitions that were assigned and that the listener is to be told of, if it is.
+        self._untold: frozenset[TopicPartition] | None = None
         # The pattern as the broker is told it, and the picture of the cluster that lacks topics.
         self._pattern: tuple[re.Pattern[str] | None, str | None] = (None, None)
         self._lacking_version: int | None = None
@@ -95,7 +95,8 @@ class NextGenerationMembership:
             case NextGenerationState.STABLE | NextGenerationState.ACKNOWLEDGING:
                 return self._member.has_news(self._wish()) and not self._session.is_kicked
             case NextGenerationState.RECONCILING:
-                return self._lacking_version != self._client.cluster.version
+                has_waited = self._lacking_version != self._client.cluster.version
+                return has_waited or self._untold is not None
         return True
 
     async def poll(self, deadline_ms: int) -> None:
@@ -137,7 +138,7 @@ class NextGenerationMembership:
         deadline_ms = self._now_ms() + timeout_ms
         # A static member says goodbye for now, unless it is to be for good or not at all.
         is_for_good = self._settings.group_instance_id is None or leave_group is True
-        self._untold = frozenset()
+        self._untold = None
         try:
             await self._commit.cancel()
             await self._give_up_all(deadline_ms)
@@ -206,6 +207,7 @@ class NextGenerationMembership:
 
     async def _reconcile(self, deadline_ms: int) -> bool:
         """Take one step towards what the broker wants; False if it has to wait."""
+        await self._tell_untold()
         names = self._client.cluster.topic_names
         plan = self._member.reconciliation(names, self._subscription.assigned)
         if not plan.is_complete:
@@ -234,12 +236,18 @@ class NextGenerationMembership:
             return True
         self._subscription.assign_from_group(plan.change.assigned)
         self._client.set_wanted_topics(self._subscription.metadata_topics)
-        self._untold = self._untold & {*plan.change.assigned} | {*plan.change.added}
-        await self._listener.assigned(tuple(sorted(self._untold)))
-        self._untold = frozenset()
+        untold = self._untold or frozenset()
+        self._untold = untold & {*plan.change.assigned} | {*plan.change.added}
+        await self._tell_untold()
         self._member.reconciled(plan)
         self._session.kick()
         return True
+
+    async def _tell_untold(self) -> None:
+        """Tell the listener what it was not told, also where the poll that did so was cancelled."""
+        if self._untold is not None:
+            await self._listener.assigned(tuple(sorted(self._untold)))
+            self._untold = None
 
     async def _abandon(self) -> None:
         """Report everything lost."""
@@ -249,7 +257,7 @@ class NextGenerationMembership:
         if partitions:
             await self._listener.given_up(partitions, is_lost=True)
             self._subscription.assign_from_group(())
-        self._untold = frozenset()
+        self._untold = None
 
     async def _give_up_all(self, deadline_ms: int) -> None:
         partitions = tuple(self._subscription.assigned)

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -12,10 +12,12 @@ from barnabas_client.consumer.commits import OffsetCommitter
 from barnabas_client.consumer.group.classic_membership import ClassicMembership
 from barnabas_client.consumer.group.membership import GroupMembership, create_membership
 from barnabas_client.consumer.group.next_generation_membership import NextGenerationMembership
+from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import AuthorizationError, ConfigurationError, DisconnectedError
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -193,6 +195,39 @@ def test_a_program_that_does_not_poll_makes_its_member_leave() -> None:
             assert "heartbeat -1" in coordinator.log
             await member.poll_until(lambda: "lost 4" in coordinator.log)
             await member.poll_until(lambda: len(member.subscription.assigned) == 4)
+
+    run_virtual(run())
+
+
+def test_a_cancelled_callback_is_called_again_although_metadata_has_lost_the_topic() -> None:
+    """What is assigned may be handed out: the listener hears of it before anything else."""
+
+    async def run() -> None:
+        coordinator = Coordinator()
+        member = Member(coordinator, subscribed("t"), {})
+        calls: list[str] = []
+
+        class Slow(RebalanceListener):
+            async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+                calls.append("begun")
+                if len(calls) == 1:
+                    await asyncio.Event().wait()
+                calls.append(f"ended for {len(partitions)}")
+
+        member.subscription.listener = Slow()
+        polling = asyncio.create_task(member.poll_until(lambda: False))
+        async with asyncio.timeout(10):
+            while not calls:
+                await asyncio.sleep(0.01)
+        polling.cancel()
+        with suppress(asyncio.CancelledError):
+            await polling
+        assert member.subscription.assigned
+        member.client.cluster = cluster(version=2)
+        await member.poll()
+        assert calls == ["begun", "begun", f"ended for {COUNTS['t']}"]
+        await member.membership.close(5000)
+        await member.committer.close(0)
 
     run_virtual(run())
 
