@@ -82,7 +82,7 @@ class PositionFinder:
     def request(self) -> None:
         """Look for partitions without a position soon; cheap, may be called at any time."""
         self._is_due.set()
-        if self._task is None or self._task.done():
+        if (self._task is None or self._task.done()) and not self._client.has_ended:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="positions")
 
     @property

@@ -66,6 +66,12 @@ class Client:
         """The newest picture."""
         return self._cache.cluster
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is closed, or the program ends without closing it: nothing new is begun."""
+        started = self._started
+        return self._is_closed or (started is not None and started.refresher.has_ended)
+
     async def start(self) -> None:
         """Find the cluster through the bootstrap servers.
 

@@ -79,6 +79,11 @@ class MetadataRefresher:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="metadata refresher")
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its task was cancelled, by `close` or by the end of the program."""
+        return self._task is not None and self._task.done()
+
     async def close(self) -> None:
         """End the task and fail those who wait."""
         self._is_closed = True

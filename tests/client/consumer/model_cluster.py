@@ -52,6 +52,8 @@ ROUND_TRIP_SECONDS = 0.002
 class ModelCluster:
     """Plays `network.Client` for one consumer."""
 
+    has_ended = False
+
     def __init__(self, *partitions: TopicPartition, version: int = 17, **settings: Any) -> None:
         self.settings = ConsumerSettings.create(
             {"bootstrap_servers": "model:1", "auto_offset_reset": "earliest", **settings}

@@ -40,6 +40,8 @@ def cluster(*topics: TopicMetadata, version: int = 1) -> ClusterMetadata:
 class ScriptedClient:
     """What the parts of a consumer ask of `network.Client`, answered by `handler`."""
 
+    has_ended = False
+
     def __init__(self, handler: Handler, **settings: Any) -> None:
         self.settings = ConsumerSettings.create(
             {"bootstrap_servers": "nowhere:1", "group_id": "g", **settings}
