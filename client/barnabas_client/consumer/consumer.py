@@ -33,7 +33,7 @@ from barnabas_protocol.ids import TopicPartition
 POLL_TIMEOUT_MS: Final = 500
 CLOSE_TIMEOUT_MS: Final = 30_000
 # So few records of an iteration are handed out without a look at the clock.
-_LOOK_STRIDE_MAX: Final = 8
+_LOOK_STRIDE_MAX: Final = 32
 
 
 class Consumer(OffsetCalls):
@@ -250,22 +250,25 @@ class Consumer(OffsetCalls):
             if hand_out is None:
                 return
             loop = self._running
-            stride = left = 1
-            for record in hand_out.portion.records:
-                hand_out.current = record
-                yield record
-                left -= 1
-                if not left:
-                    # Where records take next to no time, not each of them looks at the clock.
-                    is_due = loop.is_look_due()
-                    stride = left = 1 if is_due else min(2 * stride, _LOOK_STRIDE_MAX)
-                    if is_due and not hand_out.is_stale:
-                        with self._use:
-                            await loop.look_around()
+            records, at, stride = hand_out.portion.records, 0, 1
+            while True:
+                for record in records[at : at + stride]:
+                    hand_out.current = record
+                    yield record
+                    if hand_out.is_stale:
+                        break
+                at += stride
+                # Where records take next to no time, not each of them looks at the clock.
+                is_due = loop.is_look_due()
+                stride = 1 if is_due else min(2 * stride, _LOOK_STRIDE_MAX)
+                if is_due and not hand_out.is_stale:
+                    with self._use:
+                        await loop.look_around()
                 if hand_out.is_stale:
                     break
-            else:
-                hand_out.finish()
+                if at >= len(records):
+                    hand_out.finish()
+                    break
 
     def wakeup(self) -> None:
         """Let the poll that waits, or the next one, return no records; ends an iteration.
