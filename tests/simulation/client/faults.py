@@ -5,7 +5,7 @@ from typing import Any
 
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import metadata, produce
+from barnabas_protocol.messages import add_partitions_to_txn, metadata, produce
 from barnabas_protocol.schema import Message
 from tests.simulation.client.kafka import Kafka
 from tests.simulation.client.world import Answer, Lost, Wire, World
@@ -145,6 +145,8 @@ class Faults:
             refused = self._refusal(wire.node_id, request)
             if refused is not None:
                 return refused
+        if key == ApiKey.ADD_PARTITIONS_TO_TXN and self._revoked and self.is_on:
+            return self._partitions_refused(wire.node_id, request)
         if key == ApiKey.METADATA and self._draw("stale metadata", max(self.share, 0.2)):
             return self._stale(request)
         answer = self._kafka.handle(wire, key, version, request)
@@ -187,6 +189,27 @@ class Faults:
                     ],
                 )
                 for topic in request.topic_data
+            ]
+        )
+
+    def _partitions_refused(self, node_id: int, request: Any) -> Message:
+        """The coordinator takes no partition that the producer may not write to."""
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        self._world.tell(
+            f"b{node_id} takes no partitions into", request.v3_and_below_transactional_id
+        )
+        return add_partitions_to_txn.AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[
+                add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        add_partitions_to_txn.AddPartitionsToTxnPartitionResult(
+                            partition_index=number, partition_error_code=code
+                        )
+                        for number in topic.partitions
+                    ],
+                )
+                for topic in request.v3_and_below_topics
             ]
         )
 

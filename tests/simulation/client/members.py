@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from barnabas_client import Consumer, RebalanceListener, TopicPartition
-from barnabas_client.errors import BarnabasError
+from barnabas_client.errors import BarnabasError, IllegalStateError
 from tests.simulation.client.log import Log
 from tests.support.process_loop import Process
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.client.story import Story
 
 STARVED_SECONDS = 0.5
+PROBE_SECONDS = 30.0
 STRATEGIES = (["range"], ["roundrobin"], ["sticky"], ["cooperative-sticky"])
 
 
@@ -27,17 +28,23 @@ class Waiting(RebalanceListener):
 
     async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Wait, then take."""
+        self._tell("is assigned", partitions)
         await self._group.pause()
         self.owned |= set(partitions)
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Wait, then give up."""
-        await self._group.pause()
+        """Give up, then wait: whoever is cancelled here has given up."""
+        self._tell("is revoked", partitions)
         self.owned -= set(partitions)
+        await self._group.pause()
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Give up."""
+        self._tell("has lost", partitions)
         self.owned -= set(partitions)
+
+    def _tell(self, what: str, partitions: Collection[TopicPartition]) -> None:
+        self._group.story.world.tell("listener", what, sorted(one.partition for one in partitions))
 
 
 class GroupStory:
@@ -205,11 +212,24 @@ class GroupStory:
             extra["group_instance_id"] = instance_id
         return Consumer(self.story.kafka.bootstrap, **{**FAST, **self.settings, **extra})
 
-    async def poll(self, consumer: Consumer) -> None:
+    async def poll(self, consumer: Consumer, listener: "Waiting | None" = None) -> None:
         """One poll; what it returns counts as handed out at that moment."""
         records = await consumer.poll(timeout_ms=self.draws.choice((0, 50, 300)))
         for record in records:
             self.handed[record.partition].add(record.offset)
+        if listener is not None:
+            held = consumer.assignment()
+            assert listener.owned == held, f"{held} are read, the listener has {listener.owned}"
+
+    async def probe(self, consumer: Consumer, name: str) -> None:
+        """When all works again, whoever polls is a member."""
+        await self.story.all_works.wait()
+        deadline = self.story.world.loop.time() + PROBE_SECONDS
+        while self.story.world.loop.time() < deadline:
+            await self.poll(consumer)
+            if consumer.group_metadata().member_id in self.story.kafka.group(self.name).member_ids:
+                return
+        raise AssertionError(f"{name} polls and does not become a member")
 
     async def iterate(self, consumer: Consumer) -> None:
         """Some records one by one; the body may wait."""
@@ -264,17 +284,27 @@ async def member_life(group: GroupStory, number: int, instance_id: str | None) -
         consumer.subscribe([group.topic], listener=listener)
         for _ in range(draws.randint(3, 40)):
             calls: list[tuple[str, Callable[[], Coroutine[Any, Any, Any]]]] = [
-                ("poll", lambda: group.poll(consumer)),
-                ("poll", lambda: group.poll(consumer)),
-                ("poll", lambda: group.poll(consumer)),
+                ("poll", lambda: group.poll(consumer, listener)),
+                ("poll", lambda: group.poll(consumer, listener)),
+                ("poll", lambda: group.poll(consumer, listener)),
                 ("iteration", lambda: group.iterate(consumer)),
                 ("commit", consumer.commit),
                 ("committed", lambda: consumer.committed(consumer.assignment())),
                 ("lag", consumer.lag),
             ]
             label, call = draws.choice(calls)
-            if draws.random() < 0.04:
+            if draws.random() < 0.08:
+                with contextlib.suppress(IllegalStateError):
+                    consumer.enforce_rebalance("the story says so")
+                await group.poll(consumer, listener)
+                if draws.random() < 0.3:
+                    # At once: what the poll began has not had a turn yet.
+                    await consumer.unsubscribe()
+                    consumer.subscribe([group.topic], listener=listener)
+            if draws.random() < 0.06:
                 await story.interrupted(consumer.unsubscribe(), "unsubscribe")
+                if listener is not None:
+                    listener.owned.clear()  # where it was cancelled, nobody says so
                 if draws.random() < 0.3:
                     # Whoever has unsubscribed is no member, however the call ended.
                     await asyncio.sleep(1)
@@ -287,6 +317,8 @@ async def member_life(group: GroupStory, number: int, instance_id: str | None) -
             if draws.random() < 0.02:
                 story.world.tell(name, "returns from main")
                 return
+        if draws.random() < 0.4:
+            await group.probe(consumer, name)
     if draws.random() < 0.3:
         await story.interrupted(consumer.close(), f"{name}: close")
     with contextlib.suppress(BarnabasError):  # what the group has said meanwhile

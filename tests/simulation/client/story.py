@@ -10,6 +10,7 @@ from typing import Any
 from barnabas_client import Producer
 from barnabas_client.errors import BarnabasError
 from barnabas_client.producer.delivery import Delivery
+from barnabas_protocol.errors import ErrorCode
 from tests.simulation.client.checks import check_groups, check_producer, check_transactions
 from tests.simulation.client.faults import FEATURES, Faults
 from tests.simulation.client.kafka import Kafka
@@ -18,6 +19,8 @@ from tests.simulation.client.world import World
 from tests.support.process_loop import Process
 
 LIMIT_SECONDS = 20.0
+# How often the loop may turn before a call that was cancelled has ended.
+TURNS_MAX = 10
 FAST: dict[str, Any] = {
     "request_timeout_ms": 400,
     "default_api_timeout_ms": 3000,
@@ -61,12 +64,20 @@ class ProducerStory:
         return bool(self.settings["enable_idempotence"])
 
     def send(
-        self, producer: Producer, topic: str, partition: int | None, pad: int, transaction: int = -1
+        self,
+        producer: Producer,
+        topic: str,
+        partition: int | None,
+        pad: int,
+        transaction: int = -1,
+        *,
+        key: bytes | None = None,
     ) -> Delivery:
         """Send one more record."""
         number = len(self.sent)
         value = b"%s-%d" % (self.name.encode(), number)
-        delivery = producer.send(topic, value, partition=partition, headers=[("pad", b"x" * pad)])
+        headers = [("pad", b"x" * pad)]
+        delivery = producer.send(topic, value, key=key, partition=partition, headers=headers)
         self.sent.append(Sent(number, value, topic, delivery, transaction))
         return delivery
 
@@ -164,8 +175,13 @@ class Story:
             raise Violation(f"{name} takes longer than {seconds} s: {stack}")
         return task.result()
 
-    async def interrupted(self, call: Coroutine[Any, Any, Any], name: str) -> None:
-        """Make a call, perhaps cancel it after a while; its failures are the program's own."""
+    async def interrupted(
+        self, call: Coroutine[Any, Any, Any], name: str, *, is_prompt: bool = False
+    ) -> None:
+        """Make a call, perhaps cancel it after a while; its failures are the program's own.
+
+        `is_prompt`: what is cancelled has nothing to put in order, and ends at once.
+        """
         draws = self.draws
         task = asyncio.ensure_future(call)
         task.add_done_callback(_look_at)
@@ -178,6 +194,10 @@ class Story:
                 await asyncio.sleep(draws.random() ** 3)
             task.cancel()
             self.world.tell(name, "is cancelled")
+            for _ in range(TURNS_MAX if is_prompt else 0):
+                await asyncio.sleep(0)
+            if is_prompt and not task.done():
+                raise Violation(f"{name} was cancelled and goes on: {task.get_stack()}")
         with contextlib.suppress(asyncio.CancelledError, BarnabasError):
             await self.within(task, name)
 
@@ -256,9 +276,9 @@ class Story:
         await self.all_works.wait()
         await asyncio.sleep(5)
         for topic in ("t", "u"):
-            for _ in range(3):
+            for key in (None, None, b"a", b"b", b"c"):
                 try:
-                    await self.within(story.send(producer, topic, None, 0), "send")
+                    await self.within(story.send(producer, topic, None, 0, key=key), "send")
                 except BarnabasError as error:
                     raise Violation(f"{topic} cannot be written to: {error!r}") from error
 
@@ -284,24 +304,24 @@ class Story:
         logs = self.kafka.topics[topic]
         deliveries = []
         for _ in range(draws.choice((1, 1, 3, 10))):
-            partition = draws.choice((None, draws.randrange(len(logs))))
+            partition = draws.choice((None, None, draws.randrange(len(logs))))
+            key = draws.choice((None, b"a", b"b", b"c"))
+            pad = draws.choice((0, 20, 120))
             with contextlib.suppress(BarnabasError):
-                deliveries.append(
-                    story.send(producer, topic, partition, draws.choice((0, 20, 120)))
-                )
+                deliveries.append(story.send(producer, topic, partition, pad, key=key))
         match draws.choice(("await", "gather", "flush", "drain", "sleep", "partitions", "go on")):
             case "await" if deliveries:
-                await self.interrupted(_awaited(deliveries[-1]), "send")
+                await self.interrupted(_awaited(deliveries[-1]), "send", is_prompt=True)
             case "gather":
-                await self.interrupted(_gathered(deliveries), "gather")
+                await self.interrupted(_gathered(deliveries), "gather", is_prompt=True)
             case "flush":
                 limit_ms = draws.choice((None, 100))
-                await self.interrupted(producer.flush(limit_ms), "flush")
+                await self.interrupted(producer.flush(limit_ms), "flush", is_prompt=True)
             case "drain":
-                await self.interrupted(producer.drain(), "drain")
+                await self.interrupted(producer.drain(), "drain", is_prompt=True)
             case "partitions":
                 name = draws.choice((topic, "none"))
-                await self.interrupted(_asked(producer, name), "partitions_for")
+                await self.interrupted(_asked(producer, name), "partitions_for", is_prompt=True)
             case "sleep":
                 await asyncio.sleep(draws.random() ** 2 * 2)
 
@@ -317,6 +337,8 @@ class Story:
                 await self._transaction(producer, story, number)
         except BarnabasError as error:
             self.world.tell(story.name, "gives up:", repr(error))
+            if getattr(error, "code", None) == ErrorCode.INVALID_TXN_STATE:
+                raise Violation(f"{story.name} ends what was not begun: {error!r}") from error
         if draws.random() < 0.2:
             await self.interrupted(producer.close(), "close")
         await self.within(producer.close(), "close")

@@ -7,12 +7,16 @@ from tests.simulation.client.cancellations import cases, table
 from tests.simulation.client.telling import tell
 
 BY_STORIES = {
-    "false ack": (0, 8),
-    "stale metadata": (26, 85),
-    "numbers by topic id": (98, 168),
-    "split in doubt": (89,),
-    "program end": (20, 51),
-    "iteration starves": (5,),
+    "false ack": (0, 20),
+    "stale metadata": (384,),
+    "numbers by topic id": (113,),
+    "split in doubt": (123,),
+    "gather": (0, 1),
+    "program end": (89, 91),
+    "fewer partitions": (8, 85),
+    "rebalance task cancelled": (106,),
+    "iteration starves": (74,),
+    "abort not begun": (126,),
 }
 BY_CANCELLATIONS = {
     "unsubscribe cancelled": "Consumer.unsubscribe, range",

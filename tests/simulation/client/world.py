@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakSet
 
 from barnabas_client.env import Environment
 from barnabas_client.network import client as client_module
@@ -132,7 +133,9 @@ class World:
         self.complaints: list[str] = []
         self.timeline: list[tuple[float, str]] = []
         self.request_count = 0
-        self.has_killed = False
+        # What processes that were killed were at: nobody is left to look at how it ends.
+        self._abandoned: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._has_killed = False
         # Whether the next response comes twice.
         self.repeats = False
         self.handle: Callable[[Wire, int, int, Message], Answer] = _nobody
@@ -234,8 +237,12 @@ class World:
 
     def kill(self, process: Process) -> None:
         """SIGKILL: its connections end without a word from it."""
+        self._has_killed = True
+        self._abandoned.update(process.tasks)
+        self._end(process)
+
+    def _end(self, process: Process) -> None:
         self.loop.kill(process)
-        self.has_killed = True
         for wire in [wire for wire in self.wires if wire.process is process]:
             wire.is_lost = True
             del self.wires[wire]
@@ -257,7 +264,7 @@ class World:
         await asyncio.sleep(0.01)
         left = [one for one in process.tasks if not one.done()]
         assert not left, f"the program {process.name} leaves {left}"
-        self.kill(process)  # what it did not close goes with it
+        self._end(process)  # what it did not close goes with it
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a story; what is left of it is closed."""
@@ -292,8 +299,11 @@ class World:
                     gc.enable()
 
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # Nobody is left to look at what the tasks of a process that was killed end with.
-        if not (self.has_killed and "never retrieved" in str(context.get("message"))):
+        ended = context.get("task") or context.get("future")
+        # Whose a mere future is cannot be told.
+        is_task = isinstance(ended, asyncio.Task)
+        is_abandoned = ended in self._abandoned if is_task else self._has_killed
+        if not (is_abandoned and "never retrieved" in str(context.get("message"))):
             self.complaints.append(f"{context.get('message')}: {context.get('exception')!r}")
 
 
