@@ -107,11 +107,12 @@ def settle(disk: Disk, paths: Iterable[str]) -> None:
     for path in paths:
         if not disk.exists(f"{path}/{UNSETTLED_FILE}"):
             continue
-        file = disk.open(f"{path}/{STRAY_NOTE_FILE}", create=True)
-        try:
-            file.sync()
-        finally:
-            file.close()
+        if disk.exists(f"{path}/{STRAY_NOTE_FILE}"):
+            file = disk.open(f"{path}/{STRAY_NOTE_FILE}")
+            try:
+                file.sync()
+            finally:
+                file.close()
         disk.sync_directory(path)
         disk.sync_directory(path.rpartition("/")[0])
         disk.remove(f"{path}/{UNSETTLED_FILE}")

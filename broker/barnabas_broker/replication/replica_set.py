@@ -260,6 +260,7 @@ class ReplicaSet:
                 logger.error("%s-%d has no log: %s", topic.name, index, error)
                 if self._logs.disk_guard.is_any_full or self._logs.has_unnoted_deletions:
                     self.without_log[topic_partition] = (topic.topic_id, is_new)
+                    self._see_to_unnoted()
                 return
         partition = Partition(
             topic_partition,
@@ -358,6 +359,9 @@ class ReplicaSet:
 
     async def _note_deletions(self) -> None:
         await self._logs.note_deletions()
+        self._see_to_unnoted()
+
+    def _see_to_unnoted(self) -> None:
         if self._logs.has_unnoted_deletions and not self._is_noting:
             self._is_noting = True
             self._spawn(self._note_deletions_again())

@@ -205,20 +205,26 @@ def test_a_stop_that_cancels_a_deletion_does_not_write_its_checkpoint_a_second_t
     assert overlaps == []
 
 
+class Room:
+    """Whether log start offsets can be written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_there = True
+        write = OffsetCheckpointing.write_log_start_offsets
+
+        async def write_if_room(item: OffsetCheckpointing, directory: LogDirectory) -> bool:
+            return self.is_there and await write(item, directory)
+
+        monkeypatch.setattr(OffsetCheckpointing, "write_log_start_offsets", write_if_room)
+
+
 def test_a_deletion_that_found_no_room_to_be_noted_is_noted_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """TOP-14, VOL-4: until then no log of that name is made, nor does anything else wait."""
-    write = OffsetCheckpointing.write_log_start_offsets
-    has_room = True
-
-    async def write_if_room(checkpointing: OffsetCheckpointing, directory: LogDirectory) -> bool:
-        return has_room and await write(checkpointing, directory)
-
-    monkeypatch.setattr(OffsetCheckpointing, "write_log_start_offsets", write_if_room)
+    room = Room(monkeypatch)
 
     async def work() -> None:
-        nonlocal has_room
         node = await ReplicaNode(0, Links()).start()
         await node.learn([*topic_records(), led_by(0, 0)])
         for _ in range(3):
@@ -226,7 +232,7 @@ def test_a_deletion_that_found_no_room_to_be_noted_is_noted_later(
         await node.log.delete_records(2)
         (directory,) = node.logs.directories
         await node.logs.checkpointing.write_all(directory)
-        has_room = False
+        room.is_there = False
         made_again = replace(led_by(0, 0), topic_id=NEW_ID)
         topic = TopicRecord(name=TP.topic, topic_id=NEW_ID)
         another = replace(made_again, partition=1)
@@ -234,10 +240,34 @@ def test_a_deletion_that_found_no_room_to_be_noted_is_noted_later(
         await asyncio.sleep(1)
         assert directory.log_start_offsets.read() == {TP: 2}
         assert list(node.replicas.partitions) == [partition(TP.topic, 1)]
-        has_room = True
+        room.is_there = True
         await until(lambda: TP in node.replicas.partitions)
         assert TP not in directory.log_start_offsets.read()
         assert not node.logs.has_unnoted_deletions
         await node.stop()
+
+    run_virtual(work())
+
+
+def test_a_log_that_is_gone_and_could_not_be_forgotten_at_the_start_is_made_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TOP-14, VOL-4: nobody has deleted anything in this run, and yet it is tried again."""
+    room = Room(monkeypatch)
+
+    async def work() -> None:
+        node = await ReplicaNode(0, Links()).start()
+        await node.learn([*topic_records(), led_by(0, 0)])
+        node.produce(b"old")
+        await node.stop()
+        node.disk.remove_tree("/data/t-0")
+        room.is_there = False
+        again = await ReplicaNode(0, Links(), disk=node.disk).start()
+        await again.learn([*topic_records(), led_by(0, 0)])
+        await asyncio.sleep(1)
+        assert TP not in again.replicas.partitions
+        room.is_there = True
+        await until(lambda: TP in again.replicas.partitions)
+        await again.stop()
 
     run_virtual(work())
