@@ -70,6 +70,12 @@ class OperatorSettings:
         str,
         "The image of brokers whose resource names none.",
     )
+    cluster_domain: str = _setting(
+        "BARNABAS_CLUSTER_DOMAIN",
+        "cluster.local",
+        str,
+        "The domain of the cluster's Services, which brokers' advertised names end with.",
+    )
     kubeconfig: str | None = _setting(
         "BARNABAS_KUBECONFIG",
         None,

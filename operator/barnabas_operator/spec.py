@@ -103,7 +103,9 @@ class TopicSpec:
             broker_namespace=broker.get("namespace") or namespace,
             partitions=spec.get("partitions"),
             replicas=spec.get("replicas"),
-            config=_config(spec.get("config") or {}),
+            config=_config(
+                {**dict.fromkeys(spec.get("unmanagedConfig") or ()), **(spec.get("config") or {})}
+            ),
             deletion_policy=DeletionPolicy(spec.get("deletionPolicy") or DeletionPolicy.RETAIN),
             drift_policy=DriftPolicy(spec.get("driftPolicy") or DriftPolicy.WARN),
             is_paused=bool(spec.get("paused")),

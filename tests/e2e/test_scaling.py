@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.e2e.support.checked_load import checked
 from tests.e2e.support.client_pods import ClientPod, JavaLoad, Stopwatch
-from tests.e2e.support.declared_brokers import SpareBrokers
+from tests.e2e.support.declared_brokers import ZONE, SpareBrokers
 from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images
 from tests.e2e.support.kubectl import Kubectl
@@ -54,6 +54,38 @@ def test_a_broker_more_and_then_one_less_goes_unnoticed(
     read = spare_client.barnabas("consume", "moved", "--max-records", str(RECORDS))
     assert sorted(map(int, read.split())) == list(range(RECORDS))
     spare_client.until_healthy()
+
+
+def test_three_brokers_become_one_and_three_again(
+    namespace: Kubectl, spare: SpareBrokers, spare_client: ClientPod
+) -> None:
+    """The one that is left leads the control plane, also after a restart; then there are three
+    again, and what follows the size does so on each of them."""
+    small = {
+        "storage": {"size": "1Gi"},
+        "rack": {"topologyKey": ZONE},
+        "config": {"offsets.topic.num.partitions": 6},
+    }
+    spare.declare(replicas=3, **small)
+    spare.until_settled()
+    make_topic(namespace, "kept", spare, partitions=1, replicas=1)
+    spare_client.barnabas("produce", "kept", text="written with three\n")
+    spare.declare(replicas=1, **small)
+    spare.kubectl.until(lambda: spare.is_settled() and spare.pod(1) is None, 300, spare.describe)
+    assert spare.told()["controller"] == 0
+    spare_client.barnabas("topic", "create", "alone")
+    uid = spare.uids()[0]
+    spare.kubectl.delete("pod", spare.pod_name(0))
+    spare.until_replaced(0, uid)
+    spare.until_settled()
+    spare_client.barnabas("produce", "kept", text="written with one\n")
+    spare.declare(replicas=3, **small)
+    spare.until_settled()
+    spare_client.barnabas("topic", "create", "later")
+    (later,) = json.loads(spare_client.barnabas("topic", "describe", "later", "-o", "json"))
+    assert {len(one["replicas"]) for one in later["partition_list"]} == {3}
+    read = spare_client.barnabas("consume", "kept", "--max-records", "2")
+    assert read == "written with three\nwritten with one\n"
 
 
 def test_a_broker_is_parked_and_comes_back(

@@ -242,3 +242,20 @@ def nodes(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def test_the_crd_folder_and_the_package_hold_the_same_file() -> None:
     """`kubectl apply -f crds/` and an installed wheel must not differ."""
     assert definition("Broker") == yaml.safe_load((ROOT / "crds" / "broker.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"resources": {"requests": {"cpu": "much"}}},
+        {"resources": {"limits": {"memory": "1 GB"}}},
+        {"podTemplate": {"tolerations": [{"key": 1}]}},
+        {"podTemplate": {"tolerations": [{"effect": "Never"}]}},
+        {"podTemplate": {"tolerations": [{"tolerationSeconds": "ten"}]}},
+    ],
+)
+def test_what_the_api_server_could_not_parse_in_a_pod_is_refused_at_once(bad: Any) -> None:
+    """Row 10 of the findings: it answers 500, and nobody was told for as long as one looked."""
+    assert problems(broker(**bad)) != []
+    good = {"cpu": "500m", "memory": "1.5Gi", "example.com/device": 2}
+    assert problems(broker(resources={"requests": good})) == []

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from barnabas_operator.crd import problems
 from barnabas_operator.spec import DeletionPolicy, DriftPolicy, SpecError, TopicSpec
 
 
@@ -14,7 +15,9 @@ def manifest(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 def test_what_is_left_out_is_left_to_the_broker_and_nothing_is_deleted() -> None:
     """operator.md 2: Retain by default; a missing number is not managed."""
     spec = TopicSpec.from_manifest(manifest({}))
-    assert spec == TopicSpec(resource="orders", topic="orders", age=("", 0, "orders"))
+    assert spec == TopicSpec(
+        resource="orders", topic="orders", age=("", 0, "orders"), is_adopted=True
+    )
     assert (spec.partitions, spec.replicas) == (None, None)
     assert spec.deletion_policy is DeletionPolicy.RETAIN
     assert spec.drift_policy is DriftPolicy.WARN
@@ -73,3 +76,12 @@ def test_resources_are_ordered_by_when_they_were_made() -> None:
 def test_a_namespace_is_part_of_the_resource_and_the_broker_s_default() -> None:
     spec = TopicSpec.from_manifest(manifest({"brokerRef": {"name": "main"}}, namespace="shop"))
     assert (spec.resource, spec.broker, spec.broker_namespace) == ("shop/orders", "main", "shop")
+
+
+def test_settings_are_handed_over_by_a_list_that_client_side_apply_keeps() -> None:
+    """Row 14 of the findings: `config: {key: null}` is stored as `{}` by `kubectl apply`."""
+    asked = {"unmanagedConfig": ["retention.ms", "segment.ms"], "config": {"segment.ms": 1}}
+    declared = {"apiVersion": "barnabas.dev/v1alpha1", "kind": "Topic", **manifest(asked)}
+    assert problems(declared) == []
+    spec = TopicSpec.from_manifest(manifest(asked))
+    assert dict(spec.config) == {"retention.ms": None, "segment.ms": "1"}

@@ -26,6 +26,7 @@ from barnabas_operator.reconcile.broker.observed import (
     PartitionView,
     RegisteredBroker,
 )
+from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS
 from barnabas_protocol.ids import TopicPartition
 
 _MIN_IN_SYNC = "min.insync.replicas"
@@ -77,17 +78,17 @@ class KafkaCluster:
             for broker in described.brokers
         }
         live = [node_id for node_id, broker in brokers.items() if not broker.is_fenced]
-        partitions, settings, members, leaving = await asyncio.gather(
+        partitions, settings, members, own = await asyncio.gather(
             self._partitions(names, moves),
             self._settings(live),
             self._members(),
-            self._leaving(live),
+            self._own_settings(live),
         )
         return ClusterView(
             cluster_id=described.cluster_id or "",
             controller_id=described.controller_id,
             brokers={
-                node_id: replace(broker, is_leaving=leaving.get(node_id))
+                node_id: _with_settings(broker, own.get(node_id, {}))
                 for node_id, broker in brokers.items()
             },
             partitions=partitions,
@@ -161,21 +162,20 @@ class KafkaCluster:
         entry = None if found.error is not None else found.unwrap().get(_MEMBERS)
         return _members(quorum, int(entry.value) if entry is not None and entry.value else 0)
 
-    async def _leaving(self, live: Sequence[int]) -> dict[int, bool]:
-        """Which brokers are to leave the metadata log; each tells of itself, if it can."""
+    async def _own_settings(self, live: Sequence[int]) -> dict[int, dict[str, str]]:
+        """What brokers say of their own settings; who does not answer is absent."""
         asked = {node_id: ConfigResource.broker(node_id) for node_id in live}
         if not asked:
             return {}
+        keys = [_LEAVING, *SIZE_FACTORS]
         found = await self._admin.configs.describe(
-            {resource: [_LEAVING] for resource in asked.values()}, timeout_ms=_MEMBERS_TIMEOUT_MS
+            dict.fromkeys(asked.values(), keys), timeout_ms=_MEMBERS_TIMEOUT_MS
         )
-        leaving = {}
-        for node_id, resource in asked.items():
-            outcome = found[resource]
-            entry = None if outcome.error is not None else outcome.unwrap().get(_LEAVING)
-            if entry is not None:
-                leaving[node_id] = entry.value == "true"
-        return leaving
+        return {
+            node_id: {key: entry.value or "" for key, entry in found[resource].unwrap().items()}
+            for node_id, resource in asked.items()
+            if found[resource].error is None
+        }
 
     async def _settings(self, live: Sequence[int]) -> BrokerSettings | None:
         """As one of the brokers knows them, and what is changed for all."""
@@ -200,6 +200,14 @@ class KafkaCluster:
                 entry.name: entry.value or "" for entry in outcomes[everybody].unwrap().values()
             },
         )
+
+
+def _with_settings(broker: RegisteredBroker, own: Mapping[str, str]) -> RegisteredBroker:
+    return replace(
+        broker,
+        is_leaving=own[_LEAVING] == "true" if _LEAVING in own else None,
+        factors={key: own[key] for key in SIZE_FACTORS if key in own},
+    )
 
 
 def _members(quorum: QuorumDescription, wanted: int) -> MetadataMembers:

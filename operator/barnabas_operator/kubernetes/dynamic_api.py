@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from builtins import list as List
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import aiohttp
 from kubernetes.aio.client.exceptions import ApiException
@@ -51,6 +51,10 @@ class RequestObserver(Protocol):
         ...
 
 
+# Told of each whole list: the objects, and the namespace and labels that were asked for.
+ListObserver: TypeAlias = Callable[[Kind, List[Object], str | None, str], None]
+
+
 class DynamicApi:
     """The API server behind one client, which stays its owner's to close."""
 
@@ -60,7 +64,7 @@ class DynamicApi:
         *,
         guard: Callable[[], None] = lambda: None,
         observe: RequestObserver = lambda verb, kind, code: None,
-        on_list: Callable[[Kind, List[Object]], None] = lambda kind, found: None,
+        on_list: ListObserver = lambda kind, found, namespace, label_selector: None,
         request_timeout_seconds: float = 10,
     ) -> None:
         """Take the client; `guard` raises KubernetesError where nothing may be written."""
@@ -97,7 +101,7 @@ class DynamicApi:
             found += [{**common, **one} for one in page.get("items") or ()]
             more = (page.get("metadata") or {}).get("continue")
             if not more:
-                self._on_list(kind, found)
+                self._on_list(kind, found, namespace, label_selector)
                 return found
 
     async def create(self, manifest: Object) -> Object:

@@ -93,7 +93,7 @@ def test_long_lists_come_in_pages_and_each_object_says_what_it_is(tmp_path: Path
         assert {one["kind"] for one in found} == {"ConfigMap"}
         assert listed == [(CONFIG_MAP, 1203)]
 
-    run(tmp_path, test, on_list=lambda kind, found: listed.append((kind, len(found))))
+    run(tmp_path, test, on_list=lambda kind, found, *_: listed.append((kind, len(found))))
 
 
 @pytest.mark.parametrize(

@@ -58,3 +58,20 @@ def test_what_is_read_of_other_namespaces_does_not_count() -> None:
     freshness.heard(TOPIC, manifest("ours", "1"))
     clock[0] = 1000
     assert freshness.behind_seconds == 0
+
+
+def test_what_was_deleted_before_a_list_that_still_had_it_is_forgotten_by_the_next_list() -> None:
+    """Row 15 of the findings: the process was restarted five minutes after such a race."""
+    clock = [0.0]
+    freshness = WatchFreshness([TOPIC], lambda: clock[0])
+    gone = manifest("a", "1")
+    gone["metadata"]["namespace"] = "shop"
+    freshness.heard(TOPIC, gone)
+    freshness.heard(TOPIC, gone, is_deleted=True)
+    freshness.listed(TOPIC, [gone])
+    clock[0] = 100
+    freshness.listed(TOPIC, [], "bank")
+    freshness.listed(TOPIC, [], "shop", "app=some")
+    assert freshness.behind_seconds == 100
+    freshness.listed(TOPIC, [], "shop")
+    assert freshness.behind_seconds == 0

@@ -29,7 +29,12 @@ from barnabas_operator.kubernetes.kinds import (
 from barnabas_operator.kubernetes.objects import BROKER_LABEL, name_of, uid_of
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan
-from barnabas_operator.reconcile.broker.child_drift import differences, is_applied, marked
+from barnabas_operator.reconcile.broker.child_drift import (
+    Difference,
+    differences,
+    is_applied,
+    marked,
+)
 from barnabas_operator.reconcile.broker.children import render
 from barnabas_operator.reconcile.broker.drain_request import DRAIN_REQUESTED_ANNOTATION
 from barnabas_operator.reconcile.broker.observed import Observed
@@ -47,7 +52,7 @@ class BrokerApplier:
     def __init__(self, api: KubernetesApi, events: Events) -> None:
         self._api = api
         self._events = events
-        self._tolerated: dict[tuple[str, str], frozenset[str]] = {}
+        self._tolerated: dict[tuple[str, str], frozenset[Difference]] = {}
 
     async def apply_children(self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> None:
         """Make the children what they are to be, in order.
@@ -101,6 +106,11 @@ class BrokerApplier:
             pod = names.pod(spec.name, forgotten.node_id)
             note = {"metadata": {"annotations": {DRAIN_REQUESTED_ANNOTATION: None}}}
             await self._api.patch(POD, spec.namespace, pod, note, uid=forgotten.pod_uid)
+        for relabel in plan.relabelled:
+            pod = names.pod(spec.name, relabel.node_id)
+            metadata = {"labels": dict(relabel.labels), "annotations": dict(relabel.annotations)}
+            declared = {"metadata": metadata}
+            await self._api.patch(POD, spec.namespace, pod, declared, uid=relabel.pod_uid)
         await self._mark_claims(spec, observed, plan)
         await self._replace_disks(broker, spec, plan)
         await self._restart(broker, spec, plan)

@@ -8,17 +8,21 @@ made from what is then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.kubernetes.objects import broker_labels
 from barnabas_operator.reconcile.broker.children import Rendering
 from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance, members_warning
 from barnabas_operator.reconcile.broker.observed import Observed, PodView
+from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS, size_defaults
 from barnabas_operator.reconcile.broker.revision import (
+    CONFIG_ANNOTATION,
+    REVISION_ANNOTATION,
     changes,
     digest,
     revision_of,
@@ -27,6 +31,8 @@ from barnabas_operator.reconcile.broker.revision import (
 from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll
 from barnabas_operator.reconcile.broker.scale_plan import ScalePlan, plan_scale
 from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
+
+_OWN_ANNOTATIONS = (REVISION_ANNOTATION, CONFIG_ANNOTATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,16 @@ class ForgetDrain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Relabel:
+    """Put labels and annotations on a pod that were declared after it was made."""
+
+    node_id: int
+    pod_uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPlan:
     """What to do. `problems` need somebody, `warnings` should be known."""
 
@@ -57,6 +73,7 @@ class BrokerPlan:
     live: LiveConfigPlan
     ungated: tuple[Ungate, ...] = ()
     forgotten: tuple[ForgetDrain, ...] = ()
+    relabelled: tuple[Relabel, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -108,6 +125,7 @@ def plan_broker(
         storage=storage,
         live=live,
         ungated=tuple(_ungated(spec, observed)),
+        relabelled=tuple(_relabelled(spec, observed)),
         problems=tuple(_problems(storage, scale, live)),
         warnings=tuple(_warnings(observed)),
     )
@@ -135,6 +153,12 @@ def restart_reasons(
         if _knows_settings(observed) or pod.stuck or not (pod.is_ready or pod.is_started):
             found += setting_changes(pod.config, spec.config, live.live)
         found += _rack_reasons(spec, observed, pod)
+        found += _factor_reasons(spec, observed, node_id)
+        if pod.restart_asked:
+            found.append(f"restart asked for on its pod ({pod.restart_asked})")
+        secrets = tuple(str(one.get("name")) for one in spec.pod_template.image_pull_secrets)
+        if secrets and secrets != pod.pull_secrets:
+            found.append("imagePullSecrets changed")
         if node_id in spec.parked and not pod.is_gated:
             found.append("it is parked")
         if found:
@@ -196,12 +220,48 @@ def _rack_reasons(spec: BrokerSpec, observed: Observed, pod: PodView) -> list[st
     return [f"its rack is {pod.rack or 'unknown'}, it started with {registered.rack or 'none'}"]
 
 
+def _factor_reasons(spec: BrokerSpec, observed: Observed, node_id: int) -> list[str]:
+    """The defaults by size that a broker started with and that are not those of today's size.
+
+    Once there are as many brokers as are declared: until then somebody may think better of it.
+    """
+    cluster, there = observed.cluster, observed.stateful_set
+    if there is None or there.replicas != spec.replicas or node_id >= spec.replicas:
+        return []
+    if cluster is None or node_id not in cluster.live_ids:
+        return []
+    wanted, own = size_defaults(spec.replicas), cluster.brokers[node_id].factors
+    return [
+        f"{key} is {own[key]}, of {spec.replicas} brokers it is {wanted[key]}"
+        for key in SIZE_FACTORS
+        if key in own and key not in spec.config and own[key] != wanted[key]
+    ]
+
+
 def _ungated(spec: BrokerSpec, observed: Observed) -> list[Ungate]:
     return [
         Ungate(node_id=node_id, pod_uid=pod.uid)
         for node_id, pod in observed.pods.items()
         if pod.is_gated and node_id not in spec.parked and not pod.is_terminating
     ]
+
+
+def _relabelled(spec: BrokerSpec, observed: Observed) -> Iterator[Relabel]:
+    """What is declared no more stays on a pod until it is made again."""
+    template, own = spec.pod_template, broker_labels(spec.name)
+    for node_id, pod in observed.pods.items():
+        labels = _lacking(template.labels, pod.labels, own)
+        annotations = _lacking(template.annotations, pod.annotations, _OWN_ANNOTATIONS)
+        if (labels or annotations) and not pod.is_terminating:
+            yield Relabel(node_id=node_id, pod_uid=pod.uid, labels=labels, annotations=annotations)
+
+
+def _lacking(
+    wanted: Mapping[str, str], there: Mapping[str, str], own: Collection[str]
+) -> dict[str, str]:
+    return {
+        key: value for key, value in wanted.items() if key not in own and there.get(key) != value
+    }
 
 
 def _held(roll: RollPlan, why: str) -> RollPlan:

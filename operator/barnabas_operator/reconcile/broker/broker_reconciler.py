@@ -21,9 +21,12 @@ from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.gateway.kafka_cluster import Admins, KafkaClusters
 from barnabas_operator.kubernetes.api import (
+    ConflictError,
     ForbiddenError,
     InvalidError,
     KubernetesApi,
+    KubernetesError,
+    NotFoundError,
     Object,
 )
 from barnabas_operator.kubernetes.events import Events
@@ -58,6 +61,7 @@ from barnabas_operator.work.key import Key
 logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 2.0
+_FAILURES_TOLD = 2
 IDLE_SECONDS = 15.0
 # Evictions are not held up for ever: after this long somebody may know better than the operator.
 CLOSED_BUDGET_MS_MAX = 30 * 60 * 1000
@@ -87,6 +91,7 @@ class BrokerReconciler:
         self._closed_since_ms: dict[Key, int] = {}
         self._refused: dict[Key, tuple[dict[str, str], str]] = {}
         self._forbidden: dict[Key, str] = {}
+        self._failures: dict[Key, int] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds until the next one is wanted, None for a Broker that is gone.
@@ -95,7 +100,12 @@ class BrokerReconciler:
         """
         broker = await self._api.get(BROKER, key.namespace, key.name)
         if broker is None or is_going(broker):
-            for remembered in (self._closed_since_ms, self._refused, self._forbidden):
+            for remembered in (
+                self._closed_since_ms,
+                self._refused,
+                self._forbidden,
+                self._failures,
+            ):
                 remembered.pop(key, None)
             return None
         try:
@@ -109,7 +119,12 @@ class BrokerReconciler:
             status = elsewhere_status(spec, observed, before=before, now=self._now())
             await write_status(self._api, broker, status)
             return IDLE_SECONDS
-        plan = plan_broker(spec, observed, default_image=self._settings.broker_image)
+        plan = plan_broker(
+            spec,
+            observed,
+            default_image=self._settings.broker_image,
+            cluster_domain=self._settings.cluster_domain,
+        )
         plan = self._with_refusals(key, self._with_budget(key, plan))
         plan = replace(plan, forgotten=forgotten_drains(observed, self._now()))
         status = broker_status(spec, observed, plan, before=before, now=self._now())
@@ -120,13 +135,26 @@ class BrokerReconciler:
         try:
             await self._applier.apply_children(spec, observed, plan)
             await self._applier.apply_steps(broker, spec, observed, plan)
-        except (InvalidError, ForbiddenError) as error:
-            # It will be refused again, until somebody does something: the next status says so.
-            self._forbidden[key] = str(error)
+        except KubernetesError as error:
+            self._note_refusal(key, error)
             raise
         self._forbidden.pop(key, None)
+        self._failures.pop(key, None)
         await self._apply_to_cluster(key, broker, plan)
         return BUSY_SECONDS if _is_busy(observed, plan) else IDLE_SECONDS
+
+    def _note_refusal(self, key: Key, error: KubernetesError) -> None:
+        """Have the next status tell what was refused, unless it may pass by itself.
+
+        What the server cannot parse it answers with 500, like a fault of its own; one that comes
+        twice is worth knowing either way. Without a code nobody has answered.
+        """
+        if isinstance(error, ConflictError | NotFoundError) or not error.code:
+            return
+        count = self._failures.get(key, 0) + 1
+        self._failures[key] = count
+        if isinstance(error, InvalidError | ForbiddenError) or count >= _FAILURES_TOLD:
+            self._forbidden[key] = str(error)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)

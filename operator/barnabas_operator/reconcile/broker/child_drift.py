@@ -2,8 +2,10 @@
 
 A server-side apply of the same intent changes nothing and still is a write; an idle operator sends
 none. The digest of the intent is kept on the object; what others have changed since is found by
-comparing the intent with what is there; a quantity may come back in another spelling. Whatever else
-the API server rewrites would differ for ever: `differences` right after an apply tells what it is.
+comparing the intent with what is there; a quantity may come back in another spelling. Lists whose
+items have a key are compared by it, as the API server merges them, so that what somebody else has
+put in hides nothing. Whatever else the API server rewrites would differ for ever: `differences`
+right after an apply tells what it is, and that very value is tolerated, no other.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from barnabas_operator.kubernetes.objects import annotations_of
 from barnabas_operator.reconcile.broker.revision import digest
 
 APPLIED_ANNOTATION = "barnabas.dev/applied"
+# Of mounts, owners, containers and all else, in an order in which the first that fits is right.
+_MERGE_KEYS = ("mountPath", "uid", "name")
 _QUANTITY = re.compile(r"([0-9]+(?:[.][0-9]+)?)(m|[kMGTP]|[KMGTP]i|)")
 _UNITS = {
     "": Fraction(1),
@@ -34,12 +38,16 @@ def marked(intent: Object) -> Object:
     return {**intent, "metadata": {**metadata, "annotations": annotations}}
 
 
-def differences(intent: Mapping[str, Any], found: Mapping[str, Any]) -> frozenset[str]:
+# A field that is otherwise than it was meant, and a digest of what it is.
+Difference = tuple[str, str]
+
+
+def differences(intent: Mapping[str, Any], found: Mapping[str, Any]) -> frozenset[Difference]:
     """The fields of the intent that are otherwise in what was found."""
-    return frozenset(_different("", intent, found))
+    return frozenset((path, digest(value)) for path, value in _different("", intent, found))
 
 
-def is_applied(intent: Object, found: Object | None, tolerated: frozenset[str]) -> bool:
+def is_applied(intent: Object, found: Object | None, tolerated: frozenset[Difference]) -> bool:
     """Whether nothing has to be written; `intent` is a marked one."""
     if found is None:
         return False
@@ -49,24 +57,39 @@ def is_applied(intent: Object, found: Object | None, tolerated: frozenset[str]) 
     return differences(intent, found) <= tolerated
 
 
-def _different(path: str, intent: Any, found: Any) -> Iterator[str]:
+def _different(path: str, intent: Any, found: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(intent, Mapping):
         if not isinstance(found, Mapping):
             # The API server drops what is empty.
             if intent or found is not None:
-                yield path
+                yield path, found
             return
         for key, value in intent.items():
             yield from _different(f"{path}.{key}", value, found.get(key))
     elif isinstance(intent, list):
+        key = _merge_key(intent)
+        if key and isinstance(found, list):
+            there = {str(one.get(key)): one for one in found if isinstance(one, Mapping)}
+            for one in intent:
+                yield from _different(f"{path}[{one[key]}]", one, there.get(str(one[key])))
+            return
         if not isinstance(found, list) or len(found) != len(intent):
             if intent or found:
-                yield path
+                yield path, found
             return
         for position, (one, other) in enumerate(zip(intent, found, strict=True)):
             yield from _different(f"{path}[{position}]", one, other)
     elif not _is_same(intent, found):
-        yield path
+        yield path, found
+
+
+def _merge_key(items: list[Any]) -> str:
+    """The key by which the API server merges lists such as this, empty for one that has none."""
+    for key in _MERGE_KEYS:
+        values = [one.get(key) if isinstance(one, Mapping) else None for one in items]
+        if values and None not in values and len(set(map(str, values))) == len(values):
+            return key
+    return ""
 
 
 def _is_same(intent: object, found: object) -> bool:

@@ -27,7 +27,8 @@ class PodView:
 
     `stuck` says why it cannot start without a change of it (image, crash loop, no node), else "".
     `is_started` tells whether its process has answered a probe. `own_files` are the ids of the
-    brokers whose properties files it mounts.
+    brokers whose properties files it mounts. `restart_asked` is what somebody has written on it to
+    have this one broker restarted.
     `is_gated` is a pod that waits for the operator's leave to be scheduled. `drain_request` is
     there while evictions of it are refused.
     """
@@ -49,6 +50,10 @@ class PodView:
     revision: Mapping[str, str] = field(default_factory=_nothing)
     config: Mapping[str, str] = field(default_factory=_nothing)
     drain_request: DrainRequest | None = None
+    restart_asked: str = ""
+    labels: Mapping[str, str] = field(default_factory=_nothing)
+    annotations: Mapping[str, str] = field(default_factory=_nothing)
+    pull_secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +132,15 @@ class RegisteredBroker:
     """A broker as the metadata has it.
 
     `is_leaving` tells whether it leaves the members of the metadata log, or stays away from them;
-    None where nobody says, as brokers of earlier releases.
+    None where nobody says, as brokers of earlier releases. `factors` are its settings in force that
+    say how many replicas new topics get; absent where it does not tell.
     """
 
     node_id: int
     is_fenced: bool = False
     rack: str | None = None
     is_leaving: bool | None = None
+    factors: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas_operator.broker_spec import quantity_bytes
+from barnabas_operator.broker_spec import RESTART_ANNOTATION, quantity_bytes
 from barnabas_operator.kubernetes.api import Object
 from barnabas_operator.kubernetes.objects import (
     annotations_of,
@@ -72,6 +72,10 @@ def read_pod(pod: Object, node_id: int, node: Object | None, topology_key: str |
         revision=read_annotation(annotations, REVISION_ANNOTATION),
         config=read_annotation(annotations, CONFIG_ANNOTATION),
         drain_request=read_request(annotations.get(DRAIN_REQUESTED_ANNOTATION, "")),
+        restart_asked=str(annotations.get(RESTART_ANNOTATION, "")),
+        labels=labels_of(pod),
+        annotations=annotations,
+        pull_secrets=tuple(str(one.get("name")) for one in spec.get("imagePullSecrets") or ()),
     )
 
 

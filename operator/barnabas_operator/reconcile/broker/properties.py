@@ -14,7 +14,7 @@ A file stays while any pod mounts it, also when its broker is gone: without it n
 pods would start again after a reboot of their node.
 
 Invariant: defaults that depend on the number of brokers are not part of the revision of a pod, so
-scaling restarts nobody.
+scaling restarts nobody who has the right ones already: from three brokers on they are the same.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from collections.abc import Collection, Mapping
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker import names
 
+# How many replicas topics get; brokers read these when they start.
+SIZE_FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
 SHARED_FILE = "broker.properties"
 # Left for flushing and closing after leaderships were given away.
 _FLUSH_SECONDS = 20

@@ -80,6 +80,7 @@ class BrokerWorld:
         self.full_disks: dict[int, tuple[str, ...]] = {}
         self.racks: dict[int, str | None] = {}
         self.registered: set[int] = set()
+        self.factors: dict[int, str] = {}  # what brokers started with
         self.members: set[int] = set()  # of the metadata log
         self.leaving: set[int] = set()
         self.held_down: set[int] = set()  # whose pods do not start
@@ -102,13 +103,13 @@ class BrokerWorld:
         self.store.create(BROKER, NAMESPACE, manifest)
         self.start_operator()
 
-    def start_operator(self) -> None:
+    def start_operator(self, **settings: Any) -> None:
         """Another operator process: nothing but the API server remembers."""
         self.api.writes_left = None
         self.reconciler = BrokerReconciler(
             self._way,
             self,
-            OperatorSettings(broker_image="good:1"),
+            OperatorSettings(broker_image="good:1", **settings),
             self.clock,
             clusters=self,
             processes=self,
@@ -244,6 +245,7 @@ class BrokerWorld:
                     node_id=node_id,
                     is_fenced=node_id not in ready,
                     rack=self.racks.get(node_id),
+                    factors={"default.replication.factor": self.factors[node_id]},
                     is_leaving=node_id in self.leaving if node_id in ready else None,
                 )
                 for node_id in sorted(self.registered)
@@ -380,6 +382,10 @@ class BrokerWorld:
             self.registered.add(node_id)
             data = self._files()
             own = data.get(f"broker-{node_id}.properties", data["broker.properties"])
+            key = "default.replication.factor="
+            (self.factors[node_id],) = (
+                line.removeprefix(key) for line in own.splitlines() if line.startswith(key)
+            )
             racks = [line[12:] for line in own.splitlines() if line.startswith("broker.rack=")]
             self.racks[node_id] = racks[0] if racks else None
 

@@ -10,6 +10,7 @@ from barnabas_operator.kubernetes.kinds import (
     CONFIG_MAP,
     EVENT,
     PERSISTENT_VOLUME_CLAIM,
+    POD,
     POD_DISRUPTION_BUDGET,
     ROLE,
     SERVICE,
@@ -21,6 +22,7 @@ from tests.operator.reconcile.broker.broker_world import (
     NAMESPACE,
     BrokerWorld,
 )
+from tests.support.fake_kubernetes_store import merge_patched
 
 
 def settled(replicas: int = 3, **spec: Any) -> BrokerWorld:
@@ -474,3 +476,65 @@ def test_files_that_older_pods_mount_stay_when_their_brokers_have_gone() -> None
     asyncio.run(world.settle())
     files = world.store.get(CONFIG_MAP, NAMESPACE, f"{NAME}-config")["data"]
     assert "broker-3.properties" not in files
+
+
+def test_one_broker_is_restarted_when_its_pod_says_so() -> None:
+    """As users of Strimzi expect: an annotation of the pod, gone with it."""
+    world = settled()
+    mark = {"metadata": {"annotations": {"barnabas.dev/restart": "now"}}}
+    world.store.update(POD, NAMESPACE, f"{NAME}-1", lambda old: merge_patched(old, mark))
+    asyncio.run(world.settle())
+    assert world.restarted == [1]
+    told = {one["id"]: one.get("lastRestartReason") for one in world.status["brokers"]}
+    assert told[1] == "restart asked for on its pod (now)"
+
+
+def test_labels_and_annotations_that_are_declared_later_reach_running_pods() -> None:
+    """Row 11 of the findings: nobody is restarted for them, and none is left without."""
+    world = settled()
+    template = {"labels": {"team": "a"}, "annotations": {"scrape": "yes"}}
+    world.change({"spec": {"podTemplate": template}})
+    asyncio.run(world.settle())
+    for pod in world.pods().values():
+        assert pod["metadata"]["labels"]["team"] == "a"
+        assert pod["metadata"]["annotations"]["scrape"] == "yes"
+    assert world.restarted == []
+
+
+def test_secrets_for_pulling_images_reach_pods_by_a_restart() -> None:
+    """Row 11 of the findings: not even a pod got them that could not start for lack of them."""
+    world = settled()
+    world.change({"spec": {"podTemplate": {"imagePullSecrets": [{"name": "registry"}]}}})
+    asyncio.run(world.settle())
+    assert sorted(world.restarted) == [0, 1, 2]
+    for pod in world.pods().values():
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert world.condition("Ready")["status"] == "True"
+
+
+def test_the_domain_of_the_cluster_is_in_the_names_that_clients_are_told() -> None:
+    """With another one than cluster.local no advertised name resolved."""
+    world = BrokerWorld(3)
+    world.start_operator(cluster_domain="example.internal")
+    asyncio.run(world.settle())
+    (command,) = {tuple(pod["spec"]["containers"][0]["command"]) for pod in world.pods().values()}
+    assert ".svc.example.internal:9092" in command[-1]
+
+
+def test_defaults_that_follow_the_size_hold_on_every_broker_after_scaling() -> None:
+    """Row 3 of the findings: after 1 to 3 new topics still had one replica, and nobody said so."""
+    world = settled(1)
+    assert world.factors == {0: "1"}
+    world.change({"spec": {"replicas": 3}})
+    asyncio.run(world.settle())
+    assert world.factors == {0: "3", 1: "3", 2: "3"}
+    assert world.restarted == [0]
+    reason = world.status["brokers"][0]["lastRestartReason"]
+    assert reason == "default.replication.factor is 1, of 3 brokers it is 3"
+    world.restarted.clear()
+    world.change({"spec": {"replicas": 4}})
+    asyncio.run(world.settle())
+    assert world.restarted == []
+    world.change({"spec": {"replicas": 1}})
+    asyncio.run(world.settle())
+    assert world.factors[0] == "1"

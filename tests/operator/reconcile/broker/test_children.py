@@ -205,12 +205,13 @@ def test_what_the_api_server_adds_is_no_difference_and_what_it_rewrites_is_toler
         "status": {},
         "spec": {"host": "a", "list": [{"a": 1, "default": 2}], "more": 3},
     }
-    assert differences(intent, found) == {".spec.host"}
-    assert is_applied(intent, found, frozenset({".spec.host"}))
+    rewritten = differences(intent, found)
+    assert {path for path, _ in rewritten} == {".spec.host"}
+    assert is_applied(intent, found, rewritten)
     assert not is_applied(intent, found, frozenset())
     assert not is_applied(intent, None, frozenset())
     changed = {**found, "spec": {**found["spec"], "list": []}}
-    assert not is_applied(intent, changed, frozenset({".spec.host"}))
+    assert not is_applied(intent, changed, rewritten)
 
 
 @pytest.mark.parametrize(
@@ -248,3 +249,22 @@ def test_settings_that_the_operator_decides_cannot_be_declared(key: str) -> None
     }
     with pytest.raises(SpecError, match="the operator decides"):
         BrokerSpec.from_manifest(manifest)
+
+
+def test_a_sidecar_that_somebody_has_added_hides_no_later_change() -> None:
+    """Row 13 of the findings: the whole list was tolerated for ever, so another image stayed."""
+    broker = {"name": "broker", "image": "good:1"}
+    intent = marked({"metadata": {"name": "a"}, "spec": {"containers": [broker]}})
+    with_sidecar = {**intent, "spec": {"containers": [{"name": "proxy"}, broker]}}
+    assert is_applied(intent, with_sidecar, frozenset())
+    other = [{"name": "proxy"}, {**broker, "image": "other:1"}]
+    assert not is_applied(intent, {**intent, "spec": {"containers": other}}, frozenset())
+    assert not is_applied(intent, {**intent, "spec": {"containers": []}}, frozenset())
+
+
+def test_a_value_that_the_api_server_rewrites_is_tolerated_and_no_other_one() -> None:
+    """Else nobody would see that it was changed once more."""
+    intent = marked({"metadata": {"name": "a"}, "spec": {"host": "A"}})
+    tolerated = differences(intent, {**intent, "spec": {"host": "a"}})
+    assert is_applied(intent, {**intent, "spec": {"host": "a"}}, tolerated)
+    assert not is_applied(intent, {**intent, "spec": {"host": "b"}}, tolerated)
