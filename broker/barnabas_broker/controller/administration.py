@@ -43,6 +43,7 @@ class Administration:
     _config: BrokerConfig
     _dynamic_config: DynamicConfig
     _random: Random
+    _replicas_max: int
     _configs: TopicConfigs
     _sessions: BrokerSessions
 
@@ -84,6 +85,7 @@ class Administration:
                 random=self._random,
                 validate_only=validate_only,
                 cordoned=self._sessions.cordoned_brokers(image),
+                replicas_max=self._replicas_max,
             )
         )
 
@@ -106,6 +108,7 @@ class Administration:
                 random=self._random,
                 validate_only=validate_only,
                 cordoned=self._sessions.cordoned_brokers(image),
+                replicas_max=self._replicas_max,
             )
         )
 
@@ -146,7 +149,9 @@ class Administration:
         if election_type == ElectionType.UNCLEAN:
             best_logs = await self._best_logs(asked)
         return await self.submit(
-            lambda image: leader_balance.elect_leaders(image, election_type, asked, best_logs)
+            lambda image: leader_balance.elect_leaders(
+                image, election_type, asked, best_logs, self._sessions.cordoned_directories()
+            )
         )
 
     async def alter_reassignments(
@@ -155,7 +160,11 @@ class Administration:
         """Give partitions other replicas, or cancel that; a result for each. Raises: KafkaError."""
         return await self.submit(
             lambda image: reassignment.alter(
-                image, asked, self._configs, may_change_factor=may_change_factor
+                image,
+                asked,
+                self._configs,
+                may_change_factor=may_change_factor,
+                cordoned=self._sessions.cordoned_directories(),
             )
         )
 

@@ -31,6 +31,7 @@ from barnabas_broker.controller.log_comparison import (
     Place,
     nobody_answers,
 )
+from barnabas_broker.controller.replica_room import UNLIMITED
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
@@ -55,6 +56,7 @@ class Controller(Administration, BrokerCommands):
         on_failure: Callable[[BaseException], None],
         refused: Refusals | None = None,
         ask_log_ends: AskLogEnds | None = None,
+        replicas_max: int = UNLIMITED,
     ) -> None:
         """`on_failure` is called when the log fails while this node leads it.
 
@@ -62,6 +64,7 @@ class Controller(Administration, BrokerCommands):
         replicas reach, without it nobody answers.
         """
         self._node_id = node_id
+        self._replicas_max = replicas_max
         self._config = config
         self._dynamic_config = dynamic_config
         self._log = metadata_log
@@ -90,6 +93,7 @@ class Controller(Administration, BrokerCommands):
             if config.auto_leader_rebalance_enable
             else None,
             cordoned=self._sessions.cordoned_brokers,
+            cordoned_directories=self._sessions.cordoned_directories,
         )
         self.comparison = LogComparison(
             clock=clock,

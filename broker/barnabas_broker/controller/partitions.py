@@ -12,6 +12,7 @@ from typing import Final
 
 from barnabas_broker.controller.directories import initial_directories
 from barnabas_broker.controller.placement import Assignment, PlacementBroker, place
+from barnabas_broker.controller.replica_room import UNLIMITED, ReplicaRoom
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
@@ -48,12 +49,14 @@ def create_partitions(
     random: Random,
     validate_only: bool = False,
     cordoned: Collection[int] = (),
+    replicas_max: int = UNLIMITED,
 ) -> tuple[list[MetadataRecord], list[NewPartitionsResult]]:
     """The records of the new partitions, and a result for each topic."""
     records: list[MetadataRecord] = []
     results: list[NewPartitionsResult] = []
     counts = Counter(topic.name for topic in topics)
     total = sum(_new_count(image, topic) for topic in topics)
+    room = ReplicaRoom(image, replicas_max)
     for topic in topics:
         error: KafkaError | None = None
         try:
@@ -64,7 +67,9 @@ def create_partitions(
                 )
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _grow(image, topic, random, cordoned)
+            grown = _grow(image, topic, random, cordoned)
+            room.take([record.replicas for record in grown])
+            records += grown
         except KafkaError as raised:
             error = raised
         results.append(NewPartitionsResult(name=topic.name, error=error))

@@ -14,6 +14,7 @@ from typing import Final
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.topic import validate_topic_config
 from barnabas_broker.controller.partitions import (
+    FIXED_TOPICS,
     PARTITIONS_PER_REQUEST_MAX,
     assigned_partitions,
     check_assignment,
@@ -21,6 +22,7 @@ from barnabas_broker.controller.partitions import (
     placement_brokers,
 )
 from barnabas_broker.controller.placement import Assignment, place
+from barnabas_broker.controller.replica_room import UNLIMITED, ReplicaRoom
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
@@ -107,6 +109,7 @@ def create_topics(
     random: Random,
     validate_only: bool = False,
     cordoned: Collection[int] = (),
+    replicas_max: int = UNLIMITED,
 ) -> tuple[list[MetadataRecord], list[NewTopicResult]]:
     """The records that make the topics, and a result for each, in the order of the request."""
     records: list[MetadataRecord] = []
@@ -115,6 +118,7 @@ def create_topics(
     # Of two names in one request that differ in '.' and '_' only, the later one is refused.
     collisions = _collisions(image) if any(_may_collide(topic.name) for topic in topics) else {}
     total = sum(_requested_partitions(topic, defaults) for topic in topics)
+    room = ReplicaRoom(image, replicas_max)
     for topic in topics:
         try:
             if total > PARTITIONS_PER_REQUEST_MAX:
@@ -127,6 +131,8 @@ def create_topics(
             _check_name(image, topic.name, collisions)
             overrides = _check_configs(topic, defaults)
             assignments = _assign(image, topic, defaults, random, cordoned)
+            if topic.name not in FIXED_TOPICS:
+                room.take(assignments)
         except KafkaError as error:
             results.append(NewTopicResult(name=topic.name, error=error))
             continue

@@ -17,6 +17,7 @@ from barnabas_broker.controller.local import LocalController
 from barnabas_broker.controller.log_comparison import AskLogEnds
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
+from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
@@ -39,6 +40,10 @@ from barnabas_broker.server.cluster_identity import (
 )
 from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
 from barnabas_broker.server.recovery_order import RecoveryOrder, settle_order
+
+DESCRIPTORS_PER_REPLICA = 4
+"""A replica has one open: the others are for connections (`listeners`), for old segments that are
+read, and for indexes. The brokers of a cluster are taken to have the same limit."""
 
 
 class ControlPlane:
@@ -121,6 +126,7 @@ class ControlPlane:
             on_failure=self._on_failure,
             refused=self._refusals,
             ask_log_ends=self._ask_log_ends,
+            replicas_max=open_files_limit() // DESCRIPTORS_PER_REPLICA,
         )
         self._local = LocalController(self.controller)
         self.quorum.callbacks.on_lead = self._activate

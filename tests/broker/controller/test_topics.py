@@ -351,3 +351,41 @@ def test_the_only_directory_of_a_broker_is_remembered_at_once() -> None:
     image = applied(image, assign_directories(image, 2, told)[0])
     assert topic_of(image, "t").partitions[1].directories == (second, first)
     assert assign_directories(image, 2, told) == ([], None)
+
+
+def test_a_broker_gets_no_more_replicas_than_it_has_descriptors_for() -> None:
+    """Partitions of clients would take the files that brokers need for one another."""
+    image, _ = create(cluster(0, 1, 2), NewTopic(name="first", partition_count=6))
+    wanted = [
+        NewTopic(name="fits", assignments=[(0, (0, 1))]),
+        NewTopic(name="too-many", assignments=[(number, (2, 1)) for number in range(2)]),
+        NewTopic(name="elsewhere", assignments=[(0, (0,))]),
+        NewTopic(name="__consumer_offsets", assignments=[(0, (0, 1))]),
+    ]
+    held = [partition.replicas for partition in topic_of(image, "first").partitions]
+    assert [sum(node in replicas for replicas in held) for node in (0, 1, 2)] == [4, 4, 4]
+    records, results = create_topics(
+        image,
+        wanted,
+        defaults=TopicDefaults(partition_count=1, replication_factor=1, broker_values={}),
+        random=RANDOM,
+        replicas_max=6,
+    )
+    codes = [None if one.error is None else one.error.code for one in results]
+    assert codes == [None, ErrorCode.POLICY_VIOLATION, None, None]
+    assert "Broker 1 would have 7 replicas; it may have 6" in str(results[1].error)
+    image = applied(image, records)
+    (grown,) = create_partitions(
+        image,
+        [NewPartitions(name="elsewhere", count=2, assignments=[(0,)])],
+        random=RANDOM,
+        replicas_max=6,
+    )[1]
+    assert grown.error is not None
+    assert grown.error.code == ErrorCode.POLICY_VIOLATION
+    assert create_partitions(
+        image,
+        [NewPartitions(name="elsewhere", count=2, assignments=[(2,)])],
+        random=RANDOM,
+        replicas_max=6,
+    )[0]
