@@ -230,7 +230,11 @@ class BrokerCommands:
         """Change the ISR of partitions as their leader proposes. Raises: KafkaError 77, 102."""
         topics = await self.submit(
             lambda image: isr.alter_partitions(
-                image, request.broker_id, request.broker_epoch, request.topics
+                image,
+                request.broker_id,
+                request.broker_epoch,
+                request.topics,
+                self._sessions.cordoned_directories(),
             ),
             is_prompt=True,
         )

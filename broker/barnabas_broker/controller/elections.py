@@ -173,14 +173,17 @@ def min_in_sync_changed(image: MetadataImage, after: MetadataImage) -> list[Part
 
 
 def elect_offline(
-    image: MetadataImage, configs: TopicConfigs, elections_max: int = 1000
+    image: MetadataImage,
+    configs: TopicConfigs,
+    elections_max: int = 1000,
+    cordoned: Collection[bytes] = (),
 ) -> tuple[list[PartitionRecord], bool]:
     """Leaders for partitions that have none and may have one; whether there may be more of them.
 
     Finds work when a controller takes over (CTL-6), and after unclean elections were allowed for a
     topic (LEAD-9).
     """
-    candidates = Candidates(image)
+    candidates = Candidates(image, cordoned=cordoned)
     records: list[PartitionRecord] = []
     for topic, index, partition in _leaderless(image):
         record = _changed(image, topic, index, partition, candidates, partition.isr, configs)

@@ -13,7 +13,7 @@ members raises the partition epoch: it is final, also for copies of the proposal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from barnabas_broker.controller.brokers import check_broker_epoch
@@ -45,6 +45,7 @@ def alter_partitions(
     broker_id: int,
     broker_epoch: int,
     topics: Sequence[AlterPartitionRequestTopicData],
+    cordoned: Collection[bytes] = (),
 ) -> tuple[list[PartitionRecord], list[AlterPartitionResponseTopicData]]:
     """The records of the changes, and a result for each partition, in the order of the request.
 
@@ -54,7 +55,7 @@ def alter_partitions(
     replica the leader. Raises: KafkaError 102, 77 for the broker itself.
     """
     check_broker_epoch(image, broker_id, broker_epoch)
-    candidates = Candidates(image)
+    candidates = Candidates(image, cordoned=cordoned)
     changes = PartitionChanges(image)
     answered = [
         AlterPartitionResponseTopicData(

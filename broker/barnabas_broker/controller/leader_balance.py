@@ -122,6 +122,7 @@ def elect_leaders(
     election_type: int,
     asked: Sequence[tuple[str, int]] | None,
     best_logs: Mapping[tuple[bytes, int], Sequence[int]] = MappingProxyType({}),
+    cordoned: Collection[bytes] = (),
 ) -> tuple[list[PartitionRecord], list[ElectedResult]]:
     """The records of the elections asked for, of all partitions if None, and a result for each.
 
@@ -137,7 +138,7 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}"
         ) from None
-    candidates = Candidates(image)
+    candidates = Candidates(image, cordoned=cordoned)
     changes = PartitionChanges(image)
     results = []
     everything = asked is None

@@ -36,9 +36,15 @@ class LeaderUpkeep:
         *,
         balance_interval_seconds: int | None,
         cordoned: Callable[[MetadataImage], Collection[int]] = lambda _: (),
+        cordoned_directories: Callable[[], Collection[bytes]] = tuple,
     ) -> None:
-        """Without an interval leadership is not moved back; never to `cordoned` brokers."""
+        """Without an interval leadership is not moved back; never to `cordoned` brokers.
+
+        Who leads instead of nobody has its replica elsewhere than in `cordoned_directories`, if
+        there is a choice.
+        """
         self._cordoned = cordoned
+        self._cordoned_directories = cordoned_directories
         self._enqueue = enqueue
         self._configs = configs
         self._balance_interval_seconds = balance_interval_seconds
@@ -96,7 +102,7 @@ class LeaderUpkeep:
             logger.warning("a look for leaders was broken off: %s", error)
 
     def _elect_offline(self, image: MetadataImage) -> tuple[list[PartitionRecord], bool]:
-        return elections.elect_offline(image, self._configs)
+        return elections.elect_offline(image, self._configs, cordoned=self._cordoned_directories())
 
     def _balance(self, image: MetadataImage) -> tuple[list[PartitionRecord], bool]:
         records, has_more = leader_balance.plan(image, cordoned=self._cordoned(image))

@@ -229,7 +229,11 @@ def _elect(
     elif election is Election.UNCLEAN:
         # A replica that was just added, or begun anew, may not have a single record yet.
         had_all = (*eligible.replicas, *eligible.last_known)
-        order = sorted(replicas, key=lambda one: (one in assignment.adding, one not in had_all))
+        # Records count for more than room.
+        order = sorted(
+            candidates.in_order(replicas, partition),
+            key=lambda one: (one in assignment.adding, one not in had_all),
+        )
         order = (*preference, *order)
     for node in order:
         if node in replicas and candidates.may_lead(node, partition):

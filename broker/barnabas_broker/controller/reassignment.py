@@ -11,7 +11,7 @@ of before both: cancelling goes back to those, and going back to them on purpose
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -64,6 +64,7 @@ def alter(
     configs: TopicConfigs,
     *,
     may_change_factor: bool = True,
+    cordoned: Collection[bytes] = (),
 ) -> tuple[list[PartitionRecord], list[ReassignedResult]]:
     """The records that begin, replace and cancel reassignments, and a result for each.
 
@@ -73,7 +74,7 @@ def alter(
     """
     if len(asked) > PARTITIONS_PER_REQUEST_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_CHANGES)
-    candidates = Candidates(image)
+    candidates = Candidates(image, cordoned=cordoned)
     changes = PartitionChanges(image)
     results = []
     for item in asked:

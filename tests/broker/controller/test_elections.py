@@ -1,10 +1,18 @@
 """Elections when brokers come, go or lose a disk: who leads, who is in sync, what epochs rise."""
 
+from dataclasses import replace
+
 import pytest
 
-from barnabas_broker.controller import elections
-from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from barnabas_broker.metadata.records import BrokerStateRecord
+from barnabas_broker.controller import elections, leader_balance
+from barnabas_broker.metadata.image import (
+    NO_LEADER,
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+    MetadataImage,
+    PartitionImage,
+)
+from barnabas_broker.metadata.records import BrokerStateRecord, ConfigRecord, FeatureRecord
 from tests.support.partition_images import (
     SETTINGS,
     applied,
@@ -15,6 +23,8 @@ from tests.support.partition_images import (
     state_of,
     with_topic,
 )
+
+UNCLEAN = "unclean.leader.election.enable"
 
 
 def fenced(image: MetadataImage, node_id: int) -> MetadataImage:
@@ -61,6 +71,29 @@ def test_a_replica_whose_disk_fills_up_is_elected_last() -> None:
         assert [record.leader for record in records] == [leader]
         records = elections.directory_offline(image, 0, [directory(0)], SETTINGS, cordoned)
         assert [record.leader for record in records] == [leader]
+
+
+def test_an_election_without_a_clean_replica_looks_at_records_first_and_then_at_room() -> None:
+    """VOL-4: unclean elections, by themselves and on demand."""
+    replicas = [0, 1, 2]
+    directories = [directory(node) for node in replicas]
+    state = partition(replicas, [0], leader=NO_LEADER, directories=directories)
+    image = with_topic(cluster([1, 2], fenced=[0]), state)
+    name = next(iter(image.topics.by_name))
+    image = applied(image, [ConfigRecord(RESOURCE_TOPIC, name, UNCLEAN, "true")])
+    for full, leader in (({1}, 2), ({1, 2}, 1), ({2}, 1)):
+        cordoned = [directory(node) for node in full]
+        (record,), _ = elections.elect_offline(image, SETTINGS, cordoned=cordoned)
+        assert record.leader == leader
+        (record,), _ = leader_balance.elect_leaders(image, 1, [(name, 0)], cordoned=cordoned)
+        assert record.leader == leader
+    # Broker 1 was the last with all records.
+    image = with_topic(cluster([1, 2], fenced=[0]), replace(state, isr=(), last_known_elr=(1,)))
+    minimum = ConfigRecord(RESOURCE_BROKER, "", "min.insync.replicas", "2")
+    image = applied(image, [FeatureRecord("barnabas.version", 2), minimum])
+    cordoned = [directory(1)]
+    (record,), _ = leader_balance.elect_leaders(image, 1, [(name, 0)], cordoned=cordoned)
+    assert record.leader == 1
 
 
 def test_a_replica_out_of_sync_is_passed_over() -> None:

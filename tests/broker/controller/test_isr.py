@@ -18,6 +18,7 @@ from tests.support.partition_images import (
     TOPIC_ID,
     applied,
     cluster,
+    directory,
     partition,
     state_of,
     with_topic,
@@ -235,3 +236,18 @@ def test_the_leader_that_stays_for_want_of_another_moves_when_one_has_caught_up(
     after, (answer,) = alter(image, 0, proposal({0: 100, 2: 102}))
     assert (state_of(after).leader, state_of(after).isr) == (2, (2,))
     assert answer.error_code == ErrorCode.NEW_LEADER_ELECTED
+
+
+def test_who_takes_over_from_a_leader_that_stops_has_room_if_any_does() -> None:
+    """VOL-4: also where the change of the ISR is what makes another replica the leader."""
+    replicas = [0, 1, 2]
+    directories = [directory(node) for node in replicas]
+    state = partition(replicas, [0], directories=directories)
+    image = with_topic(cluster([1, 2], shutting_down=[0]), state)
+    asked = AlterPartitionRequestTopicData(
+        topic_id=TOPIC_ID, partitions=[proposal({0: 100, 1: 101, 2: 102})]
+    )
+    for full, leader in ((set(), 1), ({1}, 2), ({1, 2}, 1)):
+        cordoned = [directory(node) for node in full]
+        (record,), _ = alter_partitions(image, 0, 100, [asked], cordoned)
+        assert record.leader == leader

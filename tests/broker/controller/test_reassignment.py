@@ -358,3 +358,15 @@ def test_topics_do_not_grow_while_they_are_reassigned() -> None:
     assert result.error.code == ErrorCode.REASSIGNMENT_IN_PROGRESS
     _, (result,) = create_partitions(image, grown, random=SimulatedRandom(1))
     assert result.error is None
+
+
+def test_a_leader_that_is_moved_away_leaves_to_a_replica_with_room() -> None:
+    """VOL-4: whoever stays leads, unless its disk fills up and another one's does not."""
+    replicas = [0, 1, 2]
+    directories = [directory(node) for node in replicas]
+    image = with_topic(cluster(replicas), partition(replicas, directories=directories))
+    for full, leader in ((set(), 1), ({1}, 2), ({1, 2}, 1)):
+        cordoned = [directory(node) for node in full]
+        asked = [Reassigned("t", 0, [1, 2])]
+        (record,), _ = alter(image, asked, SETTINGS, cordoned=cordoned)
+        assert (record.leader, record.replicas) == (leader, (1, 2))
