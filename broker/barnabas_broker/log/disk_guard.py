@@ -29,6 +29,8 @@ _logger = logging.getLogger(__name__)
 
 LOOK_MS: Final = 1000
 LOOK_BYTES: Final = 32 * 1024 * 1024
+START_BYTES: Final = 1024 * 1024
+"""Enough for a registration, checkpoints and the records of an election."""
 REFUSED_WRITE_MS: Final = 5000
 """For so long after a write found no room, what the file system says is not believed."""
 
@@ -87,6 +89,31 @@ class DiskGuard:
             for directory in self._directories
             if not directory.is_offline and self.room(directory) >= Room.LOW
         ]
+
+    async def until_there_is_room(self) -> None:
+        """Wait until each directory has room for what a start writes, or a ballast.
+
+        The broker lives meanwhile, and goes on by itself: nobody need start it again.
+        """
+        for directory in self._directories:
+            is_told = False
+            while not directory.is_offline and not directory.ballast.is_held:
+                try:
+                    free, _ = await self._disk.run(self._ask, directory.path)
+                except OSError as error:
+                    _logger.warning("%s: its room cannot be told: %s", directory.path, error)
+                    break
+                if free >= START_BYTES:
+                    break
+                if not is_told:
+                    is_told = True
+                    _logger.warning(
+                        "%s has %d bytes free: the start waits until it has %d",
+                        directory.path,
+                        free,
+                        START_BYTES,
+                    )
+                await asyncio.sleep(LOOK_MS / 1000)
 
     def look_soon(self) -> None:
         """Look now: much was written."""

@@ -135,10 +135,12 @@ class LogManager:
         """Take the clean-shutdown markers away: from here on a crash counts as one.
 
         To be called when nothing can refuse the start any more, before any log is written to: a
-        start that is refused leaves the directories as they are. Does nothing the second time.
+        start that is refused leaves the directories as they are. Where disks are full to the last
+        byte, waits for room first (VOL-4). Does nothing the second time.
         """
         if self._is_writing:
             return
+        await self.disk_guard.until_there_is_room()
         self._is_writing = True
         for directory in self.online_directories():
             try:

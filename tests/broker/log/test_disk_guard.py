@@ -140,6 +140,36 @@ def test_a_write_that_finds_no_room_counts_for_a_while_whatever_the_file_system_
     asyncio.run(run())
 
 
+def test_a_start_on_a_full_disk_waits_for_room(caplog: pytest.LogCaptureFixture) -> None:
+    """VOL-4: without the ballast not even a registration could be written."""
+
+    async def test() -> None:
+        clock = SimulatedClock()
+        disk = SimulatedDisk(clock=clock, capacity_bytes=GIB)
+        guard, _ = guarded(disk, clock)
+        disk.open("/data/filler", create=True).truncate(GIB - 1000)
+        starting = asyncio.create_task(guard.until_there_is_room())
+        await asyncio.sleep(60)
+        assert not starting.done()
+        assert len(caplog.records) == 1
+        assert "has 1000 bytes free: the start waits" in caplog.text
+        disk.remove("/data/filler")
+        await asyncio.wait_for(starting, 2)
+
+    run_virtual(test())
+
+
+def test_a_start_with_a_ballast_needs_no_room() -> None:
+    async def test() -> None:
+        clock = SimulatedClock()
+        disk = SimulatedDisk(clock=clock, capacity_bytes=MIB // 2)
+        guard, directory = guarded(disk, clock)
+        directory.ballast.is_held = True
+        await asyncio.wait_for(guard.until_there_is_room(), 1)
+
+    run_virtual(test())
+
+
 def test_a_disk_that_does_not_answer_keeps_its_state() -> None:
     clock = SimulatedClock()
     disk = SimulatedDisk(clock=clock)
