@@ -127,6 +127,11 @@ class DynamicConfig:
             for listener in self._listeners:
                 listener(changed)
 
+    def overruled(self, key: str) -> tuple[str, str] | None:
+        """What this broker's configuration and what the cluster says, where they differ."""
+        own, common = self._static.get(key), self._cluster.get(key)
+        return None if own is None or common is None or own == common else (own, common)
+
     def value(self, key: str) -> Value:
         """The parsed value in force of a broker setting."""
         setting = parse.BY_KEY[key]

@@ -5,12 +5,14 @@ who depend on partitions. A smaller `min.insync.replicas` comes last: an image m
 another broker leads, and who led must not acknowledge by the one before it hears of the other.
 """
 
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
@@ -18,6 +20,8 @@ from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, Meta
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 ALL_BROKERS = ""  # the name of the configs that hold for every broker
 
@@ -42,6 +46,7 @@ class MetadataApplication:
         `applied` is called when everybody has acted on an image.
         """
         self._node_id = node_id
+        self._told_minimum: tuple[str, str] | None = None
         self._dynamic = dynamic
         self._logs = logs
         self._replicas = replicas
@@ -76,6 +81,19 @@ class MetadataApplication:
             image.config_overrides(RESOURCE_BROKER, ALL_BROKERS),
             image.config_overrides(RESOURCE_BROKER, str(self._node_id)),
         )
+        self._tell_of_minimum()
+
+    def _tell_of_minimum(self) -> None:
+        """Warn who believes the configuration: the cluster's minimum holds for all brokers."""
+        overruled = self._dynamic.overruled(MIN_IN_SYNC)
+        if overruled is not None and overruled != self._told_minimum:
+            logger.warning(
+                "the configuration has %s=%s, the cluster has %s, which holds: it is changed by"
+                " kafka-configs --entity-type brokers --entity-default",
+                MIN_IN_SYNC,
+                *overruled,
+            )
+        self._told_minimum = overruled
 
     def _take_configs(self, configs: dict[str, LogConfig]) -> dict[str, LogConfig]:
         """Give logs new settings, but no smaller minimum; returns those that have one."""

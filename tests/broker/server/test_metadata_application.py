@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
@@ -105,3 +107,32 @@ def test_what_waited_for_a_larger_isr_is_committed_under_a_smaller_minimum() -> 
         await node.stop()
 
     run_virtual(main())
+
+
+def test_a_configuration_that_the_cluster_overrules_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """LEAD-7: from level 2 on the cluster's minimum holds, whatever a broker's file says."""
+
+    def image_of(minimum: str) -> MetadataImage:
+        records = [ConfigRecord(RESOURCE_BROKER, "", KEY, minimum)]
+        return changed(MetadataImage.empty(), records).build()
+
+    nobody: Any = None
+    for own, told in (({KEY: "2"}, 1), ({KEY: "1"}, 0), ({}, 0)):
+        caplog.clear()
+        application = MetadataApplication(
+            node_id=0,
+            dynamic=DynamicConfig(own),
+            logs=nobody,
+            replicas=SimpleNamespace(  # type: ignore[arg-type]
+                future_logs=SimpleNamespace(on_moved=[]), on_made_late=[]
+            ),
+            groups=nobody,
+            report_directories=lambda misplaced: None,
+            applied=lambda delta, image: None,
+            spawn=lambda work: work.close(),
+        )
+        for _ in range(3):
+            application.apply_broker_configs(image_of("1"))
+        assert len(caplog.records) == told
