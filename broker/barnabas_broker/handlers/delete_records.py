@@ -3,6 +3,8 @@
 Answered when all live replicas have followed, with the low watermark, or after the time-out.
 """
 
+from functools import partial
+
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import Exchange
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
@@ -24,7 +26,7 @@ async def handle(
     services: Services, exchange: Exchange, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Raise each partition on its own, then wait for the replicas of all."""
-    each = services.heavy_work.each
+    each = partial(services.heavy_work.each, exchange)
     topics = [
         (
             topic.name,

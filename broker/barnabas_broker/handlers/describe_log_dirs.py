@@ -27,13 +27,17 @@ async def handle(
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     results = [
-        await _describe(services, directory, wanted) for directory in services.logs.directories
+        await _describe(services, exchange, directory, wanted)
+        for directory in services.logs.directories
     ]
     return DescribeLogDirsResponse(results=results)
 
 
 async def _describe(
-    services: Services, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+    services: Services,
+    exchange: Exchange,
+    directory: LogDirectory,
+    wanted: set[tuple[str, int]] | None,
 ) -> DescribeLogDirsResult:
     if directory.is_offline:
         return DescribeLogDirsResult(
@@ -42,7 +46,7 @@ async def _describe(
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     # They may come and go while the loop goes on.
     partitions = list(services.replicas.partitions.items())
-    async for topic_partition, partition in services.heavy_work.each(partitions):
+    async for topic_partition, partition in services.heavy_work.each(exchange, partitions):
         log = partition.log
         if wanted is not None and tuple(topic_partition) not in wanted:
             continue

@@ -312,7 +312,7 @@ async def carry_out(api: Api, services: Services, exchange: Exchange, request: A
     is_large = len(exchange.frame) > api.loop_bytes_max
     slicing = slicing_of(api.key, request) if is_large else None
     if slicing is not None:
-        pause = services.heavy_work.pause
+        pause = partial(services.heavy_work.pause_of, exchange)
         return await in_slices(slicing, handle, partial(answer_of_failure, api), pause, request)
     response = handle(request)
     return await response if inspect.isawaitable(response) else response

@@ -37,14 +37,14 @@ async def handle(
     """Answer each partition on its own."""
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
-    async for topic in services.heavy_work.each(request.topics):
+    async for topic in services.heavy_work.each(exchange, request.topics):
         for partition in topic.partitions:
             key = (topic.name, partition.partition_index)
             (twice if key in seen else seen).add(key)
     topics = []
-    async for topic in services.heavy_work.each(request.topics):
+    async for topic in services.heavy_work.each(exchange, request.topics):
         partitions = []
-        async for partition in services.heavy_work.each(topic.partitions):
+        async for partition in services.heavy_work.each(exchange, topic.partitions):
             key = (topic.name, partition.partition_index)
             if key in twice:  # refused, and answered once
                 if key in seen:

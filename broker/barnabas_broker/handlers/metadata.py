@@ -6,6 +6,7 @@ id. v13: an error of the whole response. Source: KIP-516, TOP-6.
 """
 
 from collections.abc import Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from barnabas_broker.controller.topics import validate_topic_name
@@ -65,7 +66,7 @@ async def _describe_many(
     request: MetadataRequest,
     asked: Sequence[MetadataRequestTopic],
 ) -> bytes:
-    each = services.heavy_work.each
+    each = partial(services.heavy_work.each, exchange)
     found = [_find(services, exchange, request, topic) async for topic in each(asked)]
     return await _describe_in_slices(services, exchange, request, _each_once(found))
 
@@ -74,7 +75,7 @@ async def _describe_in_slices(
     services: Services, exchange: Exchange, request: MetadataRequest, found: Collection[Found]
 ) -> bytes:
     """The frame of the response; the loop goes on while it is made."""
-    each, brokers = services.heavy_work.each, services.image.brokers
+    each, brokers = partial(services.heavy_work.each, exchange), services.image.brokers
     with_operations = request.include_topic_authorized_operations
     topics = [
         _without_partitions(one, with_operations) if isinstance(one, TopicImage) else one

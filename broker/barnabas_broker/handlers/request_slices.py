@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from barnabas_broker.controller.partitions import PARTITIONS_PER_REQUEST_MAX
+from barnabas_broker.controller.reassignment import TOO_MANY_CHANGES
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.network.heavy_work import SLICE, Pause
 from barnabas_protocol.api import ApiKey
@@ -65,6 +66,12 @@ def _refused_creation(request: Any) -> KafkaError | None:
     return _repeated("topics", "name")(request)
 
 
+def _refused_reassignment(request: Any) -> KafkaError | None:
+    if sum(len(topic.partitions) for topic in request.topics) > PARTITIONS_PER_REQUEST_MAX:
+        return KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_CHANGES)
+    return None
+
+
 _PARTITIONS: Final = ("topics", "partitions")
 _DESCRIBED_SIZE: Final = 10
 """Each resource has dozens of settings, each with its synonyms and its documentation."""
@@ -99,7 +106,9 @@ SLICED: Final[dict[ApiKey, tuple[Slicing, ...]]] = {
             ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
         ),
     ),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (Slicing(_PARTITIONS, ("responses", "partitions")),),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+        Slicing(_PARTITIONS, ("responses", "partitions"), refusal=_refused_reassignment),
+    ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (
         Slicing(("dirs", "topics", "partitions"), ("results", "partitions")),
     ),

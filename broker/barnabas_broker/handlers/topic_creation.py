@@ -21,6 +21,9 @@ from barnabas_protocol.messages.create_topics import (
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
+CREATIONS_MAX = 100
+"""Topics that are being made at a time because a client has named them; who names more asks again.
+One request may invent tens of thousands of names."""
 
 
 class TopicCreation:
@@ -41,7 +44,7 @@ class TopicCreation:
         """Start to create a topic that a client asked for, by a name that is valid."""
         if name == OFFSETS_TOPIC:
             self.ensure_offsets_topic()
-        else:
+        elif len(self._in_flight) < CREATIONS_MAX:
             self._start(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
 
     def ensure_offsets_topic(self) -> None:

@@ -36,7 +36,7 @@ interpreter's switch interval, 5 ms."""
 
 
 class ConnectionGoneError(Exception):
-    """The connection ended before its work was begun."""
+    """The connection ended before its work was done, or begun."""
 
 
 class HeavyWork:
@@ -70,11 +70,23 @@ class HeavyWork:
         if self._paused:
             loop.call_soon(self._go_on, loop)
 
-    async def each(self, elements: Iterable[Element]) -> AsyncIterator[Element]:
-        """The elements, with a pause before each slice but the first."""
+    async def pause_of(self, exchange: Exchange) -> None:
+        """The same for work that is nobody's any more when the connection has ended.
+
+        Raises: ConnectionGoneError.
+        """
+        await self.pause()
+        if exchange.session.is_closed:
+            raise ConnectionGoneError
+
+    async def each(self, exchange: Exchange, elements: Iterable[Element]) -> AsyncIterator[Element]:
+        """The elements of a request, with a pause before each slice but the first.
+
+        Raises: ConnectionGoneError.
+        """
         for index, element in enumerate(elements):
             if index and index % SLICE == 0:
-                await self.pause()
+                await self.pause_of(exchange)
             yield element
 
     async def run(

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from barnabas_broker.handlers import metadata as metadata_handler
 from barnabas_broker.handlers.request_slices import SLICED, in_slices, pieces, slicing_of
-from barnabas_broker.network.heavy_work import SLICE, HeavyWork
+from barnabas_broker.handlers.topic_creation import CREATIONS_MAX
+from barnabas_broker.network.heavy_work import SLICE, ConnectionGoneError, HeavyWork
 from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -327,5 +329,45 @@ def test_a_large_request_that_fails_as_a_whole_is_answered(tmp_path: Path) -> No
         codes = {topic.error_code for topic in response.topics}
         assert (len(response.topics), codes) == (3 * SLICE, {ErrorCode.INVALID_REQUEST})
         assert server.heavy_work.run_count == 3  # read, answered and written
+
+    with_broker(tmp_path, test)
+
+
+def test_what_nobody_waits_for_any_more_is_left_undone() -> None:
+    """Attack: large requests on connections that end at once would pile up."""
+
+    async def test() -> None:
+        heavy = HeavyWork(lambda *_: asyncio.sleep(0), "REPLICATION")
+        session = SimpleNamespace(is_closed=False)
+        exchange: Any = SimpleNamespace(session=session)
+        seen = 0
+        with pytest.raises(ConnectionGoneError):
+            async for _ in heavy.each(exchange, range(3 * SLICE)):
+                seen += 1
+                session.is_closed = seen > SLICE + 1
+        assert seen == 2 * SLICE
+
+    asyncio.run(test())
+
+
+def test_names_that_a_request_invents_are_not_all_made_at_once(tmp_path: Path) -> None:
+    """Attack: a request with 49,000 new names began as many requests to the controller."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        topics = [metadata.MetadataRequestTopic(name=name) for name in NAMES]
+        request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=True)
+        before = asyncio.all_tasks()
+        client.send(ApiKey.METADATA, 12, request)
+        most = 0
+        async with asyncio.timeout(20):
+            receiving = asyncio.create_task(client.receive(ApiKey.METADATA, 12))
+            while not receiving.done():
+                most = max(most, len(asyncio.all_tasks() - before))
+                await asyncio.sleep(0)
+        codes = {topic.error_code for topic in receiving.result().topics}
+        assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert most < CREATIONS_MAX + 20
+        while len(server.data.replicas.image.topics.by_name) < CREATIONS_MAX:
+            await asyncio.sleep(0.01)
 
     with_broker(tmp_path, test)
