@@ -102,6 +102,7 @@ class ProcessLoop(VirtualLoop):
     _ready: Any
     _scheduled: Any
     _timer_cancelled_count: int
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
@@ -194,35 +195,39 @@ class ProcessLoop(VirtualLoop):
                     process.context.copy().run(_close, task)
 
     def _run_once(self) -> None:
+        """All turns until the loop is to stop: a call for each would be dear."""
         ready, scheduled = self._ready, self._scheduled
-        if self._timer_cancelled_count > CANCELLED_TIMERS_MAX:
-            self._drop_cancelled_timers()
-        while scheduled and scheduled[0][2]._cancelled:
-            self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)[2]._scheduled = False
-        if not ready:
-            if not scheduled:
-                raise DeadlockError("the virtual loop would wait for ever")
-            self._turns = 0
-            self._now_seconds = max(self._now_seconds, scheduled[0][0])
-        elif self._turns > TURNS_MAX:
-            raise LivelockError(f"no end of {[_work_of(handle) for handle in ready]}")
-        self._turns += 1
-        end = self._now_seconds + 1e-9
-        while scheduled and scheduled[0][0] < end:
-            handle = heapq.heappop(scheduled)[2]
-            handle._scheduled = False
-            ready.append(handle)
         runs, stands = Life.RUNS, Life.STANDS
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            process = handle._context.get(PROCESS)
-            if process is None or process.life is runs:
-                handle._run()
-            elif process.life is stands:
-                process.held.append(handle)
+        while True:
+            if self._timer_cancelled_count > CANCELLED_TIMERS_MAX:
+                self._drop_cancelled_timers()
+            while scheduled and scheduled[0][2]._cancelled:
+                self._timer_cancelled_count -= 1
+                heapq.heappop(scheduled)[2]._scheduled = False
+            if not ready:
+                if not scheduled:
+                    raise DeadlockError("the virtual loop would wait for ever")
+                self._turns = 0
+                self._now_seconds = max(self._now_seconds, scheduled[0][0])
+            elif self._turns > TURNS_MAX:
+                raise LivelockError(f"no end of {[_work_of(handle) for handle in ready]}")
+            self._turns += 1
+            end = self._now_seconds + 1e-9
+            while scheduled and scheduled[0][0] < end:
+                handle = heapq.heappop(scheduled)[2]
+                handle._scheduled = False
+                ready.append(handle)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                process = handle._context.get(PROCESS)
+                if process is None or process.life is runs:
+                    handle._run()
+                elif process.life is stands:
+                    process.held.append(handle)
+            if self._stopping:
+                return
 
     def _drop_cancelled_timers(self) -> None:
         kept = []
