@@ -154,6 +154,8 @@ class ClusterNetwork(SimulatedNetwork):
         self.slow_share = 0.0
         self._random = random
         self._one_way: set[tuple[str, str]] = set()
+        self._hidden: set[tuple[str, str]] = set()
+        self._slow_links: dict[tuple[str, str], float] = {}
         self.note = note
 
     # What is done to it.
@@ -166,14 +168,43 @@ class ClusterNetwork(SimulatedNetwork):
         """Let nothing get through between two hosts, until `heal`."""
         self._one_way |= {(host, other), (other, host)}
 
+    def hide(self, host: str, other: str) -> None:
+        """Cut two hosts off from each other; only `show_all` undoes it."""
+        self._hidden |= {(host, other), (other, host)}
+        self.cut(host, other)
+
+    def show_all(self) -> None:
+        """Undo what `hide` did."""
+        self._one_way -= self._hidden
+        self._hidden.clear()
+        self._wake()
+
+    def slow_link(self, host: str, other: str, latency_ms: float) -> None:
+        """Let what gets from a host to another one take longer, until it heals."""
+        self._slow_links[host, other] = latency_ms
+
+    @property
+    def troubled_links(self) -> list[tuple[str, str]]:
+        """Pairs of hosts between which something is cut or slow, each in both orders or one."""
+        return sorted(self._one_way | self._slow_links.keys())
+
+    def heal_link(self, host: str, other: str) -> None:
+        """Undo what was done between two hosts, both ways."""
+        for pair in ((host, other), (other, host)):
+            if pair not in self._hidden:
+                self._one_way.discard(pair)
+            self._slow_links.pop(pair, None)
+        self._wake()
+
     @property
     def is_troubled(self) -> bool:
         """Whether something is cut or slow."""
-        return bool(self._one_way) or self.slow_share > 0
+        return bool(self._one_way or self._slow_links) or self.slow_share > 0
 
     def heal(self) -> None:
         """Undo every cut; what was on the way arrives."""
-        self._one_way.clear()
+        self._one_way = set(self._hidden)
+        self._slow_links.clear()
         self._wake()
 
     def _wake(self) -> None:
@@ -222,6 +253,8 @@ class ClusterNetwork(SimulatedNetwork):
         latency_ms = self.latency_ms * (0.5 + self._random.fraction())
         if self.slow_share and self._random.fraction() < self.slow_share:
             latency_ms += self.slow_latency_ms * self._random.fraction()
+        if self._slow_links:
+            latency_ms += self._slow_links.get((host, other), 0)
         return latency_ms / 1000
 
     async def listen(

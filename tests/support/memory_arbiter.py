@@ -21,6 +21,7 @@ class MemoryStore:
         self.stored = Stored(None, 0)
         self.is_away = False
         self.is_damaged = False
+        self.put_count = 0  # records that no swap has stored
         self._last_token = 0
         # The last records that were stored, as backups of the store have them.
         self.copies: deque[ArbiterRecord] = deque(maxlen=COPIES_MAX)
@@ -32,6 +33,14 @@ class MemoryStore:
             self.copies.append(record)
         self.stored = Stored(record, 0 if record is None else self._last_token)
         self.is_damaged = False
+
+    def replace(self, record: ArbiterRecord | None) -> None:
+        """What an administrator does to the store."""
+        self.put_count += 1
+        self.put(record)
+
+    def slow_down(self, run_ms_max: int) -> None:
+        """A variable is never slow."""
 
     def damage(self) -> None:
         """Something that is no record, with a token that nobody knows."""

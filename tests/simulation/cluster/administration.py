@@ -4,6 +4,7 @@ Through any broker, since all pass it on to the controller. Without an answer it
 then takes "it is there already" for the answer to the first time.
 """
 
+import asyncio
 from typing import Any
 
 from barnabas_protocol.api import ApiKey
@@ -20,6 +21,7 @@ from tests.simulation.cluster.plan import Feature, Plan
 from tests.simulation.cluster.workload import Worker
 
 PREFERRED = 0
+RETURN_MS_MAX = 400
 MOVED_TOO = frozenset(
     (
         # The number of live brokers may be lower than the factor for a while.
@@ -145,7 +147,10 @@ class Administrator(Worker):
             # Removed and soon there again: no broker may mix up the two lives of a replica.
             burst = 1 + (self.random.integer(4) if plan.has(Feature.BURSTS) else 0)
             for _ in range(burst):
-                await self._reassign()
+                if plan.has(Feature.RETURNS) and self.random.integer(2):
+                    await self._remove_and_return()
+                else:
+                    await self._reassign()
 
     async def _elect_preferred(self) -> None:
         request = elect_leaders.ElectLeadersRequest(
@@ -161,6 +166,30 @@ class Administrator(Worker):
         count = count_min + self.random.integer(min(3, len(nodes)) - count_min + 1)
         if self.random.integer(3) == 0:
             count = self._plan.replicas
+        index = self.random.integer(self._plan.partitions)
+        # None cancels what is under way.
+        await self._move(index, nodes[:count] if self.random.integer(5) else None)
+
+    async def _remove_and_return(self) -> None:
+        """Remove a follower, and have it back before others may have heard of it.
+
+        Perhaps as the preferred leader. Raises: LOST.
+        """
+        index = self.random.integer(self._plan.partitions)
+        response = await self.client.metadata(self._topic)
+        checked(response.topics[0].error_code)
+        for partition in response.topics[0].partitions:
+            followers = [n for n in partition.replica_nodes if n != partition.leader_id]
+            count_min = min(self._plan.replicas, self._plan.in_sync_min)
+            if partition.partition_index != index or len(partition.replica_nodes) <= count_min:
+                continue
+            gone = followers[self.random.integer(len(followers))]
+            left = [node for node in partition.replica_nodes if node != gone]
+            await self._move(index, left)
+            await asyncio.sleep(self.random.integer(RETURN_MS_MAX) / 1000)
+            await self._move(index, [gone, *left] if self.random.integer(2) else [*left, gone])
+
+    async def _move(self, index: int, replicas: list[int] | None) -> None:
         messages = alter_partition_reassignments
         request = messages.AlterPartitionReassignmentsRequest(
             timeout_ms=3_000,
@@ -168,11 +197,7 @@ class Administrator(Worker):
                 messages.ReassignableTopic(
                     name=self._topic,
                     partitions=[
-                        messages.ReassignablePartition(
-                            partition_index=self.random.integer(self._plan.partitions),
-                            # None cancels what is under way.
-                            replicas=nodes[:count] if self.random.integer(5) else None,
-                        )
+                        messages.ReassignablePartition(partition_index=index, replicas=replicas)
                     ],
                 )
             ],

@@ -9,12 +9,13 @@ from barnabas_broker.controller import eligible_replicas
 from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
-from tests.simulation.cluster.node import UNLIMITED_BYTES, Node
-from tests.simulation.cluster.plan import FEATURE_OF, Event, Hardship, Plan
+from tests.simulation.cluster.node import UNLIMITED_BYTES, Node, is_controller
+from tests.simulation.cluster.plan import FEATURE_OF, Event, Feature, Hardship, Plan
 from tests.support.arbiter_faults import Fault
 from tests.support.process_loop import Life
 from tests.support.simulated_random import SimulatedRandom
 
+ORDERS = "orders"
 CLIENT_HOSTS_SHARE = 4
 JUMP_MS_MAX = 100_000
 SPARING = frozenset(
@@ -27,6 +28,7 @@ SPARING = frozenset(
         "cut_a_link",
         "cut_one_way",
         "slow_down",
+        "slow_a_link",
         "fill_a_disk",
         "break_a_directory",
     )
@@ -45,6 +47,8 @@ class Faults:
         # The node that lost power, or its disk, and its broker epoch then; see `_may_lose_another`.
         self._lost: tuple[Node, int] | None = None
         self._true_record: ArbiterRecord | None = None
+        self._blank: list[Node] = []  # whose disks were lost while the arbiter had no record
+        self._focus = plan.draws("focus").integer(1 << 20)
         self.done: Counter[str] = Counter()
 
     async def run(self, events: Iterable[Event], length_ms: int) -> None:
@@ -70,7 +74,7 @@ class Faults:
         """Heal everything, and start what is down."""
         cluster = self._cluster
         cluster.trace.tell("all faults end")
-        cluster.store.is_away = False
+        self._bring_the_arbiter_back()
         self._bring_the_newest_record_back()
         for arbiter in cluster.arbiters:
             arbiter.client.is_cut_off = False
@@ -84,13 +88,26 @@ class Faults:
                 node.start()
 
     def _bring_the_newest_record_back(self) -> None:
-        """What an operator does whose brokers say that the record is gone, or an old copy."""
-        store = self._cluster.store
-        if store.copies:
-            newest = max(store.copies, key=lambda one: (one.controller_epoch, one.renewed_ms))
-            record = store.stored.record
-            if record is None or record.controller_epoch < newest.controller_epoch:
-                store.put(newest)
+        """What an operator does whose brokers say that the record is gone, old or another's.
+
+        Who has founded the cluster again had an empty disk, and gets one once more.
+        """
+        store, record = self._cluster.store, self._cluster.store.stored.record
+        copies = [*store.copies, *([self._true_record] if self._true_record else [])]
+        self._true_record = None
+        self._cluster.network.show_all()
+        if not copies:
+            return
+        copies = [copy for copy in copies if copy.histories == copies[-1].histories]
+        newest = max(copies, key=lambda one: (one.controller_epoch, one.renewed_ms))
+        is_foreign = record is not None and record.histories != newest.histories
+        if is_foreign:
+            self._cluster.trace.tell("the cluster was founded again")
+            self.done["(founded again)"] += 1
+            for node in self._blank:
+                node.lose_disk()
+        if is_foreign or record is None or record.controller_epoch < newest.controller_epoch:
+            store.replace(newest)
 
     def _below(self, number: int) -> int:
         return self._random.integer(number)
@@ -99,7 +116,25 @@ class Faults:
         return nodes[self._below(len(nodes))] if nodes else None
 
     def _some_up(self) -> Node | None:
-        return self._some([node for node in self._cluster.nodes if node.is_up])
+        roles = [node for node in self._roles() if node.is_up]
+        return self._some(roles or [node for node in self._cluster.nodes if node.is_up])
+
+    def _roles(self) -> list[Node]:
+        """Whom most faults befall: leader and follower of one partition, and the controller.
+
+        Nobody in particular in most stories, and now and then in all.
+        """
+        image = self._newest_image()
+        names = [] if image is None else sorted(image.topics.by_name)
+        if image is None or not names or not self._plan.has(Feature.FOCUS) or not self._below(4):
+            return []
+        name = ORDERS if ORDERS in names and self._focus % 2 else names[self._focus % len(names)]
+        partitions = image.topics.by_name[name].partitions
+        partition = partitions[self._focus % len(partitions)]
+        followers = [node for node in partition.replicas if node != partition.leader]
+        nodes = self._cluster.nodes
+        roles = [nodes[node_id] for node_id in (partition.leader, *followers[:1]) if node_id >= 0]
+        return roles + [node for node in nodes if is_controller(node) and node not in roles]
 
     # Processes and machines.
 
@@ -212,6 +247,11 @@ class Faults:
         if node is not None and self._is_everything_redundant() and self._has_all_seats():
             self._note_lost(node)
             node.lose_disk()
+            if self._cluster.store.stored.record is None:
+                # It may found the cluster again: its clients would see an empty one.
+                node.start()
+                self._blank.append(node)
+                self._cluster.network.hide(node.host, CLIENTS_HOST)
 
     def _lose_a_directory(self) -> None:
         """One of a node's several disks is replaced; the others stay what they are."""
@@ -312,6 +352,10 @@ class Faults:
                 arbiter.client.is_cut_off = True
 
     def _pair(self) -> tuple[str, str]:
+        roles = [node.host for node in self._roles()]
+        if len(roles) > 1:
+            self._random.shuffle(roles)
+            return roles[0], roles[1]
         hosts = [node.host for node in self._cluster.nodes]
         if not self._below(CLIENT_HOSTS_SHARE):
             hosts.append(CLIENTS_HOST)
@@ -327,6 +371,23 @@ class Faults:
         pair = self._pair()
         self._cluster.trace.tell("nothing gets from and to", *pair)
         self._cluster.network.cut_one_way(*pair)
+
+    def _slow_a_link(self) -> None:
+        """Whoever gets the metadata by it lags, though its session does not end."""
+        pair = self._pair()
+        each_way_ms = 100 + self._below(500)
+        self._cluster.trace.tell("slow link between", *pair, each_way_ms)
+        self._cluster.network.slow_link(*pair, each_way_ms)
+        if self._below(2):
+            self._cluster.network.slow_link(*reversed(pair), each_way_ms)
+
+    def _heal_a_link(self) -> None:
+        """One only: what is cut off elsewhere stays so."""
+        troubled = self._cluster.network.troubled_links
+        if troubled:
+            pair = troubled[self._below(len(troubled))]
+            self._cluster.trace.tell("a link heals between", *pair)
+            self._cluster.network.heal_link(*pair)
 
     def _heal(self) -> None:
         self._cluster.trace.tell("links heal")
@@ -352,34 +413,25 @@ class Faults:
 
     def _bring_the_arbiter_back(self) -> None:
         self._cluster.store.is_away = False
+        self._cluster.store.slow_down(0)
+
+    def _slow_the_arbiter(self) -> None:
+        """Its disk takes longer for a swap than a broker that stops waits for it."""
+        self._cluster.trace.tell("the arbiter's disk is slow")
+        self._cluster.store.slow_down(500 + self._below(5_000))
 
     def _lose_the_record(self) -> None:
-        """What the arbiter's store had is gone; somebody has a copy of it."""
+        """What the arbiter's store had is gone; somebody has a copy of it.
+
+        Perhaps with the disk of a broker, on whose machine it was.
+        """
         store = self._cluster.store
         if store.stored.record is not None and self._true_record is None:
             self._cluster.trace.tell("the arbiter's record is lost")
             self._true_record = store.stored.record
-            store.put(None)
-
-    def _bring_the_record_back(self) -> None:
-        """An operator has a copy; whoever has founded another history meanwhile is given up."""
-        cluster, record = self._cluster, self._true_record
-        if record is None:
-            return
-        self._true_record = None
-        now = cluster.store.stored.record
-        is_old = now is not None and now.controller_epoch < record.controller_epoch
-        if now is not None and now.histories[:1] == record.histories[:1] and not is_old:
-            return
-        for node in cluster.nodes:
-            # It stops when it sees the other record; an empty disk has nothing to lose.
-            if is_old or now is None or now.leader is None:
-                node.kill()
-            elif now.leader.node_id == node.node_id:
-                node.lose_disk()
-            else:
-                node.kill()
-        cluster.store.put(record)
+            store.replace(None)
+            if self._below(4):
+                self._lose_a_disk()
 
     def _restore_an_old_record(self) -> None:
         """A copy of the record from some time ago is put back, as from a backup of the store."""
@@ -391,7 +443,7 @@ class Faults:
             # Where too much was promised since, only the newest one helps.
             self._true_record = self._true_record or now
             self._cluster.trace.tell("an old record is put back, of epoch", record.controller_epoch)
-            store.put(record)
+            store.replace(record)
 
     def _fool_the_arbiters_clients(self) -> None:
         """The next swaps of each client meet some fault."""

@@ -6,15 +6,18 @@ time, and the images as they are published; what it raises says who contradicts 
 
 import posixpath
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from barnabas_broker.arbiter.arbiter import ArbiterRecord
 from barnabas_broker.controller.eligible_replicas import MinInSync, is_on
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.ids import TopicPartition
-from tests.simulation.cluster.node import Node
+from tests.simulation.cluster.file_store import FileStore
+from tests.simulation.cluster.node import Node, is_controller
+from tests.support.memory_arbiter import MemoryStore
 
 UNCLEAN = "unclean"
 """The topic that may lose records: leaders are elected for it that have not got them all."""
@@ -56,7 +59,7 @@ def is_exempt(name: str) -> bool:
 class Invariant(Protocol):
     """Something that must hold at every moment."""
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
         ...
 
@@ -67,9 +70,9 @@ class OneLeaderPerEpoch:
     def __init__(self) -> None:
         self._leaders: dict[tuple[Any, int], int] = {}
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
-        for replica in replicas_of(nodes):
+        for replica in replicas:
             partition = replica.partition
             if not partition.is_leader:
                 continue
@@ -88,9 +91,9 @@ class HighWatermarkNeverBack:
     def __init__(self) -> None:
         self._seen: dict[tuple[Any, ...], int] = {}
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
-        for replica in replicas_of(nodes):
+        for replica in replicas:
             log = replica.partition.log
             if log.is_offline:
                 continue
@@ -120,9 +123,9 @@ class LeadersHaveAllThatIsCommitted:
         # By partition and leader epoch, the highest high watermark of its leader.
         self._committed: dict[Any, dict[int, int]] = {}
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
-        for replica in replicas_of(nodes):
+        for replica in replicas:
             partition = replica.partition
             if not partition.is_leader or partition.log.is_offline or is_exempt(replica.name):
                 continue
@@ -149,14 +152,14 @@ class WhoIsInSyncHasWhatIsCommitted:
         # Also of nodes that are down by now.
         self._image = MetadataImage.empty()
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
         nodes = [node for node in nodes if node.server is not None and node.server._is_built]
         image = self._image
         for node in nodes:
             if node.server is not None and node.server.image.offset > image.offset:
                 image = self._image = node.server.image
-        replicas = [replica for replica in replicas_of(nodes) if not is_exempt(replica.name)]
+        replicas = [replica for replica in replicas if not is_exempt(replica.name)]
         for replica in replicas:
             partition = replica.partition
             if partition.is_leader and not partition.log.is_offline:
@@ -189,26 +192,69 @@ def _is_registered(node: Node, image: MetadataImage) -> bool:
     )
 
 
+def history_of(node: Node) -> bytes:
+    """The history of the metadata that a node has; none before it has any."""
+    control = getattr(node.server, "control", None)
+    history: bytes = getattr(getattr(control, "quorum", None), "history", b"")
+    return history
+
+
 class OneControllerPerEpoch:
-    """No two nodes lead the metadata log in one epoch."""
+    """No two nodes lead the metadata log in one epoch of one history."""
 
     def __init__(self) -> None:
-        self._controllers: dict[int, tuple[int, int]] = {}
+        self._controllers: dict[tuple[bytes, int], tuple[int, int]] = {}
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
         for node in nodes:
-            control = getattr(node.server, "control", None)
-            quorum = getattr(control, "quorum", None)
-            if quorum is None or not quorum.is_active:
+            if not is_controller(node):
                 continue
+            quorum = node.server.control.quorum  # type: ignore[union-attr]
             found = (node.node_id, node.life_count)
-            known = self._controllers.setdefault(quorum.controller_epoch, found)
+            key = (history_of(node), quorum.controller_epoch)
+            known = self._controllers.setdefault(key, found)
             if known != found:
                 raise InvariantError(
                     f"nodes {known[0]} and {found[0]} are the controller of epoch"
                     f" {quorum.controller_epoch}"
                 )
+
+
+class TheArbitersRecordIsOne:
+    """Each token of the arbiter's store is one record's, epochs rise, and leaders are recorded.
+
+    Looked at between the times at which an administrator replaces the record.
+    """
+
+    def __init__(self, store: MemoryStore | FileStore) -> None:
+        self._store = store
+        self._put_count = -1
+        self._records: dict[int, ArbiterRecord | None] = {}
+        self._epoch = 0
+
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
+        """Raises: InvariantError."""
+        store = self._store
+        record, token = store.stored
+        if store.put_count != self._put_count:
+            self._put_count, self._epoch = store.put_count, 0
+            self._records.clear()
+        known = self._records.setdefault(token, record)
+        if known != record:
+            raise InvariantError(f"token {token} of the arbiter is {known} and {record}")
+        epoch = 0 if record is None else record.controller_epoch
+        if epoch < self._epoch:
+            raise InvariantError(f"the arbiter's epoch goes back from {self._epoch} to {epoch}")
+        self._epoch = epoch
+        for node in nodes:
+            if is_controller(node) and not store.put_count:
+                found = node.server.control.quorum.controller_epoch  # type: ignore[union-attr]
+                if found > epoch:
+                    raise InvariantError(
+                        f"node {node.node_id} is the controller of epoch {found}, and the arbiter"
+                        f" has {epoch}"
+                    )
 
 
 class LogStartNeverBack:
@@ -217,9 +263,9 @@ class LogStartNeverBack:
     def __init__(self) -> None:
         self._seen: dict[tuple[Any, ...], int] = {}
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
         """Raises: InvariantError."""
-        for replica in replicas_of(nodes):
+        for replica in replicas:
             log = replica.partition.log
             if log.is_offline or is_exempt(replica.name):
                 continue
@@ -273,10 +319,13 @@ class LogsMatch:
 
 
 class ImagesAgree:
-    """Two brokers that have applied the same records have the same image; and it makes sense."""
+    """Two brokers that have applied the same records have the same image; and it makes sense.
+
+    The same: of one history. A blank broker may found the cluster again, if nobody follows it.
+    """
 
     def __init__(self) -> None:
-        self._images: dict[int, MetadataImage] = {}
+        self._images: dict[tuple[bytes, int], MetadataImage] = {}
         self._offsets: dict[tuple[int, int], int] = {}
 
     def publish(self, node: Node, image: MetadataImage) -> None:
@@ -286,16 +335,13 @@ class ImagesAgree:
         if offset < self._offsets.get(key, -1):
             raise InvariantError(f"node {node.node_id} publishes {offset} after {self._offsets}")
         self._offsets[key] = offset
-        known = self._images.setdefault(offset, image)
+        known = self._images.setdefault((history_of(node), offset), image)
         if known is image:
             check_image(image)
         elif known != image:
             raise InvariantError(
                 f"node {node.node_id} has another image at {offset}: {image}, not {known}"
             )
-
-    def look(self, nodes: Iterable[Node]) -> None:
-        """All is seen when it is published."""
 
 
 def check_image(image: MetadataImage) -> None:
@@ -330,7 +376,7 @@ def check_eligible(partition: PartitionImage, min_in_sync: int | None, where: st
 class Observer:
     """All invariants of one story."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: MemoryStore | FileStore) -> None:
         self.images = ImagesAgree()
         self.invariants: list[Invariant] = [
             OneLeaderPerEpoch(),
@@ -338,17 +384,19 @@ class Observer:
             LeadersHaveAllThatIsCommitted(),
             WhoIsInSyncHasWhatIsCommitted(),
             OneControllerPerEpoch(),
+            TheArbitersRecordIsOne(store),
             LogStartNeverBack(),
         ]
         self.logs = LogsMatch()
         self.violation: InvariantError | None = None
 
-    def look(self, nodes: Iterable[Node]) -> None:
+    def look(self, nodes: Sequence[Node]) -> None:
         """Raises: InvariantError, also one that was found since while an image was published."""
         if self.violation is not None:
             raise self.violation
+        replicas = list(replicas_of(nodes))
         for invariant in self.invariants:
-            invariant.look(nodes)
+            invariant.look(nodes, replicas)
 
     def appended(self, node: Node, path: str, data: bytes) -> None:
         """What a node's disk is to call."""

@@ -14,6 +14,7 @@ from contextvars import Context
 from typing import Any, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import Arbiter
+from barnabas_broker.env.disk import Buffer
 from barnabas_broker.server import Server
 from tests.simulation.cluster.trace import Trace
 from tests.support.cluster_network import ClusterNetwork, HostNetwork
@@ -70,6 +71,12 @@ class DiskTraits(NamedTuple):
     flips_bits: bool = False
 
 
+def is_controller(node: "Node") -> bool:
+    """Whether a node leads the metadata log, as far as it knows."""
+    quorum = getattr(getattr(node.server, "control", None), "quorum", None)
+    return quorum is not None and bool(quorum.is_active)
+
+
 class NodeDisk(SimulatedDisk):
     """A disk that takes its time, and refuses those whose process is dead."""
 
@@ -81,6 +88,9 @@ class NodeDisk(SimulatedDisk):
         self.traits = DiskTraits()
         self._threads = asyncio.Semaphore(THREAD_COUNT)
         self._queued: set[asyncio.Task[Any]] = set()
+        self._replaced_by_thread: set[str] = set()
+        self._being_replaced: set[str] = set()
+        self.on_overlap: Callable[[str], None] = lambda path: None
         self.operation_count = 0
         self.operations_left = -1
         self.on_limit: Callable[[], None] = lambda: None
@@ -101,6 +111,7 @@ class NodeDisk(SimulatedDisk):
         """A new process: the last one's threads and locks are gone, its open files are dead."""
         self._threads = asyncio.Semaphore(THREAD_COUNT)
         self._queued.clear()
+        self._being_replaced = set()
         self._locks.clear()
         self._generation += 1
 
@@ -112,10 +123,22 @@ class NodeDisk(SimulatedDisk):
         async with self._threads:
             self._queued.discard(task)
             await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
+            replaced = self._replaced_by_thread = set()
             try:
                 return self._call(call)
             finally:
+                # No other thread may work on the same file until this one has ended.
+                if twice := replaced & self._being_replaced:
+                    self.on_overlap(min(twice))
+                self._being_replaced |= replaced
                 await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
+                self._being_replaced -= replaced
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        """Replace a file."""
+        if self.is_in_thread:
+            self._replaced_by_thread.add(path)
+        super().write_atomically(path, data)
 
     def _take_back(self, work: asyncio.Task[Any]) -> bool:
         if work not in self._queued:
@@ -219,6 +242,7 @@ class Node:
         disk.use(self.disk_traits)
         disk.on_append = lambda path, data: self.on_append(self, path, data)
         disk.on_loop_sync = self._synced_on_loop
+        disk.on_overlap = lambda path: self._problem(f"two threads replace {path} at once")
         disk.on_kept_removed = lambda path: self._problem(f"removes what it has to keep: {path}")
         return disk
 

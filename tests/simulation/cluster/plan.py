@@ -7,7 +7,7 @@ of a story draws from a source of its own.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import NamedTuple
@@ -65,6 +65,10 @@ class Feature(StrEnum):
     ARBITER_FILE = "the-arbiter-is-a-file"
     RECORD_LOST = "the-arbiters-record-is-lost"
     RECORD_RESTORED = "an-old-record-is-restored"
+    FOCUS = "faults-follow-one-partition"
+    RETURNS = "replicas-removed-and-returned"
+    RESTS = "producers-rest"
+    ONE_ACK = "appends-with-one-acknowledgement"
 
 
 SHARES: dict[Feature, int] = {
@@ -72,7 +76,7 @@ SHARES: dict[Feature, int] = {
     Feature.CLUSTER_ID: 75,
     Feature.DIRECTORIES: 50,
     Feature.ONE_REPLICA: 8,
-    Feature.TWO_REPLICAS: 12,
+    Feature.TWO_REPLICAS: 18,
     Feature.ONE_IN_SYNC: 20,
     Feature.COMMITTER: 70,
     Feature.MEMBERS: 40,
@@ -85,7 +89,7 @@ SHARES: dict[Feature, int] = {
     Feature.STATIC_MEMBERS: 40,
     Feature.SESSIONS: 35,
     Feature.FOLLOWER_READS: 50,
-    Feature.RETENTION: 15,
+    Feature.RETENTION: 25,
     Feature.DELETED_RECORDS: 20,
     Feature.COMPACTION: 20,
     Feature.NAMES_AGAIN: 25,
@@ -101,9 +105,13 @@ SHARES: dict[Feature, int] = {
     Feature.METADATA_DIRECTORY: 60,
     Feature.DRIFT: 30,
     Feature.FAULTS_OF_DISKS: 40,
-    Feature.ARBITER_FILE: 15,
+    Feature.ARBITER_FILE: 20,
     Feature.RECORD_LOST: 15,
     Feature.RECORD_RESTORED: 15,
+    Feature.FOCUS: 50,
+    Feature.RETURNS: 50,
+    Feature.RESTS: 40,
+    Feature.ONE_ACK: 50,
 }
 
 AWAITED: dict[Feature, str] = {}
@@ -120,20 +128,23 @@ FAULT_WEIGHTS: dict[str, int] = {
     "isolate": 3,
     "cut_a_link": 2,
     "cut_one_way": 2,
-    "heal": 5,
+    "heal": 4,
+    "heal_a_link": 3,
     "reset_links": 3,
     "slow_down": 1,
+    "slow_a_link": 3,
     "take_the_arbiter_away": 2,
     "bring_the_arbiter_back": 2,
+    "slow_the_arbiter": 2,
     "fool_the_arbiters_clients": 2,
     "jump": 1,
     "fill_a_disk": 1,
     "break_a_directory": 1,
     "repair_disks": 2,
-    "lose_a_disk": 1,
+    "lose_a_disk": 2,
     "lose_a_directory": 3,
     "fail_an_fsync": 2,
-    "lose_the_record": 1,
+    "lose_the_record": 2,
     "restore_an_old_record": 1,
 }
 FEATURE_OF: dict[str, Feature] = {
@@ -142,7 +153,11 @@ FEATURE_OF: dict[str, Feature] = {
     "fail_an_fsync": Feature.FAULTS_OF_DISKS,
     "lose_the_record": Feature.RECORD_LOST,
     "restore_an_old_record": Feature.RECORD_RESTORED,
+    "slow_the_arbiter": Feature.ARBITER_FILE,
 }
+OFTEN: dict[Feature, str] = {Feature.RECORD_LOST: "lose_the_record"}
+"""What is of use early in a story, while all is well, comes more often in those that have it."""
+OFTEN_TIMES = 4
 STRENGTHS = (0, 1, 1, 3)
 
 
@@ -205,6 +220,13 @@ class Plan:
             return 1.0
         return 1 + (self.draws(f"clock-{node_id}").fraction() - 0.5) / 10
 
+    def rest_seconds(self, now_seconds: float) -> float:
+        """How long producers rest from now on, all of them: logs stand still meanwhile."""
+        if not self.has(Feature.RESTS):
+            return 0.0
+        half_seconds = 1.5 + self.strength % 4
+        return max(0.0, half_seconds - now_seconds % (2 * half_seconds))
+
     @property
     def replicas(self) -> int:
         """How many replicas a topic has."""
@@ -245,6 +267,9 @@ class Plan:
             found["log.retention.check.interval.ms"] = "700"
         if self.has(Feature.COMPACTION):
             found["log.cleaner.backoff.ms"] = str(100 + draws.integer(400))
+        # Shards that are cleaned up one after the other have moments in between.
+        shards = 8 if self.has(Feature.NAMES_AGAIN) else 4
+        found["offsets.topic.num.partitions"] = str((1, 1, shards)[draws.integer(3)])
         if self.has(Feature.FOLLOWER_READS):
             found["replica.selector.class"] = "RackAwareReplicaSelector"
         if self.has(Feature.CLUSTER_ID):
@@ -268,7 +293,10 @@ def draw(seed: int, *, node_count: int | None = None) -> Plan:
         for feature, share in SHARES.items()
         if zlib.crc32(f"{seed} {feature}".encode()) % 100 < share and feature not in AWAITED
     )
-    events = tuple(_events(draws, steps, pause_ms_max))
+    weights = dict(FAULT_WEIGHTS)
+    for feature, fault in OFTEN.items():
+        weights[fault] *= OFTEN_TIMES if feature in features else 1
+    events = tuple(_events(draws, weights, steps, pause_ms_max))
     return Plan(
         seed=seed,
         node_count=node_count or drawn_count,
@@ -282,11 +310,13 @@ def draw(seed: int, *, node_count: int | None = None) -> Plan:
     )
 
 
-def _events(draws: SimulatedRandom, steps: int, pause_ms_max: int) -> Iterable[Event]:
+def _events(
+    draws: SimulatedRandom, weights: Mapping[str, int], steps: int, pause_ms_max: int
+) -> Iterable[Event]:
     """What happens all the time in one story hardly does in another."""
     choices = [
         fault
-        for fault, weight in FAULT_WEIGHTS.items()
+        for fault, weight in weights.items()
         for _ in range(weight * STRENGTHS[draws.integer(len(STRENGTHS))])
     ] or ["kill", "start"]
     at_ms = 0

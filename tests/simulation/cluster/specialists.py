@@ -17,7 +17,7 @@ from tests.simulation.cluster.administration import create_topic
 from tests.simulation.cluster.client import Address, ClusterClient, RetryError, checked
 from tests.simulation.cluster.history import Append, History, HistoryError
 from tests.simulation.cluster.invariants import UNCLEAN
-from tests.simulation.cluster.plan import Plan
+from tests.simulation.cluster.plan import Feature, Plan
 from tests.simulation.cluster.workload import Reader, Worker
 
 TRIMMED, COMPACTED, WIDE, AGAIN = "trimmed", "compacted", "wide", "again"
@@ -117,7 +117,7 @@ class Trimmer(Specialist):
 
     def settings(self) -> dict[str, str]:
         """Segments last a moment; what is retained is little."""
-        retained = {"retention_bytes": str(300 + 30 * self.plan.strength)}
+        retained = {"retention_bytes": str(200 + 20 * self.plan.strength)}
         return {"segment_ms": "300", **(retained if self._has_retention else {})}
 
     def interrupted(self) -> None:
@@ -132,17 +132,23 @@ class Trimmer(Specialist):
         while not self.is_over:
             if self._deletes and self.random.integer(6) == 0:
                 await self._delete(address)
-            values = [f"{self._life}:{self._count}:{n}".encode() for n in range(2)]
+            # What the leader alone acknowledges may be lost; the log grows while nothing commits.
+            is_alone = self.plan.has(Feature.ONE_ACK) and self.random.integer(12) > 0
+            padding = b"." * (300 if is_alone else 0)
+            values = [f"{self._life}:{self._count}:{n}".encode() + padding for n in range(2)]
             append = Append(str(self._life), self._count, values)
             self._count += 1
             self._appends.append(append)
-            request = requests.append_request(self.topic, 0, values, timestamp_ms=self.wall_ms())
+            request = requests.append_request(
+                self.topic, 0, values, acks=1 if is_alone else -1, timestamp_ms=self.wall_ms()
+            )
             async with asyncio.timeout(self.client.answer_seconds):
                 answer = await requests.append(connection, request)
             if not checked(answer.error_code):
                 raise HistoryError(f"append to {self.topic}: {ErrorCode(answer.error_code).name}")
-            append.base_offset = answer.base_offset
-            self._end = max(self._end, answer.base_offset + len(values))
+            if not is_alone:
+                append.base_offset = answer.base_offset
+                self._end = max(self._end, answer.base_offset + len(values))
             self.client.works()
             await self.pause()
 
@@ -436,7 +442,7 @@ class Recycler(Specialist):
     """Makes a topic, uses it, deletes it, and makes another one of the same name."""
 
     topic = AGAIN
-    group = "recycling"
+    groups = tuple(f"recycling-{number}" for number in range(6))
 
     def __init__(
         self, client: ClusterClient, history: History, plan: Plan, wall_ms: Callable[[], int]
@@ -446,7 +452,7 @@ class Recycler(Specialist):
         self._id: bytes | None = None
         self._is_leaving = False
         self._committed = 0
-        self._acknowledged: int | None = None
+        self._acknowledged: dict[str, int] = {}
         self._values: list[bytes] = []
         self._known: dict[int, bytes] = {}
 
@@ -473,13 +479,15 @@ class Recycler(Specialist):
             raise RetryError("it will be there soon")
         self._ids.add(found.topic_id)
         self._id, self._is_leaving = found.topic_id, False
-        self._acknowledged = None
+        self._acknowledged = {}
         self._values, self._known = [], {}
         self.client.note(self.client.name, "has", found.topic_id.hex())
 
     async def _use(self) -> None:
         step = self.random.integer(8)
-        if step < 4:
+        if len(self._acknowledged) < len(self.groups) // 2:
+            await self._commit()  # at once: what is left of the last life may not reach it
+        elif step < 4:
             await self._append()
         elif step < 6:
             await self._commit()
@@ -525,18 +533,17 @@ class Recycler(Specialist):
 
     async def _commit(self) -> None:
         """Commit where the coordinator knows this very topic."""
-        address = await self.client.coordinator_of(self.group)
+        group = self.groups[self.random.integer(len(self.groups))]
+        address = await self.client.coordinator_of(group)
         await self._expect_at(address)
         self._committed += 1
-        self._acknowledged = None
+        self._acknowledged.pop(group, None)
         connection = await self.client.connect(address)
         async with asyncio.timeout(self.client.answer_seconds):
-            code = await requests.commit_offset(
-                connection, self.group, self.topic, 0, self._committed
-            )
+            code = await requests.commit_offset(connection, group, self.topic, 0, self._committed)
         if not checked(code):
-            raise HistoryError(f"commit of {self.group}: {ErrorCode(code).name}")
-        self._acknowledged = self._committed
+            raise HistoryError(f"commit of {group}: {ErrorCode(code).name}")
+        self._acknowledged[group] = self._committed
 
     async def _expect_at(self, address: Address) -> None:
         request = metadata.MetadataRequest(
@@ -561,18 +568,17 @@ class Recycler(Specialist):
             raise HistoryError(f"{self.topic} has records of another life: {records}")
 
     async def _look_up_commit(self) -> None:
-        if self._acknowledged is None:
-            return
-        connection = await self.client.connect(await self.client.coordinator_of(self.group))
-        async with asyncio.timeout(self.client.answer_seconds):
-            code, found = await requests.committed_offset(connection, self.group, self.topic, 0)
-        if not checked(code):
-            raise HistoryError(f"offsets of {self.group}: {ErrorCode(code).name}")
-        if found != self._acknowledged:
-            raise HistoryError(
-                f"the offset of {self.group} is {found}, {self._acknowledged} was acknowledged"
-                f" in this life of {self.topic}"
-            )
+        for group, acknowledged in self._acknowledged.items():
+            connection = await self.client.connect(await self.client.coordinator_of(group))
+            async with asyncio.timeout(self.client.answer_seconds):
+                code, found = await requests.committed_offset(connection, group, self.topic, 0)
+            if not checked(code):
+                raise HistoryError(f"offsets of {group}: {ErrorCode(code).name}")
+            if found != acknowledged:
+                raise HistoryError(
+                    f"the offset of {group} is {found}, {acknowledged} was acknowledged"
+                    f" in this life of {self.topic}"
+                )
 
     async def _records(self, address: Address) -> tuple[dict[int, bytes], int]:
         """All that may be read, and where that ends."""

@@ -72,7 +72,7 @@ class Story:
         )
         self.cluster.network.latency_ms = plan.latency_ms
         self.history = History()
-        self.observer = Observer()
+        self.observer = Observer(self.cluster.store)
         self.faults = Faults(self.cluster, plan)
         traits = DiskTraits(
             run_ms_max=5 + plan.strength if plan.has(Feature.SLOW_DISKS) else 4,
@@ -189,6 +189,7 @@ class Story:
                         wall_ms,
                         is_idempotent=is_idempotent,
                         pause_ms_max=pause_ms_max,
+                        rest_seconds=lambda: plan.rest_seconds(self.cluster.loop.true_seconds),
                     )
                 )
             reader = self._client(f"reader-{index}")

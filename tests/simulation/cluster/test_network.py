@@ -193,3 +193,30 @@ def test_whoever_did_not_hear_of_the_end_learns_it_by_writing() -> None:
         assert isinstance(ears.error, ConnectionResetError)
 
     Bench().run(story)
+
+
+def test_a_slow_link_heals_alone_and_a_hidden_host_stays_hidden() -> None:
+    """Healing one link leaves the others as they are; nothing but `show_all` shows a host."""
+
+    async def story(bench: Bench) -> None:
+        network = bench.network
+        ears = await bench.start()
+        network.slow_link("a", "b", 500)
+        network.cut("b", "c")
+        assert network.troubled_links == [("a", "b"), ("b", "c"), ("c", "b")]
+        began = bench.loop.time()
+        ears.transport.write(b"slowly")
+        while not bench.accepted[0].heard():
+            await asyncio.sleep(0.01)
+        assert bench.loop.time() - began > 0.5
+        network.heal_link("a", "b")
+        assert network.troubled_links == [("b", "c"), ("c", "b")]
+        network.hide("a", "b")
+        network.heal()
+        network.heal_link("b", "a")
+        assert not network.can_reach("a", "b")
+        network.show_all()
+        assert network.can_reach("a", "b")
+        assert not network.is_troubled
+
+    Bench().run(story)

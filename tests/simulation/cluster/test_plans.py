@@ -17,6 +17,16 @@ def test_a_seed_draws_the_same_plan_and_seeds_draw_all_features() -> None:
     assert len({plan.features for plan in plans}) > len(plans) // 2
 
 
+def test_all_producers_rest_at_the_same_times_in_some_stories() -> None:
+    """Logs stand still for seconds then, and grow for as long."""
+    plan = draw(0).without(Feature.RESTS)
+    times = [tenth / 10 for tenth in range(1000)]
+    assert not any(map(plan.rest_seconds, times))
+    rests = [plan.with_features(Feature.RESTS).rest_seconds(time) for time in times]
+    assert max(rests) >= 1.5
+    assert 0.4 < sum(rest > 0 for rest in rests) / len(rests) < 0.6
+
+
 def test_a_failing_plan_is_made_as_small_as_it_can_be() -> None:
     """Two events and one feature are what it takes; all else goes."""
     plan = next(plan for plan in map(draw, range(100)) if len(plan.events) > 15)

@@ -68,8 +68,11 @@ class Producer(Worker):
         *,
         is_idempotent: bool = True,
         pause_ms_max: int = 60,
+        rest_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`rest_seconds` is how long it is to rest now, none most of the time."""
         super().__init__(client, history, pause_ms_max=pause_ms_max)
+        self._rest_seconds = rest_seconds
         self.topic = topic
         self.partition = partition
         self.is_idempotent = is_idempotent
@@ -110,6 +113,8 @@ class Producer(Worker):
                 async with asyncio.timeout(self.client.answer_seconds):
                     self._answered(await requests.appended(connection))
                 await self.pause()
+            if not self.is_over and (seconds := self._rest_seconds()) > 0:
+                await asyncio.sleep(seconds)
 
     async def _become_new(self) -> None:
         request = init_producer_id.InitProducerIdRequest(
