@@ -10,13 +10,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from barnabas_broker.arbiter import decided_swap
-from barnabas_broker.arbiter.arbiter import SwapOutcome
-from barnabas_broker.arbiter.election import Verdict
+from barnabas_broker.arbiter import local_file
+from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
+from barnabas_broker.arbiter.local_file import LocalFileArbiter
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import partition_change
 from barnabas_broker.controller.partition_change import Assignment, Completed
 from barnabas_broker.coordinator.group.commits import OffsetCommands
+from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.log import log_manager, retention, segment_recovery
 from barnabas_broker.log.cleaner_map import OffsetMap, _short
@@ -25,6 +26,8 @@ from barnabas_broker.log.log_manager import LogManager
 from barnabas_broker.log.log_writer import LogWriter
 from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.log.properties_files import BootMarker
+from barnabas_broker.metadata.arbiter_access import ArbiterAccess
+from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.promise_file import PromiseFile
 from barnabas_broker.replication.commit_wait import CommittedWriter
 from barnabas_broker.replication.fetch_plan import Followed
@@ -36,6 +39,7 @@ from barnabas_broker.replication.partition_state import PartitionState
 from barnabas_broker.server import metadata_home
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.records.batch import BatchHeader
+from tests.simulation.cluster.plan import Feature, Plan
 from tests.support import simulated_disk
 
 _start = FollowerAppend.start
@@ -43,6 +47,7 @@ _propose = Partition._propose
 _apply = LogWriter._apply
 _delete_topics = OffsetCommands.delete_topics
 _start_leading = Partition.start_leading
+_take_history = MetadataQuorum._take_history
 
 
 class Bug(NamedTuple):
@@ -50,6 +55,13 @@ class Bug(NamedTuple):
 
     what: str
     replacements: tuple[tuple[Any, str, Any], ...]
+    # Features and faults without which nothing of what is replaced makes a difference.
+    needs: tuple[str, ...] = ()
+
+    def may_show(self, plan: Plan) -> bool:
+        """Whether a story can find it at all; one that cannot need not be told."""
+        faults = {event.fault for event in plan.events}
+        return all(need in plan.features or need in faults for need in self.needs)
 
 
 def _start_at_the_high_watermark(self: FollowerAppend, followed: Followed) -> Step:
@@ -138,6 +150,40 @@ async def _abandon(work: "asyncio.Future[Any]", try_cancel: Callable[[], bool]) 
         raise
 
 
+async def _swap_with_a_lock_of_the_loop(
+    self: LocalFileArbiter, expected_token: int, record: ArbiterRecord
+) -> SwapOutcome:
+    """Whoever is cancelled lets go of the lock, whatever its thread does."""
+    deadline_ms = self._clock.monotonic_ms() + local_file.LOCK_WAIT_MS_MAX
+    while True:
+        try:
+            lock = self._disk.lock(f"{self._path}.lock")
+            break
+        except BlockingIOError:
+            if self._clock.monotonic_ms() >= deadline_ms:
+                return SwapOutcome.UNKNOWN
+        await asyncio.sleep(0.005)
+    try:
+        return await self._disk.run(self._swap, expected_token, record)
+    except (OSError, ArbiterError):
+        return SwapOutcome.UNKNOWN
+    finally:
+        lock.close()
+
+
+async def _take_any_history(self: MetadataQuorum, record: ArbiterRecord) -> bool:
+    """As if whoever founds the cluster again had what this node has."""
+    own = self._history.ids[:1]
+    return await _take_history(self, record._replace(histories=(*record.histories, *own)))
+
+
+async def _clean_up_one_after_the_other(
+    self: GroupCoordinator, deleted: Mapping[str, bytes]
+) -> None:
+    for partition in list(self.runtime.states()):
+        await self._forget_topics(partition, deleted)
+
+
 def _remove_by_name(self: OffsetCommands, deleted: Mapping[str, bytes]) -> Any:
     return _delete_topics(self, dict.fromkeys(deleted, ZERO_UUID))
 
@@ -179,7 +225,7 @@ def _diverge_half(
     self: FollowerAppend, partition: Partition, followed: Followed, data: Any
 ) -> Step:
     log = partition.log
-    middle = (log.log_end_offset + data.diverging_epoch.end_offset + 1) // 2
+    middle = (log.log_end_offset + data.diverging_epoch.end_offset) // 2
     self._truncate(log, max(middle, log.high_watermark))
     followed.stand_at(log.log_end_offset, data.diverging_epoch.epoch, log.log_start_offset)
     return Step.GO_ON
@@ -218,8 +264,20 @@ def _complete_at_once(assignment: Assignment, isr: Collection[int]) -> Completed
     return Completed(remaining, tuple(n for n in isr if n in remaining) or remaining[:1])
 
 
-def _believe_any_swap(tried: Any, outcome: SwapOutcome, read_back: Any) -> Verdict:
-    return Verdict.LOST if outcome is SwapOutcome.CONFLICT else Verdict.WON
+async def _swap_and_believe(self: ArbiterAccess) -> None:
+    while self._swap is not None or self._is_wanted:
+        self._is_wanted = False
+        if self._swap is not None:
+            (token, record), self._swap = self._swap, None
+            outcome = await self._arbiter.compare_and_swap(token, record)
+            if outcome is SwapOutcome.UNKNOWN:
+                await self._on_read(Stored(record, token + 1))
+                continue
+        try:
+            stored = await self._arbiter.read()
+        except ArbiterError:
+            continue
+        await self._on_read(stored)
 
 
 async def _promise_only(self: PromiseFile, controller_epoch: int) -> None:
@@ -246,6 +304,7 @@ BUGS: dict[str, Bug] = {
     "acknowledge_before_fsync": Bug(
         "a follower fetches on, and so acknowledges, before its disk has what it must have",
         ((FollowerAppend, "_note_unsynced", _note_nothing),),
+        ("lose_power",),
     ),
     "producers_of_the_leader_only": Bug(
         "a follower does not note the sequences of what it appends (IDEM-5)",
@@ -254,6 +313,7 @@ BUGS: dict[str, Bug] = {
     "commits_of_any_generation": Bug(
         "a coordinator takes commits of members that have been replaced (GRP-19)",
         ((OffsetCommands, "_admit", _admit_all),),
+        (Feature.MEMBERS,),
     ),
     # What was confirmed and mended.
     "stale_follower": Bug(
@@ -263,10 +323,12 @@ BUGS: dict[str, Bug] = {
             (FollowerStates, "begin_leader_epoch", _begin_epoch_keeping),
             (FollowerStates, "forget_other_incarnations", _forget_nobody),
         ),
+        (Feature.REASSIGNMENTS,),
     ),
     "metadata_log_anywhere": Bug(
         "the metadata log is put elsewhere than where its seat says",
         ((metadata_home, "metadata_directory", _some_directory),),
+        (Feature.DIRECTORIES, Feature.METADATA_DIRECTORY, "lose_a_directory"),
     ),
     "strays_removed": Bug(
         "what the metadata does not assign is thrown away",
@@ -276,9 +338,26 @@ BUGS: dict[str, Bug] = {
         "whoever is cancelled lets go of what a thread still works on",
         ((simulated_disk, "outlast", _abandon),),
     ),
+    "file_lock_of_the_loop": Bug(
+        "whoever is cancelled lets go of the arbiter's lock while its thread still swaps",
+        (
+            (simulated_disk, "outlast", _abandon),
+            (LocalFileArbiter, "compare_and_swap", _swap_with_a_lock_of_the_loop),
+        ),
+        (Feature.ARBITER_FILE, "slow_the_arbiter"),
+    ),
+    "second_founding": Bug(
+        "a broker with a history follows a founder that does not have it (rule 10)",
+        ((MetadataQuorum, "_take_history", _take_any_history),),
+        (Feature.CLUSTER_ID, Feature.RECORD_LOST, "lose_the_record"),
+    ),
     "commits_removed_by_name": Bug(
         "the clean-up of a deleted topic removes commits of the next one of its name (OFS-10)",
-        ((OffsetCommands, "delete_topics", _remove_by_name),),
+        (
+            (OffsetCommands, "delete_topics", _remove_by_name),
+            (GroupCoordinator, "on_topics_deleted", _clean_up_one_after_the_other),
+        ),
+        (Feature.NAMES_AGAIN,),
     ),
     "fsync_on_the_loop": Bug(
         "a folder is synced on the event loop when a leadership begins",
@@ -287,11 +366,13 @@ BUGS: dict[str, Bug] = {
     "power_loss_taken_for_a_kill": Bug(
         "a broker whose machine lost power claims to have all that it had (KIP-966)",
         ((BootMarker, "broker_epoch", _believe_any_boot),),
+        (Feature.ELIGIBLE, "lose_power"),
     ),
     # New ones.
     "commit_below_min_isr": Bug(
         "the high watermark moves while too few are in sync (KIP-966, REP-2)",
         ((PartitionState, "is_under_min_isr", property(_never_under)),),
+        (Feature.ELIGIBLE,),
     ),
     "join_before_caught_up": Bug(
         "a follower joins the ISR before it has what is committed (REP-7)",
@@ -312,14 +393,17 @@ BUGS: dict[str, Bug] = {
     "no_check_in_recovery": Bug(
         "recovery takes what it finds for batches (REC-2)",
         ((segment_recovery, "_check", _check_nothing),),
+        ("lose_power",),
     ),
     "retention_above_high_watermark": Bug(
         "retention deletes what is not committed yet (SEG-11)",
         ((retention, "_below_high_watermark", _all_but_the_last),),
+        (Feature.RETENTION,),
     ),
     "compaction_keeps_the_oldest": Bug(
         "compaction drops the newest record of a key, not the older ones",
         ((OffsetMap, "is_newest", _is_no_longer_newest),),
+        (Feature.COMPACTION,),
     ),
     "coordinator_answers_early": Bug(
         "a coordinator answers when its record is appended, not when it is committed",
@@ -331,10 +415,11 @@ BUGS: dict[str, Bug] = {
     "reassigned_before_in_sync": Bug(
         "a reassignment is over before the new replicas are in sync (LEAD-10)",
         ((partition_change, "completed", _complete_at_once),),
+        (Feature.REASSIGNMENTS,),
     ),
     "swap_without_an_answer_won": Bug(
         "a swap without an answer counts as won (rule 7 of the arbiter)",
-        ((decided_swap, "judge", _believe_any_swap),),
+        ((ArbiterAccess, "_run", _swap_and_believe),),
     ),
     "promise_not_written": Bug(
         "a member does not write its promise down before it answers",

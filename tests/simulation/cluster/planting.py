@@ -30,9 +30,10 @@ def find(bug: str, seeds: range) -> list[Found]:
     """The stories of some seeds that find a bug."""
     found = []
     with planted(bug):
-        for seed in seeds:
+        for plan in filter(BUGS[bug].may_show, map(plan_of, seeds)):
+            seed = plan.seed
             began_seconds = time.process_time()
-            reason = reason_of(plan_of(seed))
+            reason = reason_of(plan)
             if reason:
                 found.append(Found(seed, time.process_time() - began_seconds, reason))
     return found
