@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.controller import features
+from barnabas_broker.log import log_tasks
 from tests.simulation.cluster.file_store import FileStore
 from tests.simulation.cluster.levels import LevelsOfProcess
 from tests.simulation.cluster.node import PORT, Node, NodeClock
@@ -76,6 +77,7 @@ class Cluster:
             self.store = FileStore(draws, self._clock, self.trace.note, arbiter_file_ms)
         self.arbiters: list[NodeArbiter] = []
         self.late_swap_ms_max = 0
+        self.first_round_ms = log_tasks.FIRST_ROUND_MS
         self._arbiter_draws = self._fork()
         replicas = str(min(3, node_count))
         settings = {
@@ -141,13 +143,16 @@ class Cluster:
         logger.setLevel(logging.WARNING)
         logger.propagate = False
         levels = patch.object(features, "SUPPORTED", LevelsOfProcess())
+        rounds = patch.object(log_tasks, "FIRST_ROUND_MS", self.first_round_ms)
         levels.start()
+        rounds.start()
         was_collecting = gc.isenabled()
         gc.disable()
         try:
             self.loop.run_until_complete(self.loop.spawn(self._clients, work()))
         finally:
             levels.stop()
+            rounds.stop()
             for node in self.nodes:
                 node.kill()
             self.loop.kill(self._clients)

@@ -38,6 +38,7 @@ from tests.simulation.cluster.workload import Committer, Producer, Reader, Worke
 TOPIC = "orders"
 BATCHES = 150  # that each producer sends, about
 LOOK_SECONDS = 0.1
+FIRST_ROUND_MS = 500
 START_SECONDS_MAX = 60
 RECOVERY_SECONDS_MAX = 120
 
@@ -90,6 +91,9 @@ class Story:
                 node.tolerates = re.compile("histor|has no record|an old copy of it")
             # A cluster is founded at the newest level that its founder knows.
             node.is_old = plan.has(Feature.OLD_BROKERS) or not plan.has(Feature.ELIGIBLE)
+        if plan.has(Feature.RETENTION):
+            # Most stories are over before a broker first looks for what it may delete.
+            self.cluster.first_round_ms = FIRST_ROUND_MS
         self.cluster.late_swap_ms_max = 3_000 if plan.has(Feature.LATE_SWAPS) else 0
 
     @property
