@@ -133,7 +133,7 @@ async def _check(config: BrokerConfig, topics: Sequence[FoundTopic]) -> None:
 
 
 def _import(disk: RealDisk, found: FoundPartition, topic_id: bytes, data: str) -> str:
-    import_partition(
+    imported = import_partition(
         disk,
         SystemClock(),
         SystemRandom(),
@@ -144,10 +144,13 @@ def _import(disk: RealDisk, found: FoundPartition, topic_id: bytes, data: str) -
         topic_id=topic_id,
     )
     name, number = found.topic_partition
-    return (
+    line = (
         f"{name}-{number}: {found.record_count} records in {found.segment_count} segments, "
-        f"offsets {found.log_start_offset} to {found.log_end_offset}"
+        f"offsets {found.log_start_offset} to {imported.log_end_offset}"
     )
+    if imported.aborted_count:
+        line += f"; open transactions that were aborted: {imported.aborted_count}"
+    return line
 
 
 async def _adopt(config: BrokerConfig, topics: Sequence[FoundTopic]) -> None:

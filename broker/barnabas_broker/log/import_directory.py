@@ -2,7 +2,8 @@
 
 The source is checked completely, copied under a marked name, recovered there as after a crash,
 which makes indexes and producer state anew, put on the device, and only then given its name. The
-source is not changed, and removed at the very end if it is to be moved.
+source is not changed, and removed at the very end if it is to be moved. Transactions that are open
+in it are aborted in the copy: their coordinator stays behind.
 
 Not here: making the topic with the id that was found, which is the controller's part and the
 command line's order of steps. Both brokers must be stopped: their locks are taken. Source:
@@ -15,7 +16,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.log import checkpoints, layout, properties_files
 from barnabas_broker.log.batch_scan import scan_batches
@@ -25,7 +26,8 @@ from barnabas_broker.log.holes import Holes
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.recovery import LoadedLog, LogLoading
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
-from barnabas_protocol.records.batch import check_crc
+from barnabas_protocol.records.batch import check_crc, read_header
+from barnabas_protocol.records.control import ControlType, encode_marker
 
 if TYPE_CHECKING:
     from barnabas_broker.config.topic import LogConfig
@@ -63,6 +65,14 @@ class FoundPartition:
     size_bytes: int
     cut_bytes: int
     has_holes: bool
+
+
+class ImportedPartition(NamedTuple):
+    """A partition directory in its new place; `log_end_offset` is behind the markers of aborts."""
+
+    path: str
+    log_end_offset: int
+    aborted_count: int
 
 
 def inspect_partition(disk: Disk, path: str) -> FoundPartition:
@@ -115,11 +125,12 @@ def import_partition(
     *,
     topic_id: bytes,
     moves: bool = False,
-) -> str:
-    """Put a partition that was inspected into a log directory and return its path there.
+) -> ImportedPartition:
+    """Put a partition that was inspected into a log directory.
 
     `topic_id` is what the topic has in the target cluster. Blocks for as long as copying and
     recovering take. Afterwards the checkpoints of the log directory know the partition.
+    Transactions that are open are aborted.
     Raises: ImportRefusedError, OSError.
     """
     log_directory = log_directory.rstrip("/")
@@ -148,8 +159,9 @@ def import_partition(
                     f"the copy of {found.path} ends at offset {loaded.log_end_offset}, "
                     f"the source at {found.log_end_offset}: was it written to meanwhile?"
                 )
+            aborted_count = _abort_open(loaded, clock.wall_ms())
             _make_durable(disk, working, loaded)
-            _write_checkpoints(disk, log_directory, found)
+            _write_checkpoints(disk, log_directory, found, loaded.log_end_offset)
             disk.rename(working, target)
             disk.sync_directory(log_directory)
         except BaseException:
@@ -157,7 +169,7 @@ def import_partition(
             raise
         if moves:
             disk.remove_tree(found.path)
-    return target
+    return ImportedPartition(target, loaded.log_end_offset, aborted_count)
 
 
 def latest_leader_epoch(disk: Disk, path: str) -> int:
@@ -305,9 +317,42 @@ def _copy_file(disk: Disk, source: str, target: str) -> None:
     disk.set_modified_ms(target, disk.modified_ms(source))
 
 
+def _abort_open(loaded: LoadedLog, now_ms: int) -> int:
+    """Write what their coordinator would have written of open transactions; returns how many.
+
+    Nobody here could ever end them: readers of committed records, and compaction, would stand
+    before them for good.
+    """
+    state, segment = loaded.producer_state, loaded.segments.active
+    leader_epoch = max(loaded.leader_epochs.latest, 0)
+    opened = [entry for entry in state.active() if entry.transaction_first_offset >= 0]
+    for entry in sorted(opened, key=lambda one: one.transaction_first_offset):
+        offset = loaded.log_end_offset
+        coordinator_epoch = max(entry.coordinator_epoch, 0)
+        marker = encode_marker(
+            ControlType.ABORT,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+            base_offset=offset,
+            leader_epoch=leader_epoch,
+        )
+        segment.file.append([marker])
+        loaded.leader_epochs.assign(leader_epoch, offset)
+        completed = state.append_marker(
+            read_header(marker), is_abort=True, coordinator_epoch=coordinator_epoch
+        )
+        assert completed is not None
+        segment.open_transaction_index().append(state.aborted(completed))
+        loaded.log_end_offset = offset + 1
+    return len(opened)
+
+
 def _make_durable(disk: Disk, path: str, loaded: LoadedLog) -> None:
     """Put on the device what recovery made, and the leader epochs it found."""
     loaded.leader_epochs.flush()
+    loaded.write_active_indexes()
     loaded.snapshots.take(loaded.producer_state, loaded.log_end_offset)
     for segment in loaded.segments.values():
         segment.close()
@@ -320,12 +365,14 @@ def _make_durable(disk: Disk, path: str, loaded: LoadedLog) -> None:
     disk.sync_directory(path)
 
 
-def _write_checkpoints(disk: Disk, log_directory: str, found: FoundPartition) -> None:
+def _write_checkpoints(
+    disk: Disk, log_directory: str, found: FoundPartition, log_end_offset: int
+) -> None:
     """Tell the log directory where the partition starts and that all of it is flushed."""
     for name, offset in (
         (checkpoints.LOG_START_OFFSET_FILE, found.log_start_offset),
-        (checkpoints.HIGH_WATERMARK_FILE, found.log_end_offset),
-        (checkpoints.RECOVERY_POINT_FILE, found.log_end_offset),
+        (checkpoints.HIGH_WATERMARK_FILE, log_end_offset),
+        (checkpoints.RECOVERY_POINT_FILE, log_end_offset),
     ):
         checkpoint = OffsetCheckpoint(disk, f"{log_directory}/{name}")
         try:

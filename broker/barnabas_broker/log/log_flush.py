@@ -257,7 +257,7 @@ class LogFlush:
         folder: DiskDirectory | None = None
         try:
             steps, noted = self._steps(is_full)
-            if snapshot is not None or noted:
+            if snapshot is not None or noted or _new_names(steps):
                 folder = log.disk.open_directory(log.directory)
             await log.disk.run(self._write, folder, steps, end_offset, snapshot)
             if self.companion is not None:
@@ -343,6 +343,7 @@ class LogFlush:
         An offset index is therefore never ahead of its time index, which recovery relies on.
         """
         log = self._log
+        new_names = _new_names(steps) if folder is not None else []
         for step in steps:
             _sync_batches(step.file)
             if step.transaction_index is not None:
@@ -361,7 +362,10 @@ class LogFlush:
             if self.is_topic_id_unsynced:
                 sync_topic_id(log.disk, folder, log.directory.rpartition("/")[0])
                 self.is_topic_id_unsynced = False
+        if folder is not None and (snapshot is not None or new_names):
             folder.sync()
+        for index in new_names:
+            index.is_name_unsynced = False
 
     def _undo(self, steps: list[_Step], end_offset: int) -> None:
         """Take back what was written of a log that was cut meanwhile. Raises: OSError."""
@@ -386,6 +390,12 @@ class LogFlush:
         for missing in step.indexes:
             if self._log.disk.exists(missing.target.path):
                 self._log.disk.remove(missing.target.path)
+
+
+def _new_names(steps: Iterable[_Step]) -> list[TransactionIndex]:
+    """The indexes of aborted transactions whose files came since their folder was synced."""
+    indexes = [step.transaction_index for step in steps]
+    return [index for index in indexes if index is not None and index.is_name_unsynced]
 
 
 def _sync_batches(file: DiskFile) -> None:

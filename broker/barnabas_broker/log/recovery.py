@@ -61,6 +61,16 @@ class LoadedLog:
     # was killed leaves in the page cache what it had not synced.
     unsynced: list[Segment] = field(default_factory=list)
 
+    def write_active_indexes(self) -> None:
+        """Put the active segment's indexes on disk, of a log that is not to be opened here.
+
+        Blocks. Raises: OSError.
+        """
+        active = self.segments.active
+        for index in (active.time_index, active.offset_index):
+            if index is not None:
+                write_index(active.disk, index.path, *index.pending())
+
 
 class LogLoading:
     """Loads one partition directory. Use once: `load`."""
@@ -322,17 +332,21 @@ class LogLoading:
         segments.clear()
 
     def _write_indexes(self, segments: list[Segment]) -> None:
-        """Write what the scan made; only the active segment's indexes stay in memory.
+        """Write what the scan made of segments that are not active.
 
-        Nothing is synced: the segments are in `unsynced`, for the next flush.
+        An offset index on the device tells the next recovery where to begin: what the others have
+        up to there is put on it first. The active segment's are in memory, for the next flush to
+        write; until then the files are as this recovery has found them. What is not synced here is
+        in `unsynced`, for the same flush.
         """
-        for segment in segments:
-            # The time index first, see `log_flush`.
+        for segment in segments[:-1]:
+            assert segment.offset_index is not None
+            assert segment.time_index is not None
+            segment.open_transaction_index().sync(self._directory)
             for index in (segment.time_index, segment.offset_index):
-                assert index is not None
                 position, data = index.pending()
-                write_index(self._disk, index.path, position, data, sync=False)
+                is_first = index is segment.time_index
+                write_index(self._disk, index.path, position, data, sync=is_first)
                 index.mark_written(position + len(data))
-            if segment is not segments[-1]:
-                segment.drop_indexes()
-                segment.close()
+            segment.drop_indexes()
+            segment.close()

@@ -151,6 +151,7 @@ def restore(disk: Disk, stray: Stray, topic_id: bytes, config: LogConfig, now_ms
         recovery_point=0, log_start_offset=stray.log_start_offset, was_clean=False
     )
     loaded.leader_epochs.flush()
+    loaded.write_active_indexes()
     for segment in loaded.segments.values():
         segment.close()
     for name in disk.list_directory(stray.path):

@@ -36,7 +36,15 @@ class TransactionIndex:
     transaction.
     """
 
-    __slots__ = ("_data", "_disk", "_file", "_is_torn", "path", "start_offset")
+    __slots__ = (
+        "_data",
+        "_disk",
+        "_file",
+        "_is_torn",
+        "is_name_unsynced",
+        "path",
+        "start_offset",
+    )
 
     def __init__(self, disk: Disk, path: str, start_offset: int) -> None:
         self._disk = disk
@@ -44,6 +52,8 @@ class TransactionIndex:
         self.start_offset = start_offset
         self._file: DiskFile | None = None
         self._data = bytearray()
+        # Whether the file was made here, and nobody has synced the folder since.
+        self.is_name_unsynced = False
         if disk.exists(path):
             self._data += disk.read_bytes(path)
         # A crash may have left a part of the last entry.
@@ -101,7 +111,7 @@ class TransactionIndex:
             return
         if present.startswith(expected) or expected.startswith(present):
             if self._file is None:
-                self._file = self._disk.open(self.path, create=True)
+                self._file = self._open()
             if len(present) > len(expected):
                 self._file.truncate(len(expected))
             else:
@@ -117,7 +127,7 @@ class TransactionIndex:
             raise ValueError(f"{self.path}: {transaction} does not come after the last entry")
         entry = _ENTRY.pack(_VERSION, *transaction)
         if self._file is None:
-            self._file = self._disk.open(self.path, create=True)
+            self._file = self._open()
             self._file.truncate(len(self._data))
         self._file.append([entry])
         self._data += entry
@@ -157,10 +167,24 @@ class TransactionIndex:
             self._file = self._disk.open(self.path)
         self._file.truncate(len(self._data))
 
+    def _open(self) -> DiskFile:
+        is_new = not self._disk.exists(self.path)
+        file = self._disk.open(self.path, create=True)
+        self.is_name_unsynced = self.is_name_unsynced or is_new
+        return file
+
     def flush(self) -> None:
-        """Put the entries on disk."""
+        """Put the entries on disk; the file's name is the caller's to sync."""
         if self._file is not None:
             self._file.sync()
+
+    def sync(self, folder: str) -> None:
+        """Put entries that were written here on disk, and the file's name. For a thread."""
+        if self._file is not None:
+            self._file.sync()
+        if self.is_name_unsynced:
+            self._disk.sync_directory(folder)
+            self.is_name_unsynced = False
 
     def renamed(self, path: str) -> None:
         """Note that the file, if there is one, was moved: the open handle stays valid."""

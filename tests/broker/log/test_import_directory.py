@@ -14,6 +14,8 @@ from barnabas_broker.log.import_directory import (
     inspect_partition,
 )
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.control import ControlType, encode_marker
+from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,
@@ -78,7 +80,7 @@ def test_all_records_arrive_with_their_offsets_and_topic_id(disk, source, target
     assert (found.log_start_offset, found.log_end_offset) == (1, 7)
     assert (found.segment_count, found.batch_count, found.record_count) == (4, 4, 7)
     assert found.cut_bytes == 0
-    assert bring(disk, source, target) == str(target / "t-3")
+    assert bring(disk, source, target) == (str(target / "t-3"), 7, 0)
 
     async def work(manager):
         log = manager.get(partition("t", 3))
@@ -179,3 +181,49 @@ def test_an_interrupted_import_leaves_only_a_copy_to_be_removed(disk, source, ta
     run_with(manager_over(target, node_id=2), clean)
     assert not stray.exists()
     shutil.rmtree(source)
+
+
+def test_an_open_transaction_is_aborted(disk, target, tmp_path):
+    """TXL-5: nobody here could end it, and the last stable offset would never move again."""
+
+    def batch(producer_id, sequence):
+        records = [Record(0, 1, b"k", b"v")]
+        return encode_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=3,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+
+    async def fill(manager):
+        log = manager.create(partition("t", 0), TOPIC_ID, topic_config())
+        append(log, (b"k", b"plain"))
+        for producer_id, sequence in ((8, 0), (7, 0), (8, 1), (9, 0)):
+            log.append_as_leader(bytearray(batch(producer_id, sequence)), 5, now_ms=1)
+        marker = encode_marker(
+            ControlType.COMMIT, producer_id=9, producer_epoch=3, coordinator_epoch=2, timestamp=1
+        )
+        log.append_as_leader(marker, 5, internal=True, now_ms=1)
+        log.write_staged()
+        log.advance_high_watermark(6)
+        assert log.last_stable_offset == 1
+
+    run_with(manager_over(tmp_path / "kafka"), fill)
+    brought = bring(disk, tmp_path / "kafka" / "t-0", target)
+    assert brought == (str(target / "t-0"), 8, 2)
+    found = inspect_partition(disk, brought.path)
+    assert (found.log_end_offset, found.record_count) == (8, 8)
+
+    async def look(manager):
+        log = manager.logs[partition("t", 0)]
+        return (
+            log.last_stable_offset,
+            log.aborted_transactions(0, 8),
+            log.leader_epochs.entries[-1],
+            {entry.transaction_first_offset for entry in log.producer_state.active()},
+        )
+
+    for is_clean_stop in (False, True):
+        told = run_with(manager_over(target, node_id=2), look, is_clean_stop=is_clean_stop)
+        assert told == (8, [(8, 1), (7, 2)], (5, 1), {-1})

@@ -220,6 +220,23 @@ def test_power_lost_after_a_recovery_takes_no_aborted_transaction_along(
     assert not wrong
 
 
+def test_the_name_of_a_new_transaction_index_is_synced_with_its_first_entry() -> None:
+    """Most flushes write no indexes, and sync no folder."""
+    fixture = LogFixture(config({}, segment_bytes=1 << 30, index_interval_bytes=512))
+
+    async def scenario() -> None:
+        fixture.append(b"v")
+        await fixture.log.flush()
+        first = abort(fixture, 0)
+        await fixture.log.flush()
+        point = fixture.log.recovery_point
+        fixture.disk.crash(keep_some=False)
+        log = await fixture.reopen(was_clean=False, recovery_point=point)
+        assert log.aborted_transactions(0, log.log_end_offset) == [(7, first)]
+
+    asyncio.run(scenario())
+
+
 def test_damage_in_the_synced_part_of_a_transaction_index_is_mended() -> None:
     fixture = LogFixture(config({}, segment_bytes=1 << 30, index_interval_bytes=512))
 
