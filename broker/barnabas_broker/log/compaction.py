@@ -266,6 +266,8 @@ class Compaction:
                 if header.last_offset < start:
                     continue
                 if header.last_offset >= end or offsets.is_full:
+                    # What is missing before it was compacted before, or never was.
+                    offsets.end_offset = max(offsets.end_offset, min(header.base_offset, end))
                     return
                 self._map_batch(header, data, transactions)
                 offsets.end_offset = header.last_offset + 1

@@ -218,6 +218,20 @@ class LogLoader:
                 group.create_task(load(topic_partition))
         if not directory.is_offline:
             directory.is_loaded = True
+            await self._lower_high_watermarks(directory)
+
+    async def _lower_high_watermarks(self, directory: LogDirectory) -> None:
+        """Write them where a crash has cut a log below its own.
+
+        What comes there now is new: after a kill, the old one would take it for committed.
+        """
+        known = self._checkpointed.get(directory.path)
+        if known is not None and any(
+            offset > directory.logs[name].log_end_offset
+            for name, offset in known.high_watermarks.items()
+            if name in directory.logs
+        ):
+            await self._manager.checkpointing.write_high_watermarks(directory)
 
     async def forget_others(self) -> None:
         """Have the checkpoints of all directories name no logs that are not there."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from barnabas_broker.log.cleaner_map import OffsetMap
 from barnabas_protocol.records.control import ControlType
-from barnabas_protocol.records.record import decode_records
+from barnabas_protocol.records.record import Record, decode_records, encode_batch
 from tests.broker.log.cleaner_fixtures import (
     DAY_MS,
     Bench,
@@ -193,6 +193,38 @@ def test_the_last_batch_of_a_round_stays_even_empty():
         assert await bench.manager.cleaner.clean_once()
         kept = [(header.base_offset, len(records)) for header, records in batches(log)]
         assert kept == [(0, 1), (2, 1), (4, 0), (5, 1), (6, 1)]
+
+    asyncio.run(main())
+
+
+def test_a_gap_before_an_open_transaction_is_not_what_a_round_fails_on():
+    """REC-11: a follower has it from a leader that was compacted; the log is not left alone."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open()
+        put(log, (b"a", b"0"))
+        await seal(log)
+        opened = encode_batch(
+            [Record(40, 1, b"a", b"40")],
+            base_offset=40,
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=0,
+            leader_epoch=0,
+            is_transactional=True,
+        )
+        log.append_as_follower(opened)
+        log.write_staged()
+        log.advance_high_watermark(41)
+        await seal(log)
+        for _ in range(3):
+            await bench.manager.cleaner.clean_once()
+        assert bench.manager.cleaner.uncleanable == {}
+        mark(log, 5, ControlType.COMMIT)
+        await seal(log)
+        assert await bench.manager.cleaner.clean_once()
+        assert contents(log) == [(40, b"a", b"40")]
 
     asyncio.run(main())
 

@@ -20,6 +20,7 @@ from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,
+    crash,
     manager_over,
     partition,
     records_of,
@@ -31,6 +32,7 @@ from tests.support.raw_client import RawClient
 from tests.support.replica_nodes import TOPIC_ID as OLD_ID
 from tests.support.replica_nodes import TP, Links, ReplicaNode, led_by, topic_records, until
 from tests.support.simulated_broker import End, Life, Machine
+from tests.support.simulated_disk import SimulatedDisk
 from tests.support.virtual_loop import run_virtual
 
 TOPIC = "orders"
@@ -138,6 +140,36 @@ def test_an_old_high_watermark_is_not_that_of_what_comes_after_it(
         return log.high_watermark, log.log_end_offset
 
     assert run_with(manager_over(tmp_path), look) == ((1, 5) if change == "cut" else (0, 4))
+
+
+def test_the_high_watermark_of_a_log_that_the_power_has_cut_is_lowered() -> None:
+    """REP-5: what comes to those offsets next is not what was committed there."""
+
+    async def start(disk: SimulatedDisk) -> PartitionLog:
+        manager = manager_over(Path("/data"), disk=disk)
+        await manager.load(lambda topic, topic_id: topic_config())
+        managers.append(manager)
+        return manager.create(partition("t"), TOPIC_ID, topic_config())
+
+    async def scenario() -> None:
+        disk = SimulatedDisk()
+        log = await start(disk)
+        append(log, (b"k", b"flushed"))
+        await log.flush()
+        append(log, (b"k", b"lost"))
+        await managers[0].checkpointing.write_all(managers[0].directories[0])
+        disk.crash(keep_some=False)
+        log = await start(disk)
+        assert (log.high_watermark, log.log_end_offset) == (1, 1)
+        batch = encode_batch([Record(0, 1, b"k", b"not committed")])
+        log.append_as_leader(bytearray(batch), 0, now_ms=1)
+        log.write_staged()
+        crash(managers[1])
+        log = await start(disk)
+        assert (log.high_watermark, log.log_end_offset) == (1, 2)
+
+    managers: list[LogManager] = []
+    asyncio.run(scenario())
 
 
 def test_a_checkpoint_under_way_during_a_deletion_does_not_bring_its_offset_back(

@@ -149,6 +149,28 @@ def test_a_folder_that_a_killed_process_made_is_put_on_the_device_by_the_next_fl
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_gives_a_topic_made_anew_nothing_of_the_old_one(seed: int) -> None:
+    """LOG-14: neither had been flushed, so that neither has an id that would tell them apart."""
+
+    async def test() -> None:
+        disk = SimulatedDisk(SimulatedRandom(seed))
+        disk.make_directories(str(DIRECTORY))
+        disk.forgets_directories = True
+        manager = await loaded(disk)
+        append(manager.create(partition("t"), bytes(16), topic_config()), (b"k", b"old"))
+        await manager.delete(partition("t"))
+        await manager.note_deletions()
+        append(manager.create(partition("t"), TOPIC_ID, topic_config()), (b"k", b"new"))
+        disk.crash()
+        manager = await loaded(disk)
+        log = manager.logs.get(partition("t"))
+        found = [] if log is None else await records_of(log)
+        assert [value for _, _, value in found] in ([], [b"new"])
+
+    asyncio.run(test())
+
+
 def test_a_partition_of_an_unknown_topic_is_still_put_aside() -> None:
     """TOP-15: without an id and without a topic of its name."""
 
