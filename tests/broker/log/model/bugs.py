@@ -10,6 +10,7 @@ from unittest.mock import patch
 from barnabas_broker.log import layout, log_moves, segment_recovery
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.holes import ANYWHERE, Holes
+from barnabas_broker.log.index_file import write_index
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_manager import LogManager
@@ -60,6 +61,19 @@ def _load_as_synced(self: LogLoading, **offsets: Any) -> LoadedLog:
     return loaded
 
 
+def _write_unsynced(self: LogLoading, segments: list[Segment]) -> None:
+    """Write all indexes, and take them for written."""
+    for segment in segments:
+        for index in (segment.time_index, segment.offset_index):
+            assert index is not None
+            position, data = index.pending()
+            write_index(self._disk, index.path, position, data, sync=False)
+            index.mark_written(position + len(data))
+        if segment is not segments[-1]:
+            segment.drop_indexes()
+            segment.close()
+
+
 def _holes_by_policy(cls: type[Holes], disk: Any, directory: str, unless_noted: int) -> Holes:
     holes: Holes = _find_holes(cls, disk, directory, unless_noted)
     holes.below = ANYWHERE if unless_noted == ANYWHERE else 0
@@ -107,11 +121,15 @@ BUGS = {
     ),
     "L3": Bug(
         "torn entries of a transaction index stay",
-        ((TransactionIndex, "_good_count", len),),
+        ((TransactionIndex, "_good_count", lambda self: len(self)),),
     ),
     "L4": Bug(
         "what recovery wrote counts as synced",
-        ((LogLoading, "load", _load_as_synced), _HEALING_OFF),
+        (
+            (LogLoading, "load", _load_as_synced),
+            (LogLoading, "_write_indexes", _write_unsynced),
+            _HEALING_OFF,
+        ),
     ),
     "L5": Bug(
         "whether there may be holes is told by today's policy",

@@ -104,15 +104,6 @@ def first_at(
     return None
 
 
-def epoch_entries(batches: Iterable[Batch]) -> list[tuple[int, int]]:
-    """The leader epochs of batches, and where the first of each begins."""
-    entries: list[tuple[int, int]] = []
-    for batch in batches:
-        if not entries or batch.header.leader_epoch > entries[-1][0]:
-            entries.append((batch.header.leader_epoch, batch.header.base_offset))
-    return entries
-
-
 class Known(NamedTuple):
     """A batch that a producer may repeat: last sequence, last offset, records behind the first."""
 
@@ -134,8 +125,8 @@ class Producer(NamedTuple):
         return self.known[-1].last_sequence if self.known else -1
 
 
-def producers(batches: Sequence[Batch]) -> dict[int, Producer]:
-    """What replaying all batches tells of each producer."""
+def producers(batches: Sequence[Batch], most: int = KNOWN_BATCHES) -> dict[int, Producer]:
+    """What replaying all batches tells of each producer, with so many of its last batches."""
     found: dict[int, Producer] = {}
     for batch in batches:
         header = batch.header
@@ -148,7 +139,7 @@ def producers(batches: Sequence[Batch]) -> dict[int, Producer]:
             first = -1
         else:
             new = Known(header.last_sequence, header.last_offset, header.last_offset_delta)
-            known = (*known, new)[-KNOWN_BATCHES:]
+            known = (*known, new)[-most:]
             if header.is_transactional and first < 0:
                 first = header.base_offset
         found[header.producer_id] = Producer(header.producer_epoch, known, first)

@@ -9,7 +9,7 @@ the model does (`checks.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any
 
@@ -70,7 +70,6 @@ class World:
         draw = self.random.integer
         self.disk.forgets_directories = draw(3) == 0
         self.disk.reorders_writes = draw(4) == 0
-        self.disk.flips_bits = draw(4) == 0
         name = "t" * (249 if has_long_name else 5)
         self.name = TopicPartition(name, 0)
         self.incarnation = 0
@@ -336,8 +335,8 @@ class World:
     def is_far_base(self, end: int) -> bool:
         """Whether the log ends where an empty segment behind a wide gap begins."""
         known = [*self.batches, *self.maybe]
-        has_gap = any(batch.end > 2**31 for batch in known) or end > 2**31 - 2**20
-        return has_gap and end == self.log.segments.active.base_offset
+        has_gap = self.empty_until or any(batch.end > 2**31 for batch in known)
+        return bool(has_gap) and end == self.log.segments.active.base_offset
 
     # Writing.
 
@@ -441,7 +440,7 @@ class World:
                 self.disk.remove(f"{folder}/{name}")
         self.disk.rename(folder, source)
         found = inspect_partition(self.disk, source)
-        import_partition(
+        imported = import_partition(
             self.disk,
             self.clock,
             self.random,
@@ -451,9 +450,29 @@ class World:
             topic_id=self.topic_id,
         )
         self.disk.remove_tree(source)
+        self._take_markers(imported.path)
         self.start_floor = 0
         self.lost_epochs = self.may_forget = True
         self.high_watermark = self.end  # what is imported counts as committed
+
+    def _take_markers(self, path: str) -> None:
+        """The import has aborted what was open: the model gets the markers that it wrote."""
+        opened, end = self.opened(), self.end
+        newest = max(n for n in self.disk.list_directory(path) if n.endswith(".log"))
+        markers = [
+            batch
+            for batch in model.parse(self.disk.read_bytes(f"{path}/{newest}"))
+            if batch.header.base_offset >= end
+        ]
+        ended = [marker.header.producer_id for marker in markers if marker.is_abort]
+        if self.may_forget or self.was_compacted:
+            # All that there was of some may be gone.
+            opened = [*ended] if set(ended) <= set(opened) else opened
+        if ended != opened or len(ended) != len(markers):
+            raise Wrong(f"open are {opened}, and the import wrote {markers}")
+        self.batches += markers
+        self.ever.update((marker.raw, marker) for marker in markers)
+        self.written = self.end
 
     # Asking.
 
@@ -509,8 +528,8 @@ class World:
         """What the log should know of its producers."""
         return model.producers(self.batches)
 
-    def opened(self) -> Sequence[int]:
-        """The producers whose transactions have not ended."""
+    def opened(self) -> list[int]:
+        """The producers whose transactions have not ended, in the order in which they began."""
         return list(model.open_transactions(self.batches))
 
 
