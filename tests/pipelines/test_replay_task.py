@@ -1,12 +1,14 @@
 """What a task of a replay sends when the target has some of its records already."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from barnabas_client import ConsumerRecord
+from barnabas_pipelines.datasource import record_sender
 from barnabas_pipelines.errors import PipelineError
 from barnabas_pipelines.replay.target import Target
 from barnabas_pipelines.replay.task import ReplayTask
@@ -105,3 +107,86 @@ def test_more_records_than_rows_stop_the_replay() -> None:
     """They cannot be from it."""
     with pytest.raises(PipelineError, match="more than is replayed"):
         rest(7, {}, 6)
+
+
+class GrowingTarget(Target):
+    """A target that keeps what is sent to it; remembers how long it was watched."""
+
+    __slots__ = ("quiet_ms", "values")
+
+    def __init__(self) -> None:
+        super().__init__(topic="again", producer_settings={"bootstrap_servers": "nowhere:1"})
+        object.__setattr__(self, "values", [])
+        object.__setattr__(self, "quiet_ms", [])
+
+    values: list[bytes]
+    quiet_ms: list[int]
+
+    def settled_ends(
+        self, quiet_ms: int, partitions: Collection[int] | None = None
+    ) -> dict[int, int]:
+        assert partitions == [2]
+        self.quiet_ms.append(quiet_ms)
+        return {2: BASE + len(self.values)}
+
+    def record_at(self, partition: int, offset: int) -> ConsumerRecord | None:
+        return None
+
+
+class Sender:
+    """Gives rows to a target."""
+
+    def __init__(self, target: GrowingTarget) -> None:
+        self._target = target
+        self._count = 0
+
+    def send(self, rows: pa.RecordBatch) -> None:
+        self._target.values.extend(rows.column("value").to_pylist())
+        self._count += rows.num_rows
+
+    def finish(self) -> int:
+        return self._count
+
+
+def growing(
+    monkeypatch: pytest.MonkeyPatch, ends: int = BASE, rate: float | None = None
+) -> tuple[GrowingTarget, ReplayTask]:
+    """A task whose records come into a target that it asks."""
+    target = GrowingTarget()
+
+    @contextmanager
+    def sender(*_: object) -> Iterator[Sender]:
+        yield Sender(target)
+
+    monkeypatch.setattr(record_sender, "record_sender", sender)
+    task = ReplayTask(
+        target=target, bases={2: BASE}, ends={2: ends}, records_per_second=rate, quiet_ms=700
+    )
+    return target, task
+
+
+@pytest.mark.parametrize("first_rows", [0, 1, 4, 6])
+def test_a_repeated_stage_doubles_nothing(monkeypatch: pytest.MonkeyPatch, first_rows: int) -> None:
+    """Its tasks have attempt number 0 again, and know only what the driver saw at the start."""
+    target, task = growing(monkeypatch)
+    task.send(batches(first_rows))
+    assert task.send(batches(6)) == 6 - first_rows
+    assert target.values == [b"%d" % number for number in range(6)]
+
+
+def test_a_slow_attempt_is_not_taken_for_an_ended_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sends nothing for longer than `--settle` where the rate is low."""
+    target, task = growing(monkeypatch)
+    task.send(batches(1))
+    assert target.quiet_ms == [700]
+    target, task = growing(monkeypatch, rate=0.5)
+    task.send(batches(1))
+    assert target.quiet_ms == [4000]
+
+
+def test_a_leader_that_lags_behind_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does not show yet would be sent again."""
+    target, task = growing(monkeypatch, ends=BASE + 2)
+    with pytest.raises(PipelineError, match="was seen to end at 102"):
+        task.send(batches(6))
+    assert target.values == []

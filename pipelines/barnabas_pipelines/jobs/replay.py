@@ -127,8 +127,8 @@ _OPTIONS: Final = (
         name="settle",
         kind="duration",
         default="5s",
-        meaning="After a failure: how long the target must not have grown before it counts what is "
-        "there.",
+        meaning="How long the target must not have grown before a task counts what is there; every "
+        "attempt of a task waits so long.",
     ),
 )
 

@@ -1,9 +1,10 @@
 """What a Spark task does in a replay: sends the rows of one partition of the target, in order.
 
-Each attempt first asks the target how many of its records are there already and leaves out so many
-of its rows; so the task can be repeated, by Spark or by the next run. That the rows are the same,
-in the same order, follows from the state of the replay; that the records are, is checked with the
-last one that is there.
+Each attempt, the first one too, waits until the target has stopped growing, asks how many of its
+records are there already and leaves out so many of its rows; so the task can be repeated, by Spark
+or by the next run. Spark's attempt number says nothing about earlier attempts: it is 0 again in
+each attempt of a stage. That the rows are the same, in the same order, follows from the state of
+the replay; that the records are, is checked with the last one that is there.
 
 Not here: from a frame to tasks (`sink.py`, `runner.py`), sending (`datasource/record_sender.py`).
 
@@ -33,7 +34,8 @@ _US_PER_MS = 1000
 class ReplayTask:
     """Pickled to the workers, and given the rows there as Arrow batches.
 
-    Rows have `key`, `value`, `headers`, `timestamp` and `partition`, that of the target.
+    Rows have `key`, `value`, `headers`, `timestamp` and `partition`, that of the target. `ends` are
+    those that the driver has seen: a later look that finds less is of a leader that lags behind.
     """
 
     target: Target
@@ -67,13 +69,19 @@ class ReplayTask:
             return sender.finish()
 
     def _present(self, partition: int) -> int:
-        """How many records of this task the target has."""
-        from pyspark import TaskContext
+        """How many records of this task the target has, once earlier attempts have ended.
 
-        context = TaskContext.get()
-        end = self.ends[partition]
-        if context is not None and context.attemptNumber() > 0:
-            end = self.target.settled_ends(self.quiet_ms, [partition])[partition]
+        Raises: PipelineError if the target shows less than it did; StalledError.
+        """
+        # An earlier attempt that is slowed down looks ended between two of its records.
+        gap_ms = 0 if self.records_per_second is None else round(2000 / self.records_per_second)
+        quiet_ms = max(self.quiet_ms, gap_ms)
+        end = self.target.settled_ends(quiet_ms, [partition])[partition]
+        if end < self.ends[partition]:
+            raise PipelineError(
+                f"partition {partition} of the target ends at offset {end}, and was seen to end at "
+                f"{self.ends[partition]}: its leader may lag behind, or it lost records"
+            )
         return end - self.bases[partition]
 
     def _rest(
