@@ -1,7 +1,8 @@
 """A streaming read: offsets for Spark's checkpoint, how far the next batch goes, and its ranges.
 
 All but `read` runs in one Python process beside the driver; what it keeps there (targets, times,
-the last offsets seen) is never needed after a restart.
+the last offsets seen) is never needed after a restart. Where the query began is in the checkpoint
+(`first_batch.py`).
 
 Source: pyspark's data source API of 4.2 (admission control, AvailableNow); where Spark's Kafka
 connector has a rule, it is followed: new partitions begin at offset 0, a partition that is gone is
@@ -29,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from barnabas_client.env import Clock, SystemClock
 from barnabas_pipelines.datasource.batch_reader import input_partitions, read_partition
 from barnabas_pipelines.datasource.cluster_view import ClusterView
+from barnabas_pipelines.datasource.first_batch import end_json, initial_json, start_of_batch
 from barnabas_pipelines.datasource.partition_read import ReadSettings
 from barnabas_pipelines.datasource.plain_errors import with_plain_errors
 from barnabas_pipelines.datasource.positions import TimeLookup, starting_offsets
@@ -67,7 +69,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @with_plain_errors
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins; the same at every call."""
-        return self._in_driver.initial().to_json()
+        return initial_json(self._in_driver.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options allow for one batch."""
@@ -91,7 +93,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most=most,
             least=None if is_unlimited else self._options["minOffsetsPerTrigger"],
         )
-        return end.to_json()
+        return end_json(start, end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends as they were last seen, for the query's progress."""
@@ -102,7 +104,8 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of one batch."""
         now = self._in_driver.look()
-        plan = plan_ranges(StreamOffsets.from_json(start), StreamOffsets.from_json(end), now)
+        begin = start_of_batch(start, end)
+        plan = plan_ranges(begin, StreamOffsets.from_json(end), now)
         return input_partitions(plan, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

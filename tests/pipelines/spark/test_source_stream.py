@@ -160,3 +160,42 @@ def test_progress_tells_the_ends_of_the_topics(
     first = query.recentProgress[0].sources[0]
     assert json.loads(first.endOffset)["topics"][topic]["offsets"] == {"0": 20}
     assert json.loads(first.latestOffset)["topics"][topic]["offsets"] == {"0": 30}
+
+
+def test_a_first_batch_that_failed_begins_where_it_did(
+    stream: Stream, broker: BarnabasProcess, new_topic: NewTopic, produce: Produce
+) -> None:
+    """Spark keeps its end only, and asks again where to begin: that is elsewhere by then."""
+    from pyspark.errors import StreamingQueryException
+
+    topic = new_topic()
+    produce(topic, numbered(5))
+    found: list[list[int]] = []
+
+    def write(frame: Any, batch_id: int) -> None:
+        found.append([row.offset for row in frame.select("offset").orderBy("offset").collect()])
+        if len(found) == 1:
+            raise RuntimeError("the sink is away")
+
+    def run(is_lossy: str) -> None:
+        query = (
+            stream.spark.readStream.format("barnabas")
+            .option("bootstrapServers", broker.bootstrap)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("failOnDataLoss", is_lossy)
+            .load()
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(stream.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(90)
+
+    with pytest.raises(StreamingQueryException, match="the sink is away"):
+        run("true")
+    records.delete_records(broker.bootstrap, {(topic, 0): 2})
+    with pytest.raises(StreamingQueryException, match="wanted from offset 0"):
+        run("true")
+    run("false")
+    assert found == [[0, 1, 2, 3, 4], [2, 3, 4]]
