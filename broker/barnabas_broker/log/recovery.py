@@ -17,7 +17,7 @@ from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.holes import ANYWHERE, Holes
-from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.index_file import IndexFile, write_index
 from barnabas_broker.log.interrupted_work import finish_interrupted_work, remove_segment_files
 from barnabas_broker.log.layout import (
     INDEX_SUFFIX,
@@ -335,9 +335,9 @@ class LogLoading:
         """Write what the scan made of segments that are not active.
 
         An offset index on the device tells the next recovery where to begin: what the others have
-        up to there is put on it first. The active segment's are in memory, for the next flush to
-        write; until then the files are as this recovery has found them. What is not synced here is
-        in `unsynced`, for the same flush.
+        up to there is put on it first. Of the active segment's the files keep what is believed, and
+        the rest is in memory for the next flush to write. What is not synced here is in `unsynced`,
+        for the same flush.
         """
         for segment in segments[:-1]:
             assert segment.offset_index is not None
@@ -350,3 +350,21 @@ class LogLoading:
                 index.mark_written(position + len(data))
             segment.drop_indexes()
             segment.close()
+        active = segments[-1]
+        for kept in (active.offset_index, active.time_index):
+            assert kept is not None
+            self._cut_index(kept)
+
+    def _cut_index(self, index: IndexFile) -> None:
+        """Take away what the file has behind the entries that are believed: it is of other batches.
+
+        Where none are, because there is damage, the offset index is so on the device first.
+        """
+        file = self._disk.open(index.path, create=True)
+        try:
+            if file.size() != index.written_bytes:
+                file.truncate(index.written_bytes)
+                if not index.written_bytes:
+                    file.sync()
+        finally:
+            file.close()

@@ -237,6 +237,27 @@ def test_the_name_of_a_new_transaction_index_is_synced_with_its_first_entry() ->
     asyncio.run(scenario())
 
 
+def test_entries_of_a_log_that_was_cut_do_not_come_back() -> None:
+    """A power cut brings the index file back as it was before the cut, and not the batches."""
+    fixture = LogFixture(config({}, segment_bytes=1 << 30, index_interval_bytes=100))
+    for _ in range(8):
+        fixture.append(bytes(100))
+
+    async def scenario() -> None:
+        await fixture.log.flush()
+        assert fixture.file("00000000000000000000.index")
+        fixture.disk.open(fixture.log.segments.active.log_path).truncate(0)
+        await fixture.reopen(was_clean=False)
+        fixture.append(*[bytes(300)] * 8)
+        fixture.log.roll()
+        await fixture.log.close()
+        await fixture.reopen(was_clean=True)
+        for offset in range(8):
+            assert await fixture.offsets(offset) == list(range(offset, 8))
+
+    asyncio.run(scenario())
+
+
 def test_damage_in_the_synced_part_of_a_transaction_index_is_mended() -> None:
     fixture = LogFixture(config({}, segment_bytes=1 << 30, index_interval_bytes=512))
 
