@@ -36,6 +36,9 @@ class SimulatedTransport(asyncio.Transport):
         self._other = other
         self._protocol = protocol
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
     # Writing.
 
     def write(self, data: Any) -> None:

@@ -2,6 +2,7 @@
 
 import posixpath
 
+from barnabas_protocol.records.record import Record
 from tests.simulation import requests
 from tests.simulation.cluster.client import ClusterClient, RetryError, checked
 from tests.simulation.cluster.history import History, HistoryError
@@ -81,9 +82,21 @@ async def check_records(client: ClusterClient, history: History, name: str, inde
 
     Raises: LOST, HistoryError.
     """
+    records = await read_records(client, name, index)
+    try:
+        check_partition(history.topics[name].partitions[index], records, is_durable=True)
+    except HistoryError as error:
+        raise HistoryError(f"{name}-{index}: {error}") from None
+    history.check_seen(name, index, records)
+    return len(records)
+
+
+async def read_records(client: ClusterClient, name: str, index: int) -> list[Record]:
+    """All that is in a partition whose start nobody takes away. Raises: LOST, HistoryError."""
     address, _ = await client.leader_of(name, index)
     connection = await client.connect(address)
-    offset, records = 0, []
+    offset = 0
+    records: list[Record] = []
     while True:
         found = await requests.read_from(connection, name, index, offset)
         if not checked(found.error_code):
@@ -91,15 +104,9 @@ async def check_records(client: ClusterClient, history: History, name: str, inde
         if not found.records:
             if offset < found.high_watermark:
                 raise HistoryError(f"{name}-{index}: nothing at {offset}: {found}")
-            break
+            return records
         records += found.records
         offset = records[-1].offset + 1
-    try:
-        check_partition(history.topics[name].partitions[index], records, is_durable=True)
-    except HistoryError as error:
-        raise HistoryError(f"{name}-{index}: {error}") from None
-    history.check_seen(name, index, records)
-    return len(records)
 
 
 async def check_commits(client: ClusterClient, history: History) -> None:

@@ -64,7 +64,7 @@ class Cluster:
     ) -> None:
         """With `arbiter_file_ms` the arbiter's store is a file of a disk that takes so long."""
         self.loop = ProcessLoop()
-        self.loop.set_exception_handler(self._unhandled)
+        self.loop.set_exception_handler(self.unhandled)
         self.trace = Trace(lambda: self.loop.true_seconds, keeps_words=keeps_words)
         self.random = SimulatedRandom(seed)
         # All that is no broker, so that nothing is left of it in the end.
@@ -171,7 +171,8 @@ class Cluster:
         """What brokers said that they should never have to say."""
         return [problem for node in self.nodes for problem in node.problems]
 
-    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    def unhandled(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        """Take note of an exception that nobody has caught."""
         node = self.node_running()
         if node is not None:
             node.unhandled(context)

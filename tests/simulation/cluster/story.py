@@ -67,7 +67,7 @@ class Story:
         self.cluster = Cluster(
             plan.seed,
             plan.node_count,
-            plan.properties(),
+            self._properties(),
             keeps_words=keeps_words,
             arbiter_file_ms=1 + plan.strength if plan.has(Feature.ARBITER_FILE) else 0,
         )
@@ -100,6 +100,14 @@ class Story:
     def exercised(self) -> Counter[str]:
         """What was on, and how often each fault befell."""
         return Counter({f"on: {feature}": 1 for feature in self.plan.features}) + self.faults.done
+
+    def _properties(self) -> dict[str, str]:
+        """The settings of the brokers."""
+        return self.plan.properties()
+
+    async def _check(self, admin: ClusterClient) -> None:
+        """Hold what is there in the end against what clients know. Raises: HistoryError."""
+        await check_everything(admin, self.history)
 
     def _client(self, name: str) -> ClusterClient:
         cluster = self.cluster
@@ -165,7 +173,7 @@ class Story:
         async with asyncio.timeout(RECOVERY_SECONDS_MAX):
             await asyncio.gather(*tasks)
         await self._until_healthy(RECOVERY_SECONDS_MAX, is_quiet=True)
-        await check_everything(admin, self.history)
+        await self._check(admin)
         for worker in workers:
             if isinstance(worker, Specialist):
                 await patiently(worker.client, worker.check, PATIENCE_SECONDS)

@@ -1,0 +1,1 @@
+"""Our own clients against whole brokers, on one virtual time; see docs/simulation.md."""

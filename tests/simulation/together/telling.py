@@ -1,0 +1,36 @@
+"""Telling one story, and what came of it."""
+
+import logging
+import traceback
+from typing import NamedTuple
+
+from tests.simulation.together.story import Story
+
+LINES_SHOWN = 80
+
+
+class Told(NamedTuple):
+    """What came of a story."""
+
+    seed: int
+    reason: str
+    lines: list[str]
+    sent: int
+    handed: int
+    fingerprint: int
+
+
+def tell(seed: int) -> Told:
+    """Tell one story; `reason` is empty if it ends well."""
+    logging.getLogger("barnabas_client").setLevel(logging.CRITICAL + 1)
+    story, reason = Story(seed), ""
+    try:
+        story.run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        name = where.filename.rpartition("/")[2]
+        reason = f"{type(error).__name__}: {error} ({name}:{where.lineno})"
+    sent = sum(len(life.sent) for worker in story.producers for life in worker.lives)
+    handed = sum(len(values) for group in story.groups for values in group.handed.values())
+    trace = story.cluster.trace
+    return Told(seed, reason, trace.lines[-LINES_SHOWN:], sent, handed, trace.fingerprint)

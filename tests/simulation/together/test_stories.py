@@ -1,0 +1,32 @@
+"""Our own clients on clusters that fail: `python -m tests.simulation.together` tells hundreds."""
+
+import pytest
+
+from tests.simulation.together.bugs import planted
+from tests.simulation.together.telling import tell
+
+SEEDS = (0, 1, 2, 7, 8, 12, 18, 38)
+FOUND_BY = {"no doubt": 11, "numbered anew": 4, "commits ahead": 2, "poll loses": 2}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.timeout(0)
+def test_clients_keep_their_word_on_a_cluster_that_fails(seed: int) -> None:
+    """Acknowledged is there, failed for certain is nowhere, committed was handed out."""
+    told = tell(seed)
+    assert not told.reason
+    assert told.sent and told.handed
+
+
+@pytest.mark.timeout(0)
+def test_a_story_is_told_the_same_again() -> None:
+    """The seed decides everything, the programs' part of it as well."""
+    assert tell(2) == tell(2)
+
+
+@pytest.mark.parametrize("name", FOUND_BY)
+@pytest.mark.timeout(0)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """One that found it does so again."""
+    with planted(name):
+        assert tell(FOUND_BY[name]).reason
