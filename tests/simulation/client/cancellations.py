@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_client import Consumer, Producer, TopicPartition
-from barnabas_client.admin import Admin, NewTopic
+from barnabas_client.admin import Admin, NewTopic, OffsetSpec
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.errors import BarnabasError
 from tests.simulation.client.kafka import Kafka
@@ -400,6 +400,13 @@ async def poll_batches(scene: Scene) -> None:
             scene.handed.add((batch.partition, offset))
 
 
+async def poll_columns(scene: Scene) -> None:
+    """Poll for columns."""
+    for columns in await scene.client.poll_columns(timeout_ms=200):
+        for offset in columns.offsets.to_pylist():
+            scene.handed.add((columns.partition, offset))
+
+
 async def iterate(scene: Scene) -> None:
     """Iterate over some records."""
     count = 5
@@ -521,6 +528,21 @@ def cases() -> list[Case]:
             admin_works,
         ),
         Case("Admin.groups.list (every broker)", start_admin, method("groups.list"), admin_works),
+        Case(
+            "Admin.partitions.list_offsets (leaders)",
+            start_admin,
+            method(
+                "partitions.list_offsets",
+                {TopicPartition("t", index): OffsetSpec.LATEST for index in range(PARTITIONS)},
+            ),
+            admin_works,
+        ),
+        Case(
+            "Admin.group_offsets.list (coordinator)",
+            start_admin,
+            method("group_offsets.list", {"g": [TopicPartition("t", 0)]}),
+            admin_works,
+        ),
         Case("Admin.cluster.describe", start_admin, method("cluster.describe"), admin_works),
     ]
     for version in (1, 2):
@@ -555,6 +577,7 @@ def cases() -> list[Case]:
             Case(f"Consumer.poll, {protocol}", reading, poll, reads_on),
             Case(f"Consumer.poll, waiting, {protocol}", waiting(protocol), poll, reads_on),
             Case(f"Consumer.poll_batches, {protocol}", joining, poll_batches, reads_on),
+            Case(f"Consumer.poll_columns, {protocol}", joining, poll_columns, reads_on),
             Case(f"async for, {protocol}", reading, iterate, reads_on),
             Case(f"Consumer.commit, {protocol}", reading, method("commit"), reads_on),
             Case(f"Consumer.position, {protocol}", reading, position, reads_on),
@@ -610,17 +633,24 @@ def table(chosen: list[Case] | None = None) -> list[tuple[str, int]]:
     return rows
 
 
+def row(name: str, count: int) -> str:
+    """A call and its number of awaits, as the page has it."""
+    return f"| {name} | {count} |"
+
+
 def show_table() -> int:
-    """Print the table; returns the exit status."""
+    """Print the table, for docs/client/cancellations.md; returns the exit status."""
     total = status = 0
+    rows = []
     for case in cases():
         try:
             ((name, count),) = table([case])
         except AssertionError as error:
             status = 1
-            sys.stdout.write(f"{case.name}: {error}\n")
+            sys.stderr.write(f"{case.name}: {error}\n")
             continue
         total += count
-        sys.stdout.write(f"{name:50} {count:4}\n")
-    sys.stdout.write(f"{len(cases())} calls, {total} awaits, {2 * total} cancellations\n")
+        rows.append(row(name, count))
+    sys.stdout.write("| call | awaits |\n|---|---|\n" + "\n".join(rows) + "\n\n")
+    sys.stdout.write(f"{len(rows)} calls, {total} awaits, {2 * total} cancellations.\n")
     return status
