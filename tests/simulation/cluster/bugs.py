@@ -244,7 +244,7 @@ def _all_but_the_last(segments: Sequence[Any], high_watermark: int) -> list[Any]
 
 
 def _is_no_longer_newest(self: OffsetMap, key: bytes, offset: int) -> bool:
-    return offset <= self._offsets.get(_short(key), 1 << 62)
+    return offset < self._offsets.get(_short(key), 1 << 62)
 
 
 async def _wait_for_nothing(self: CommittedWriter, topic_partition: Any, end_offset: int) -> None:
