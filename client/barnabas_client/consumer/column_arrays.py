@@ -51,11 +51,14 @@ SCHEMA: Final = pa.schema(
 
 
 def decode(
-    batches: Sequence[FetchedBatch], parts: Sequence[bytes | memoryview]
+    batches: Sequence[FetchedBatch],
+    parts: Sequence[bytes | memoryview],
+    include_headers: bool = True,
 ) -> tuple[Any, Any, Any, Any, Any, Any]:
     """Offsets, timestamps, timestamp types, keys, values and headers of all records in order.
 
-    `parts` are the decompressed records of the batches; together they are below 2 GiB.
+    `parts` are the decompressed records of the batches; together they are below 2 GiB. Headers
+    that are not wanted are empty lists; that they can be parsed is checked all the same.
     Raises: ParseError if any batch cannot be read.
     """
     data, positions = _in_one_buffer(parts)
@@ -69,7 +72,8 @@ def decode(
     fields = scan(data, *_extents(starts, np.array(ends), counts))
     offsets = _sums([batch.header.base_offset for batch in batches], counts, fields.offset_deltas)
     timestamps, types = _timestamps(batches, counts, fields.timestamp_deltas)
-    keys, values, headers = fields.keys, fields.values, fields.headers
+    keys, values = fields.keys, fields.values
+    headers = fields.headers if include_headers else None
     first_offsets = np.repeat([batch.first_offset for batch in batches], counts)
     is_wanted = offsets >= first_offsets
     if not is_wanted.all():

@@ -91,20 +91,22 @@ def iterate_columns(
     *,
     chunk_bytes: int = CHUNK_BYTES,
     max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX,
+    include_headers: bool = True,
 ) -> Iterator[RecordColumns]:
     """The records of the batches, from each one's `first_offset` on, in as few chunks as possible.
 
     A chunk ends with the batch that fills `chunk_bytes`, or where another partition follows. It
-    may be empty; its `next_offset` still counts.
+    may be empty; its `next_offset` still counts. Without `include_headers` the headers of all
+    records are empty lists: nothing is decoded that nobody asks for.
     Raises: ParseError at a batch that cannot be read, when all before it have been yielded;
         UsageError if pyarrow or numpy is not installed.
     """
     _arrays()
-    chunk = _Chunk()
+    chunk = _Chunk(include_headers)
     for batch in batches:
         if chunk.batches and not chunk.may_take(batch, chunk_bytes):
             yield from _finish(chunk)
-            chunk = _Chunk()
+            chunk = _Chunk(include_headers)
         try:
             chunk.add(batch, max_decompressed_bytes)
         except ParseError:
@@ -141,9 +143,10 @@ def read_columns(
 class _Chunk:
     """Batches whose records parts lie one behind the other."""
 
-    __slots__ = ("batches", "parts", "size_bytes")
+    __slots__ = ("batches", "include_headers", "parts", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, include_headers: bool) -> None:
+        self.include_headers = include_headers
         self.batches: list[FetchedBatch] = []
         self.parts: list[bytes | memoryview] = []
         self.size_bytes = 0
@@ -161,13 +164,13 @@ class _Chunk:
 
     def only(self, index: int) -> _Chunk:
         """One batch as a chunk of its own."""
-        chunk = _Chunk()
+        chunk = _Chunk(self.include_headers)
         chunk.batches, chunk.parts = [self.batches[index]], [self.parts[index]]
         return chunk
 
     def before(self, index: int) -> _Chunk:
         """The batches before the index."""
-        chunk = _Chunk()
+        chunk = _Chunk(self.include_headers)
         chunk.batches, chunk.parts = self.batches[:index], self.parts[:index]
         return chunk
 
@@ -195,7 +198,7 @@ def _decode(chunk: _Chunk) -> RecordColumns:
     Raises: ParseError if any of its batches cannot be read.
     """
     last = chunk.batches[-1]
-    decoded = _arrays().decode(chunk.batches, chunk.parts)
+    decoded = _arrays().decode(chunk.batches, chunk.parts, chunk.include_headers)
     offsets, timestamps, timestamp_types, keys, values, headers = decoded
     return RecordColumns(
         topic=last.topic,

@@ -99,7 +99,10 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pyarrow.
 
     try:
         for batches in _answers(wanted, settings):
-            for columns in iterate_columns(batches, chunk_bytes=CHUNK_BYTES):
+            chunks = iterate_columns(
+                batches, chunk_bytes=CHUNK_BYTES, include_headers=settings.include_headers
+            )
+            for columns in chunks:
                 yield from spark_batches(
                     columns,
                     end=wanted.end,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from barnabas_client.consumer import columns
+from barnabas_client.consumer import column_arrays, columns
 from barnabas_client.consumer.columns import RecordColumns, iterate_columns, read_columns
 from barnabas_client.consumer.records import FetchedBatch
 from barnabas_client.errors import UsageError
@@ -306,6 +306,30 @@ def test_tables_have_one_schema() -> None:
     assert first["headers"] == [{"key": "h", "value": None}]
     assert (second["offset"], second["timestamp_type"], second["headers"]) == (1, 0, [])
     assert len(pa.concat_tables([table, table])) == 4
+
+
+def test_headers_that_nobody_wants_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cost memory and time, and their keys may be of any bytes; all else stays the same."""
+    records = [
+        Record(0, 1700000000000, b"k", b"v", (("h", b"1"), ("i", None))),
+        Record(1, -1, None, b"w"),
+    ]
+    batch = fetched(encode_batch(records))
+    (wanted,) = iterate_columns([batch])
+    seen: list[object] = []
+    real = column_arrays.header_array
+
+    def watched(data: bytes, headers: Any, count: int) -> Any:
+        seen.append(headers)
+        return real(data, headers, count)
+
+    monkeypatch.setattr(column_arrays, "header_array", watched)
+    (chunk,) = iterate_columns([batch], include_headers=False)
+    assert seen == [None]
+    table = chunk.to_table()
+    table.validate(full=True)
+    assert table.column("headers").to_pylist() == [[], []]
+    assert table.drop(["headers"]).equals(wanted.to_table().drop(["headers"]))
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
