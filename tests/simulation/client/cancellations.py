@@ -236,6 +236,29 @@ async def transaction_block(scene: Scene) -> None:
         await send_some(scene)
 
 
+def ending(version: Step) -> Step:
+    """A transaction whose caller was cancelled, and that ends in the background."""
+
+    async def prepare(scene: Scene) -> None:
+        await version(scene)
+        await scene.client.init_transactions()
+        block = asyncio.ensure_future(transaction_block(scene))
+        await asyncio.sleep(0.002)
+        block.cancel()
+        await asyncio.wait([block])
+        assert block.cancelled()
+        scene.deliveries.clear()
+
+    return prepare
+
+
+async def begins(scene: Scene) -> None:
+    """It was begun or not; the next one is whole."""
+    if scene.outcome == "returned":
+        await scene.client.abort_transaction()
+    await transactions_work("")(scene)
+
+
 async def send_offsets(scene: Scene) -> None:
     """Offsets within a transaction."""
     from barnabas_client import ConsumerGroupMetadata, OffsetAndMetadata
@@ -558,6 +581,12 @@ def cases() -> list[Case]:
                 Case(f"Producer.{name}{label}", prepare, method(name), transactions_work(again))
             )
         found += [
+            Case(
+                f"Producer.begin_transaction{label}",
+                ending(fresh),
+                method("begin_transaction"),
+                begins,
+            ),
             Case(f"Producer.transaction{label}", fresh, transaction_block, transactions_work("")),
             Case(
                 f"Producer.send_offsets{label}",
