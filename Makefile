@@ -31,8 +31,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 run: setup       ## one broker on 127.0.0.1:9092, data in ./data
 	$(BIN)/barnabas dev --data ./data
 
-test: setup      ## unit, property and in-process tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: setup      ## unit, property and in-process tests; JOBS=n in so many processes
+	$(BIN)/python -m pytest$(if $(JOBS), -n $(JOBS))
 
 sim: setup       ## brokers and whole clusters on virtual time; SEED=n repeats one story, SIM_SEEDS=n runs more
 	$(if $(SEED),SEED=$(SEED)) $(if $(SIM_SEEDS),SIM_SEEDS=$(SIM_SEEDS)) $(BIN)/python -m pytest -q tests/simulation
