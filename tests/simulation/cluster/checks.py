@@ -141,7 +141,7 @@ def check_replicas(nodes: list[Node]) -> int:
 
     Returns how many were compared. Raises: InvariantError.
     """
-    by_key: dict[object, tuple[int, dict[int, bytes], int]] = {}
+    by_key: dict[object, tuple[int, dict[int, bytes], int, int]] = {}
     count = 0
     for replica in replicas_of(nodes):
         log = replica.partition.log
@@ -150,13 +150,15 @@ def check_replicas(nodes: list[Node]) -> int:
         node = nodes[replica.node_id]
         batches = _batches(node, log.directory)
         high_watermark = log.high_watermark
-        known = by_key.setdefault(replica.key, (replica.node_id, batches, high_watermark))
+        # One that has begun anew at its leader's start may hold nothing.
+        first = min(batches, default=log.log_end_offset)
+        known = by_key.setdefault(replica.key, (replica.node_id, batches, high_watermark, first))
         if known[1] is batches:
             continue
         count += 1
         end = min(known[2], high_watermark)
         # Retention works in its own time too.
-        start = max(min(batches, default=0), min(known[1], default=0))
+        start = max(first, known[3])
         mine = {base: data for base, data in batches.items() if start <= base < end}
         theirs = {base: data for base, data in known[1].items() if start <= base < end}
         if mine != theirs:

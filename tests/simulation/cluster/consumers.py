@@ -129,9 +129,10 @@ class SessionConsumer(Worker):
         index = answer.partition_index
         if index not in wanted:
             raise HistoryError(f"{self.client.name} did not ask for partition {index}")
-        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and index in self._preferred:
-            # A follower that does not know yet how much is committed.
-            raise RetryError("the follower is behind")
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # A follower that does not know yet how much is committed, also one that metadata named
+            # as the leader a while ago. From a leader it would come again and again.
+            raise RetryError("who was asked is behind")
         if not checked(answer.error_code):
             code = ErrorCode(answer.error_code).name
             raise HistoryError(f"{self.client.name} got {code} at {wanted[index]} of {index}")
