@@ -69,3 +69,11 @@ BUGS: dict[str, Callable[[], Patch]] = {
 def planted(name: str) -> Patch:
     """While this lasts, the client has a fault."""
     return BUGS[name]()
+
+
+def told_with(name: str, seed: int) -> str:
+    """Why a story fails in which a fault is planted; empty if it does not."""
+    from tests.simulation.together.telling import tell
+
+    with planted(name):
+        return tell(seed).reason
