@@ -134,7 +134,7 @@ def test_producers_are_refused_and_consumers_notice_nothing() -> None:
         assert len(world.partition(0).image.isr) == 3
         for node in world.nodes:
             node.disk.capacity_bytes = UNLIMITED_BYTES
-        await world.until(lambda: world.room(leader) is Room.ENOUGH)
+        await world.until(lambda: all(world.room(node) is Room.ENOUGH for node in world.nodes))
         assert (await world.append(b"y")).error_code == 0
         assert await world.read() == 21
 
