@@ -39,9 +39,11 @@ def handle(
             first_partition = request.cursor.partition_index
     limit = services.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
+    # Names that a client invents take no partition's place, but a page holds so many of them only.
+    absent_left = limit
     response = DescribeTopicPartitionsResponse()
     for name in names:
-        if left <= 0:
+        if left <= 0 or absent_left <= 0:
             response.next_cursor = _cursor(name, 0)
             return response
         topic = by_name.get(name)
@@ -53,7 +55,7 @@ def handle(
                     topic_authorized_operations=TOPIC_OPERATIONS,
                 )
             )
-            left -= 1  # a name that a client invents fills a page like a partition
+            absent_left -= 1
             continue
         end = min(len(topic.partitions), first_partition + left)
         response.topics.append(_topic(topic, services.image.brokers, first_partition, end))

@@ -19,6 +19,7 @@ from barnabas_protocol.messages import (
     create_topics,
     delete_topics,
     describe_configs,
+    describe_topic_partitions,
     list_offsets,
     metadata,
     offset_commit,
@@ -369,5 +370,26 @@ def test_names_that_a_request_invents_are_not_all_made_at_once(tmp_path: Path) -
         assert most < CREATIONS_MAX + 20
         while len(server.data.replicas.image.topics.by_name) < CREATIONS_MAX:
             await asyncio.sleep(0.01)
+
+    with_broker(tmp_path, test)
+
+
+def test_invented_names_take_no_partition_of_a_page_but_end_it(tmp_path: Path) -> None:
+    """Kafka counts partitions only; so many names that nobody has fill a page of ours, too."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        await make_topic(client, "z", 2)
+        limit = server.config.max_request_partition_size_limit
+        for absent, expected in ((3, [0]), (limit, [])):
+            names = [*(f"absent-{number:05d}" for number in range(absent)), "z"]
+            topics = [describe_topic_partitions.TopicRequest(name=name) for name in names]
+            request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+                topics=topics, response_partition_limit=1
+            )
+            answer = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+            found = [one.partition_index for topic in answer.topics for one in topic.partitions]
+            assert found == expected
+            assert answer.next_cursor.topic_name == "z"
+            assert answer.next_cursor.partition_index == len(expected)
 
     with_broker(tmp_path, test)

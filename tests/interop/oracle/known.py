@@ -106,7 +106,7 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         r".*\.\[(admin\.http\..*|arbiter\..*|cluster\.id|queued\.max\.request\.bytes"
         r"|broker\.(heartbeat\.interval|session\.timeout|fence\.on\.refused)\.ms"
         r"|controller\.quorum\.lost\.ms|(leader|follower)\.replication\.throttled\.rate"
-        r"|metadata\.(member\.lost\.ms|members|min\.members))\].*",
+        r"|metadata\.(member\.(lost\.ms|leaving)|members|min\.members))\].*",
         "settings and defaults of our own (REG-5, operator.md)",
     ),
     KnownDifference(
