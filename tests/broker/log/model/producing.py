@@ -67,7 +67,13 @@ def repeat(world: World, which: int, back: int) -> None:
     stamp(data, 0, 0, -1)
     if len(data) > world.config.segment_bytes:
         return  # the settings have changed since
-    info = world.log.append_as_leader(data, world.epoch, now_ms=world.clock.wall_ms())
+    try:
+        info = world.log.append_as_leader(data, world.epoch, now_ms=world.clock.wall_ms())
+    except KafkaError as error:
+        # As Kafka does: what is refused in any case is not looked up first.
+        if error.code == ErrorCode.INVALID_TIMESTAMP and world.clock.wall_offset_ms < 0:
+            return
+        raise
     is_known = info.is_duplicate and info.last_offset == again.last_offset
     if not is_known or world.log.staged_end_offset != end:
         raise Wrong(f"producer {producer_id} repeats {again}, and is told {info.last_offset}")

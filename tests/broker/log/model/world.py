@@ -104,7 +104,7 @@ class World:
 
     @property
     def topic_id(self) -> bytes:
-        return bytes([self.incarnation]) * 16
+        return bytes([1 + self.incarnation]) * 16
 
     @property
     def end(self) -> int:
