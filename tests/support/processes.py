@@ -13,8 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-# Below the range from which Linux takes the ports of outgoing connections.
-_PORTS = range(20_000, 32_000)
+# Below the range from which Linux takes the ports of outgoing connections, with a broker's listener
+# for brokers, which is 10,000 ports above its own.
+_PORTS = range(11_000, 20_000)
 _held_locks: list[int] = []
 
 

@@ -232,4 +232,5 @@ def test_a_follower_finds_no_timestamp_in_a_batch_that_compaction_has_emptied() 
     asyncio.run(fixture.log.flush())
     written = fixture.files(".index", ".timeindex")
     fixture.reopen_now(was_clean=False)
+    asyncio.run(fixture.log.flush())
     assert fixture.files(".index", ".timeindex") == written

@@ -140,7 +140,7 @@ class World:
             _broker_config(), self.disk, self.clock, self.random, TailCache(self.cache_bytes)
         )
         await self.manager.load(self._topic_config, self._topic_id)
-        self.manager.lost.clear()  # what is missing of a log is told to the controller
+        await self.manager.forget_lost()  # the controller has been told
         offline = [d.path for d in self.manager.directories if d.is_offline]
         if offline:
             raise Wrong(f"offline after the start: {offline}")
@@ -205,6 +205,9 @@ class World:
             for record in batch.records
             if self.start <= record.offset < start and record.offset >= self.may_delete_below
         ]
+        if self.was_compacted:  # a segment is as old as what compaction has left of it
+            left = newest_offsets(self.batches) - self.may_be_gone
+            gone = [record for record in gone if record.offset in left]
         if gone and config.retention_bytes < 0:
             newest = max(record.timestamp for record in gone)
             is_expired = 0 <= config.retention_ms < now - newest
@@ -374,8 +377,8 @@ class World:
         offset = kept[-1].end if kept else min(offset, self.start)
         if self.was_compacted and offset < self.high_watermark_highest:
             # What compaction took for the sake of what is cut is gone.
-            self.may_be_gone |= {r.offset for b in self.batches for r in b.records}
-            self.may_be_gone -= newest_offsets(self.batches)
+            known = {r.offset for b in self.batches for r in b.records}
+            self.may_be_gone |= known - newest_offsets(self.batches)
             self.may_forget = True
         self.cut_to = offset
         while log.truncate_to(log.truncation_step(offset)):
@@ -383,6 +386,7 @@ class World:
             if log.is_offline:
                 return
         self.batches = kept
+        self.may_be_gone = {gone for gone in self.may_be_gone if gone < offset}
         self.empty_until = 0
         self.start = min(self.start, offset)
         self.start_floor = min(self.start_floor, self.start)
