@@ -28,7 +28,7 @@ class CleaningRules:
     """What one round of compaction goes by.
 
     `last_batches`: for each active producer its epoch and the last offset of its last data batch,
-    -1 if its last batch is a marker.
+    -1 if its last batch is a marker. Of what is committed: the rest may be cut off again.
     """
 
     offsets: OffsetMap

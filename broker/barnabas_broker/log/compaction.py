@@ -116,12 +116,13 @@ class Compaction:
         self._transaction_paths = [
             (segment.path(TRANSACTION_INDEX_SUFFIX), segment.base_offset) for segment in segments
         ]
+        committed = log.high_watermark
         self._rules = CleaningRules(
             offsets=self._map,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
             last_batches={
-                entry.producer_id: (entry.producer_epoch, entry.last_offset)
+                entry.producer_id: (entry.producer_epoch, entry.last_offset_below(committed))
                 for entry in log.producer_state.active()
             },
             decompressed_bytes_max=DECOMPRESSED_BYTES_MAX,

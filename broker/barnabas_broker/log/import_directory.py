@@ -25,6 +25,7 @@ from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.holes import Holes
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.recovery import LoadedLog, LogLoading
+from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.batch import check_crc, read_header
 from barnabas_protocol.records.control import ControlType, encode_marker
@@ -159,7 +160,7 @@ def import_partition(
                     f"the copy of {found.path} ends at offset {loaded.log_end_offset}, "
                     f"the source at {found.log_end_offset}: was it written to meanwhile?"
                 )
-            aborted_count = _abort_open(loaded, clock.wall_ms())
+            aborted_count = _abort_open(disk, working, loaded, clock.wall_ms())
             _make_durable(disk, working, loaded)
             _write_checkpoints(disk, log_directory, found, loaded.log_end_offset)
             disk.rename(working, target)
@@ -317,7 +318,7 @@ def _copy_file(disk: Disk, source: str, target: str) -> None:
     disk.set_modified_ms(target, disk.modified_ms(source))
 
 
-def _abort_open(loaded: LoadedLog, now_ms: int) -> int:
+def _abort_open(disk: Disk, path: str, loaded: LoadedLog, now_ms: int) -> int:
     """Write what their coordinator would have written of open transactions; returns how many.
 
     Nobody here could ever end them: readers of committed records, and compaction, would stand
@@ -326,6 +327,11 @@ def _abort_open(loaded: LoadedLog, now_ms: int) -> int:
     state, segment = loaded.producer_state, loaded.segments.active
     leader_epoch = max(loaded.leader_epochs.latest, 0)
     opened = [entry for entry in state.active() if entry.transaction_first_offset >= 0]
+    if opened and loaded.log_end_offset + len(opened) - segment.base_offset > RELATIVE_OFFSET_MAX:
+        loaded.write_active_indexes()
+        segment = Segment(disk, path, loaded.log_end_offset, created_ms=now_ms)
+        segment.create(0)
+        loaded.segments.append(segment)
     for entry in sorted(opened, key=lambda one: one.transaction_first_offset):
         offset = loaded.log_end_offset
         coordinator_epoch = max(entry.coordinator_epoch, 0)

@@ -103,6 +103,13 @@ class ProducerEntry:
         """The offset of the newest data record of this producer epoch, -1 if none is known."""
         return self.batches[-1].last_offset if self.batches else -1
 
+    def last_offset_below(self, end: int) -> int:
+        """The same of what is below an offset; the newest where no such batch is known."""
+        for batch in reversed(self.batches):
+            if batch.last_offset < end:
+                return batch.last_offset
+        return self.last_offset
+
     def find(self, first_sequence: int, last_sequence: int) -> CachedBatch | None:
         """Return the cached batch with exactly these sequences."""
         for batch in self.batches:

@@ -1,6 +1,7 @@
 """What compaction keeps and what it drops."""
 
 import asyncio
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -171,6 +172,29 @@ def test_the_last_batch_of_a_producer_stays_even_empty():
             log.snapshots.remove(offset)
         log = await bench.restart()
         assert log.producer_state.producers[5].last_sequence == 1
+
+    asyncio.run(main())
+
+
+def test_the_last_committed_batch_of_a_producer_stays_where_later_ones_may_be_cut():
+    """REC-9: the leader of another epoch has fewer, and the next sequence is known all the same."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open()
+        put(log, (b"a", b"0"), producer=(5, 2, 0))
+        put(log, (b"a", b"1"))
+        await seal(log)
+        committed = log.high_watermark
+        with patch.object(log, "advance_high_watermark"):  # no follower has the rest
+            put(log, (b"b", b"2"), producer=(5, 2, 1))
+            await seal(log)
+        assert log.high_watermark == committed
+        assert await bench.manager.cleaner.clean_once()
+        for offset in list(log.snapshots.offsets):
+            log.snapshots.remove(offset)
+        log.truncate_to(committed)
+        assert log.producer_state.producers[5].last_sequence == 0
 
     asyncio.run(main())
 

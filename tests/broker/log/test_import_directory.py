@@ -13,6 +13,7 @@ from barnabas_broker.log.import_directory import (
     import_partition,
     inspect_partition,
 )
+from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.control import ControlType, encode_marker
 from barnabas_protocol.records.record import Record, encode_batch
@@ -227,3 +228,31 @@ def test_an_open_transaction_is_aborted(disk, target, tmp_path):
     for is_clean_stop in (False, True):
         told = run_with(manager_over(target, node_id=2), look, is_clean_stop=is_clean_stop)
         assert told == (8, [(8, 1), (7, 2)], (5, 1), {-1})
+
+
+def test_an_open_transaction_is_aborted_behind_a_gap_wider_than_a_segment(disk, target, tmp_path):
+    """SEG-1: a marker that is further from the segment's base than an index can say has its own."""
+    records = [Record(0, 1, b"k", b"v")]
+    opening = encode_batch(
+        records, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    far = RELATIVE_OFFSET_MAX
+
+    async def fill(manager):
+        log = manager.create(partition("t", 0), TOPIC_ID, topic_config())
+        log.append_as_leader(bytearray(opening), 0, now_ms=1)
+        log.append_as_follower(encode_batch([Record(far, 1, b"k", b"w")], base_offset=far))
+        log.write_staged()
+
+    run_with(manager_over(tmp_path / "kafka"), fill)
+    assert bring(disk, tmp_path / "kafka" / "t-0", target) == (str(target / "t-0"), far + 2, 1)
+
+    async def look(manager):
+        log = manager.logs[partition("t", 0)]
+        append(log, (b"k", b"x"))
+        log.roll()
+        return log.last_stable_offset, log.log_end_offset, await records_of(log)
+
+    stable, end, found = run_with(manager_over(target, node_id=2), look)
+    assert (stable, end) == (far + 3, far + 3)
+    assert [offset for offset, *_ in found] == [0, far, far + 1, far + 2]
