@@ -21,10 +21,12 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 MMAP_THRESHOLD_BYTES = 32 * 1024 * 1024
 """The largest value glibc takes."""
-COLLECTOR_THRESHOLDS = (10_000, 20, 50)
+COLLECTOR_THRESHOLDS = (10_000, 3, 300)
 """Young objects before a collection, and how many of each generation before one of the next.
 
-Requests leave no cycles behind; closed connections and exceptions do, and few of those.
+Requests leave no cycles behind; closed connections and exceptions do, and few of those. A round of
+the second generation visits 30,000 objects at most: what a request of a hundred thousand elements
+was made of, all at once, held the loop up for 55 ms.
 """
 
 

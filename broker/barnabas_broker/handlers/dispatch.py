@@ -27,7 +27,7 @@ from barnabas_broker.handlers.request_limits import (
     elements_max,
     loop_bytes_max,
 )
-from barnabas_broker.handlers.request_slices import in_slices, slicing_of
+from barnabas_broker.handlers.request_slices import as_a_whole, in_slices, slicing_of
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
@@ -312,8 +312,10 @@ async def carry_out(api: Api, services: Services, exchange: Exchange, request: A
     is_large = len(exchange.frame) > api.loop_bytes_max
     slicing = slicing_of(api.key, request) if is_large else None
     if slicing is not None:
-        pause = partial(services.heavy_work.pause_of, exchange)
-        return await in_slices(slicing, handle, partial(answer_of_failure, api), pause, request)
+        heavy = services.heavy_work
+        request, refusal = await heavy.run(exchange, as_a_whole, slicing, request)
+        pause, failed = partial(heavy.pause_of, exchange), partial(answer_of_failure, api)
+        return await in_slices(slicing, handle, failed, pause, request, refusal)
     response = handle(request)
     return await response if inspect.isawaitable(response) else response
 

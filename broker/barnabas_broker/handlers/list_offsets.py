@@ -38,7 +38,7 @@ async def handle(
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     async for topic in services.heavy_work.each(exchange, request.topics):
-        for partition in topic.partitions:
+        async for partition in services.heavy_work.each(exchange, topic.partitions):
             key = (topic.name, partition.partition_index)
             (twice if key in seen else seen).add(key)
     topics = []

@@ -73,9 +73,9 @@ def _refused_reassignment(request: Any) -> KafkaError | None:
 
 
 _PARTITIONS: Final = ("topics", "partitions")
-_DESCRIBED_SIZE: Final = 10
+_DESCRIBED_SIZE: Final = 4
 """Each resource has dozens of settings, each with its synonyms and its documentation."""
-_DECIDED_SIZE: Final = 100
+_DECIDED_SIZE: Final = 40
 """The controller decides on each by its image and writes what it decides."""
 _ONE_RESOURCE: Final = _repeated("resources", "resource_type", "resource_name")
 # Where versions differ, the first that a request has elements of.
@@ -138,17 +138,29 @@ def slicing_of(key: ApiKey, request: Message) -> Slicing | None:
     return None
 
 
-async def in_slices(
-    slicing: Slicing, handle: Handle, failed: Failed, pause: Pause, request: Message
-) -> Any:
-    """The response to a request that is carried out in slices.
+def as_a_whole(slicing: Slicing, request: Message) -> tuple[Message, KafkaError | None]:
+    """The request with each element once, and what is wrong with all of it.
 
-    A slice that fails is answered by `failed`; those before and after it stand.
+    For a thread: it looks at every element.
     """
     if slicing.key is not None:
         name = slicing.request[0]
         request = _with(request, name, list(each_once(getattr(request, name), slicing.key)))
-    refusal = slicing.refusal(request)
+    return request, slicing.refusal(request)
+
+
+async def in_slices(
+    slicing: Slicing,
+    handle: Handle,
+    failed: Failed,
+    pause: Pause,
+    request: Message,
+    refusal: KafkaError | None,
+) -> Any:
+    """The response to a request, as `as_a_whole` gives it, that is carried out in slices.
+
+    A slice that fails is answered by `failed`; those before and after it stand.
+    """
     whole: Any = None
     for piece, _ in pieces(request, slicing.request, slicing.size):
         await pause()

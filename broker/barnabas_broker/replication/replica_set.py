@@ -32,8 +32,8 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# Making this many takes some tens of milliseconds.
-PARTITIONS_PER_TURN = 20
+# Making this many takes some milliseconds, each with its files.
+PARTITIONS_PER_TURN = 8
 # How soon a truncation or a deletion is noted again that found no room to be.
 _NOTE_AGAIN_SECONDS = 0.1
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from barnabas_broker.handlers import metadata as metadata_handler
-from barnabas_broker.handlers.request_slices import SLICED, in_slices, pieces, slicing_of
+from barnabas_broker.handlers.request_slices import (
+    SLICED,
+    as_a_whole,
+    in_slices,
+    pieces,
+    slicing_of,
+)
 from barnabas_broker.handlers.topic_creation import CREATIONS_MAX
 from barnabas_broker.network.heavy_work import SLICE, ConnectionGoneError, HeavyWork
 from barnabas_broker.server import Server
@@ -93,7 +99,8 @@ async def carried_out(request: Any, handle: Callable[[Any], Any]) -> tuple[Any, 
 
     slicing = slicing_of(ApiKey.OFFSET_COMMIT, request)
     assert slicing is not None
-    response = await in_slices(slicing, handle, lambda piece, _: answer(piece), pause, request)
+    whole = as_a_whole(slicing, request)
+    response = await in_slices(slicing, handle, lambda piece, _: answer(piece), pause, *whole)
     return response, pauses
 
 
@@ -155,7 +162,8 @@ def test_what_is_wrong_with_the_whole_is_not_lost_in_slices(
         handled.append(piece)
         return create_topics.CreateTopicsResponse()
 
-    asyncio.run(in_slices(slicing, handle, failed, pause, request))
+    whole = as_a_whole(slicing, request)
+    asyncio.run(in_slices(slicing, handle, failed, pause, *whole))
     assert len(handled) == (code is None)
     assert [error.code for error in failures if isinstance(error, KafkaError)] == [
         one for one in (code,) if one is not None

@@ -1,0 +1,220 @@
+"""`python -m tests.attack.steps [NAME...]`: the longest step on a broker's loop for large requests.
+
+Each request has as many elements as its API takes. The broker runs in this process, whoever sends
+to it in another one, so that a step is the broker's alone. Told is processor time; the time that
+passed holds what the machine did besides.
+"""
+
+import asyncio
+import gc
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from barnabas_broker.env import allocator
+from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages import (
+    alter_configs,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    incremental_alter_configs,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_for_leader_epoch,
+    produce,
+)
+from tests.support.in_process_broker import running_broker
+from tests.support.raw_client import RawClient
+
+ROUNDS = 3
+PARTITIONS = 300
+NAMES = [f"no-such-topic-{number:06d}" for number in range(99_000)]
+# Sends the file of a frame and reads the answer to its end.
+SENDER = """
+import socket, struct, sys
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+peer.sendall(open(sys.argv[2], "rb").read())
+left = struct.unpack(">i", peer.recv(4, socket.MSG_WAITALL))[0]
+while left:
+    left -= len(peer.recv(min(left, 1 << 20)))
+"""
+
+
+class Large(NamedTuple):
+    """One request of very many elements."""
+
+    name: str
+    key: ApiKey
+    version: int
+    request: Any
+
+
+def _requests() -> Iterator[Large]:
+    topics = [metadata.MetadataRequestTopic(name=name) for name in NAMES[:49_000]]
+    yield Large(
+        "Metadata, 49,000 unknown names",
+        ApiKey.METADATA,
+        12,
+        metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False),
+    )
+    commits = [offset_commit.OffsetCommitRequestPartition(partition_index=n) for n in range(49_000)]
+    yield Large(
+        "OffsetCommit, 49,000 partitions",
+        ApiKey.OFFSET_COMMIT,
+        8,
+        offset_commit.OffsetCommitRequest(
+            group_id="g",
+            topics=[offset_commit.OffsetCommitRequestTopic(name="known", partitions=commits)],
+        ),
+    )
+    asked = [
+        list_offsets.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(99_000)
+    ]
+    yield Large(
+        "ListOffsets, 99,000 partitions",
+        ApiKey.LIST_OFFSETS,
+        6,
+        list_offsets.ListOffsetsRequest(
+            topics=[list_offsets.ListOffsetsTopic(name="known", partitions=asked)]
+        ),
+    )
+    ends = [
+        offset_for_leader_epoch.OffsetForLeaderPartition(
+            partition=n % PARTITIONS, current_leader_epoch=-1, leader_epoch=0
+        )
+        for n in range(99_000)
+    ]
+    yield Large(
+        "OffsetForLeaderEpoch, 99,000",
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        4,
+        offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[offset_for_leader_epoch.OffsetForLeaderTopic(topic="known", partitions=ends)],
+        ),
+    )
+    created = [
+        create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        for name in NAMES
+    ]
+    yield Large(
+        "CreateTopics, 99,000 topics (refused)",
+        ApiKey.CREATE_TOPICS,
+        5,
+        create_topics.CreateTopicsRequest(topics=created, timeout_ms=60_000),
+    )
+    yield Large(
+        "DeleteTopics, 19,000 names",
+        ApiKey.DELETE_TOPICS,
+        5,
+        delete_topics.DeleteTopicsRequest(topic_names=NAMES[:19_000], timeout_ms=60_000),
+    )
+    for label, key, version, module, request_class in (
+        ("AlterConfigs", ApiKey.ALTER_CONFIGS, 2, alter_configs, "AlterConfigsRequest"),
+        (
+            "IncrementalAlterConfigs",
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            incremental_alter_configs,
+            "IncrementalAlterConfigsRequest",
+        ),
+    ):
+        resources = [
+            module.AlterConfigsResource(resource_type=2, resource_name=name, configs=[])
+            for name in NAMES[:19_000]
+        ]
+        request = getattr(module, request_class)(resources=resources)
+        yield Large(f"{label}, 19,000 resources", key, version, request)
+    groups = [
+        describe_configs.DescribeConfigsResource(resource_type=32, resource_name=name)
+        for name in NAMES[:9_000]
+    ]
+    yield Large(
+        "DescribeConfigs, 9,000 groups",
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        describe_configs.DescribeConfigsRequest(resources=groups),
+    )
+    data = [produce.PartitionProduceData(index=n, records=None) for n in range(9_900)]
+    yield Large(
+        "Produce, 9,900 unknown partitions",
+        ApiKey.PRODUCE,
+        9,
+        produce.ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[produce.TopicProduceData(name="nope", partition_data=data)],
+        ),
+    )
+
+
+class Steps:
+    """The processor time of each step of the loop."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        run = asyncio.events.Handle._run
+
+        def timed(handle: asyncio.Handle) -> None:
+            began = time.thread_time()
+            run(handle)
+            self.longest = max(self.longest, time.thread_time() - began)
+
+        asyncio.events.Handle._run = timed  # type: ignore[method-assign]
+
+
+async def _longest_ms(steps: Steps, port: int, frame: Path) -> float:
+    """The longest step of those in which a request was read, carried out and answered."""
+    found = []
+    for _ in range(ROUNDS):
+        sender = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SENDER, str(port), str(frame)
+        )
+        steps.longest = 0.0
+        assert await sender.wait() == 0
+        found.append(steps.longest * 1000)
+    return sorted(found)[ROUNDS // 2]
+
+
+async def _measure(chosen: list[str], directory: Path) -> Table:
+    table = Table("request", "bytes", "longest step, ms")
+    steps, frame_path = Steps(), directory / "frame"
+    async with running_broker(directory / "broker") as server:
+        async with await RawClient.connect(server.port) as client:
+            topic = create_topics.CreatableTopic(
+                name="known", num_partitions=PARTITIONS, replication_factor=1
+            )
+            request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+            await client.call(ApiKey.CREATE_TOPICS, 5, request)
+        for large in _requests():
+            if chosen and not any(word in large.name for word in chosen):
+                continue
+            frame = bytes(codec.encode_request(large.request, large.key, large.version, 1, "m"))
+            frame_path.write_bytes(struct.pack(">i", len(frame)) + frame)
+            name, size = large.name, len(frame)
+            del large, frame
+            gc.collect()
+            allocator.forget_start_up()  # as a broker does
+            longest = await _longest_ms(steps, server.port, frame_path)
+            table.add_row(name, f"{size:,}", f"{longest:.0f}")
+    return table
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    with tempfile.TemporaryDirectory() as directory:
+        Console().print(asyncio.run(_measure(sys.argv[1:], Path(directory))))
+
+
+if __name__ == "__main__":
+    main()
