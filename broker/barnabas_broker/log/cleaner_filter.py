@@ -28,7 +28,8 @@ class CleaningRules:
     """What one round of compaction goes by.
 
     `last_batches`: for each active producer its epoch and the last offset of its last data batch,
-    -1 if its last batch is a marker. Of what is committed: the rest may be cut off again.
+    -1 if its last batch is a marker. Of what is cleaned: a new leader, or the next power cut, may
+    take what is behind it.
     """
 
     offsets: OffsetMap

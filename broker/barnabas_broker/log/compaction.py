@@ -116,13 +116,12 @@ class Compaction:
         self._transaction_paths = [
             (segment.path(TRANSACTION_INDEX_SUFFIX), segment.base_offset) for segment in segments
         ]
-        committed = log.high_watermark
         self._rules = CleaningRules(
             offsets=self._map,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
             last_batches={
-                entry.producer_id: (entry.producer_epoch, entry.last_offset_below(committed))
+                entry.producer_id: (entry.producer_epoch, entry.last_offset_below(plan.end_offset))
                 for entry in log.producer_state.active()
             },
             decompressed_bytes_max=DECOMPRESSED_BYTES_MAX,

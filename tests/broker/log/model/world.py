@@ -97,7 +97,8 @@ class World:
         self.was_compacted = self.lost_epochs = self.is_restarted = False
         self.cut_to: int | None = None  # while a truncation is not settled
         self.may_delete_below = 0
-        self.maybe: list[Batch] = []  # whose append has failed
+        # Whose append has failed, or which a power cut took and another one may bring back.
+        self.maybe: list[Batch] = []
         self.epoch = 0
         self.may_be_gone: set[int] = set()  # newest records of a key, since what was newer was cut
         self.may_forget = False  # producers, the oldest of whose batches are gone
@@ -317,7 +318,8 @@ class World:
             raise Wrong(f"the log ends at {end}, within a batch")
         if log.high_watermark > max(self.high_watermark, start):
             raise Wrong(f"the high watermark is {log.high_watermark} after the start")
-        self.maybe, self.start = [], start
+        self.maybe = [batch for batch in possible if batch.end > end]
+        self.start = start
         self.start_floor = min(self.start_floor, start)
         self.written = self.end
         self.promised = min(self.promised, self.end)
@@ -355,6 +357,7 @@ class World:
             self.manager.take_offline(log.directory, OSError(5, "seen by the caller"))
             return
         if not log.is_offline:
+            self.maybe.clear()
             self.batches.append(batch)
             self.written = batch.end
         if not self.is_replicated:
@@ -423,8 +426,9 @@ class World:
         """All three files, as they are written each minute."""
         for directory in self.manager.online_directories():
             start, incarnation = self.start, self.incarnation
-            await self.manager.checkpointing.write_all(directory)
             is_there = self.log.directory.startswith(directory.path)
+            await self.manager.checkpointing.write_all(directory)
+            is_there = is_there and self.log.directory.startswith(directory.path)
             if not directory.is_offline and is_there and incarnation == self.incarnation:
                 self.start_floor = max(self.start_floor, min(start, self.start))
 
@@ -475,6 +479,7 @@ class World:
         if ended != opened or len(ended) != len(markers):
             raise Wrong(f"open are {opened}, and the import wrote {markers}")
         self.batches += markers
+        self.maybe.clear()
         self.ever.update((marker.raw, marker) for marker in markers)
         self.written = self.end
 
