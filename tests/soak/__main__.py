@@ -26,7 +26,7 @@ from tests.support.etcd_process import EtcdProcess
 from tests.support.network_namespaces import NetworkNamespaces, are_possible
 from tests.support.small_disks import small_disks
 
-STEP = 60
+STEP = 180
 # Of a disk in memory: room for the records of some minutes, and for the copies of moves.
 BASE_MEBIBYTES = 512
 MEBIBYTES_A_MINUTE = 24

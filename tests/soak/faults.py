@@ -17,6 +17,8 @@ from tests.support.small_disks import fill_up
 
 Fault = Callable[[int], AbstractAsyncContextManager[None]]
 REPLICAS = 3
+# A busy machine may take that long; whether a start is slow is for others to say.
+START_SECONDS = 180
 # The chance that there is one fault more at the same time.
 ANOTHER = 0.75
 
@@ -70,7 +72,7 @@ class Faults:
         broker = self._stage.brokers[victim]
         await asyncio.to_thread(broker.kill)
         yield
-        await asyncio.to_thread(broker.start)
+        await asyncio.to_thread(broker.start, START_SECONDS)
 
     @asynccontextmanager
     async def frozen(self, victim: int) -> AsyncIterator[None]:
@@ -133,7 +135,7 @@ class Faults:
         for node_id, broker in self._stage.brokers.items():
             if node_id != WITNESS:
                 await asyncio.to_thread(broker.stop, 60)
-                await asyncio.to_thread(broker.start)
+                await asyncio.to_thread(broker.start, START_SECONDS)
                 await self._stage.until_mended()
         yield
 
