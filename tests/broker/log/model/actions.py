@@ -172,6 +172,7 @@ async def settings(world: World, first: int, second: int) -> None:
 @_kind(2)
 async def move(world: World, first: int, second: int) -> None:
     if world.name not in world.moves.moving:
+        world.was_moved = True
         world.moves.move(world.name, ("/a", "/b")[first % 2])
 
 

@@ -94,7 +94,7 @@ class World:
         self.empty_until = 0  # where an empty segment behind a wide gap begins
         self.promised = self.written = 0
         self.high_watermark = self.high_watermark_highest = 0
-        self.was_compacted = self.lost_epochs = self.is_restarted = False
+        self.was_compacted = self.lost_epochs = self.is_restarted = self.was_moved = False
         self.cut_to: int | None = None  # while a truncation is not settled
         self.may_delete_below = 0
         # Whose append has failed, or which a power cut took and another one may bring back.
@@ -303,6 +303,9 @@ class World:
         possible = [*self.batches, *self.maybe]
         # A log that has lost all it had may have lost what was below its start, too.
         lowest = min(starts[0], self.end if log.size_bytes else end)
+        if self.was_moved:  # the batch in which a log starts is copied whole (docs/findings.md)
+            holding = [b.header.base_offset for b in self.batches if b.end > lowest]
+            lowest = min([lowest, *holding])
         if not lowest <= start <= max(starts[1], lowest):
             raise Wrong(f"the log starts at {start}, which is not within {starts}")
         if end < floor and not self._is_only_hole(end, floor):
