@@ -143,7 +143,9 @@ class QuorumAsking(QuorumEvents):
                 self._fail(
                     ForeignClusterError(
                         f"the arbiter's record is of cluster {record.cluster_id}, "
-                        f"not of {self.cluster_id}"
+                        f"not of {self.cluster_id}. Nothing was removed. Where this is the right "
+                        "arbiter, a broker with an empty disk has founded that cluster: stop it, "
+                        "and bring the arbiter's record back"
                     )
                 )
                 return

@@ -5,6 +5,7 @@ then takes "it is there already" for the answer to the first time.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from barnabas_protocol.api import ApiKey
@@ -110,6 +111,10 @@ class Administrator(Worker):
         self._count = 0
         self._creating = ""
         self._deleting = ""
+        # Nobody leaves a partition to one node while another machine's loss is not known: it could
+        # be that one, and has less than it had.
+        self.may_leave_one: Callable[[], bool] = lambda: True
+        self._is_leaving_one = False
 
     async def work(self) -> None:
         """One step after the other; one that had no answer first. Raises: LOST."""
@@ -124,6 +129,10 @@ class Administrator(Worker):
                 await self._choose()
             self.client.works()
             await self.pause()
+
+    def is_leaving_one(self) -> bool:
+        """Whether a partition may be about to be left to one node."""
+        return self._is_leaving_one
 
     @property
     def _replicas(self) -> int:
@@ -190,6 +199,10 @@ class Administrator(Worker):
             await self._move(index, [gone, *left] if self.random.integer(2) else [*left, gone])
 
     async def _move(self, index: int, replicas: list[int] | None) -> None:
+        if replicas is not None and len(replicas) == 1:
+            if not self.may_leave_one():
+                return
+            self._is_leaving_one = True
         messages = alter_partition_reassignments
         request = messages.AlterPartitionReassignmentsRequest(
             timeout_ms=3_000,
@@ -202,15 +215,20 @@ class Administrator(Worker):
                 )
             ],
         )
-        await self._tolerantly(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, request)
+        if await self._tolerantly(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, request):
+            self._is_leaving_one = False
 
-    async def _tolerantly(self, key: ApiKey, version: int, request: Any) -> None:
-        """Whatever the answer: only what becomes of the partitions matters."""
+    async def _tolerantly(self, key: ApiKey, version: int, request: Any) -> bool:
+        """Whatever the answer: only what becomes of the partitions matters.
+
+        Returns whether there was one; without it the request may still be on its way.
+        """
         try:
             response = await self.client.call(self.client.anyone(), key, version, request)
         except LOST as error:
             await self.client.back_off(error)
-            return
+            return False
         if response.error_code and response.error_code not in MOVED | MOVED_TOO:
             code = ErrorCode(response.error_code).name
             raise HistoryError(f"{key.name} got {code}")
+        return True

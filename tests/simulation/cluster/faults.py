@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from barnabas_broker.arbiter.arbiter import ArbiterRecord
 from barnabas_broker.controller import eligible_replicas
@@ -44,11 +44,13 @@ class Faults:
         self._random = SimulatedRandom(0)
         self._plan = plan
         self._hardship = plan.hardship
-        # The node that lost power, or its disk, and its broker epoch then; see `_may_lose_another`.
+        # The node that lost power, or its disk, and its broker epoch then; see `may_lose_another`.
         self._lost: tuple[Node, int] | None = None
         self._true_record: ArbiterRecord | None = None
         self._blank: list[Node] = []  # whose disks were lost while the arbiter had no record
         self._focus = plan.draws("focus").integer(1 << 20)
+        # Whether a partition is about to be left to one node.
+        self.is_leaving_one: Callable[[], bool] = lambda: False
         self.done: Counter[str] = Counter()
 
     async def run(self, events: Iterable[Event], length_ms: int) -> None:
@@ -151,7 +153,7 @@ class Faults:
         node = self._some(self._cluster.nodes)
         if node is None:
             return
-        if self._hardship is Hardship.POWER and self._may_lose_another():
+        if self._hardship is Hardship.POWER and self.may_lose_another():
             node.lose_power()
         elif self._has_eligible_replicas() or self._is_everything_redundant():
             self._note_lost(node)
@@ -191,9 +193,9 @@ class Faults:
         image = self._newest_image()
         if image is not None and self._is_eligible_kept(image):
             return True
-        return self._may_lose_another()
+        return self.may_lose_another()
 
-    def _may_lose_another(self) -> bool:
+    def may_lose_another(self) -> bool:
         """Whether the cluster knows of the node that lost something, if there is one.
 
         Until then it is in the ISRs, with less than it had. If all others ended meanwhile, even
@@ -231,7 +233,9 @@ class Faults:
         """Whether everybody runs and is in sync, and will for now: one may lose what it has."""
         nodes = self._cluster.nodes
         image = self._newest_image()
-        if image is None or len(nodes) < 3 or not self._may_lose_another():
+        if image is None or len(nodes) < 3 or not self.may_lose_another():
+            return False
+        if self.is_leaving_one():
             return False
         if self._cluster.network.is_troubled or not all(self._is_well(node) for node in nodes):
             return False
@@ -245,9 +249,14 @@ class Faults:
         """One of those that hold nothing alone, neither of records nor of metadata."""
         node = self._some(self._cluster.nodes)
         if node is not None and self._is_everything_redundant() and self._has_all_seats():
+            is_unrecorded = self._cluster.store.stored.record is None
+            if is_unrecorded and not self._has_eligible_replicas():
+                # By founding another cluster it stops the others, of whom nobody could have told
+                # the controller of the disk: it would be the last one in sync.
+                return
             self._note_lost(node)
             node.lose_disk()
-            if self._cluster.store.stored.record is None:
+            if is_unrecorded:
                 # It may found the cluster again: its clients would see an empty one.
                 node.start()
                 self._blank.append(node)
@@ -264,7 +273,7 @@ class Faults:
         """Whether a disk may fail; with page caches only it counts as lost power does."""
         if self._hardship is Hardship.POWER:
             return True
-        if not self._may_lose_another():
+        if not self.may_lose_another():
             return False
         self._note_lost(node)
         return True

@@ -41,6 +41,9 @@ LOOK_SECONDS = 0.1
 FIRST_ROUND_MS = 500
 START_SECONDS_MAX = 60
 RECOVERY_SECONDS_MAX = 120
+# What brokers say, and stop for, when the arbiter's record is lost, old or of another founder, who
+# has drawn a cluster id of its own where none is set.
+TOLD_OF_THE_RECORD = re.compile("histor|has no record|an old copy of it|record is of cluster")
 
 
 def has_lost_directory(server: Server) -> bool:
@@ -88,7 +91,7 @@ class Story:
             node.clock.rate = plan.clock_rate(node.node_id)
             node.use_traits(traits)
             if plan.has(Feature.RECORD_LOST) or plan.has(Feature.RECORD_RESTORED):
-                node.tolerates = re.compile("histor|has no record|an old copy of it")
+                node.tolerates = TOLD_OF_THE_RECORD
             # A cluster is founded at the newest level that its founder knows.
             node.is_old = plan.has(Feature.OLD_BROKERS) or not plan.has(Feature.ELIGIBLE)
         if plan.has(Feature.RETENTION):
@@ -160,6 +163,9 @@ class Story:
         for worker in workers:
             if isinstance(worker, Specialist):
                 worker.was_killed = lambda: any(node.life_count > 1 for node in nodes)
+            elif isinstance(worker, Administrator):
+                worker.may_leave_one = self.faults.may_lose_another
+                self.faults.is_leaving_one = worker.is_leaving_one
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
         befalling = asyncio.create_task(self.faults.run(plan.events, plan.length_ms))
         await self._while_nobody_fails(befalling, tasks)
@@ -266,9 +272,16 @@ class Story:
                 task.result()
 
     async def _replace_old_brokers(self, below: int) -> None:
-        """Roll nodes to this release: whoever is of the last one stops, and comes back."""
+        """Roll nodes to this release: whoever is of the last one stops, and comes back.
+
+        None while the controller does not know of a machine that lost what it had.
+        """
         for node in self.cluster.nodes[:below]:
             if node.is_old:
+                async with asyncio.timeout(RECOVERY_SECONDS_MAX):
+                    while not self.faults.may_lose_another():
+                        self._supervise()
+                        await asyncio.sleep(LOOK_SECONDS)
                 node.is_old = False
                 node.stop()
                 async with asyncio.timeout(RECOVERY_SECONDS_MAX):
@@ -281,12 +294,15 @@ class Story:
         deadline = self.cluster.loop.time() + seconds
         nodes = self.cluster.nodes
         while reason := unhealthy(nodes) or (uncommitted(nodes) if is_quiet else ""):
-            # One that has stopped because of a fault is started again, as a supervisor does.
-            for node in self.cluster.nodes:
-                if not node.is_up:
-                    node.start()
-                elif node.is_ready and node.server is not None and has_lost_directory(node.server):
-                    node.stop()
+            self._supervise()
             if self.cluster.loop.time() > deadline:
                 raise StoryError(f"not whole within {seconds} s: {reason}")
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _supervise(self) -> None:
+        """Start again who has stopped because of a fault, as a supervisor does."""
+        for node in self.cluster.nodes:
+            if not node.is_up:
+                node.start()
+            elif node.is_ready and node.server is not None and has_lost_directory(node.server):
+                node.stop()

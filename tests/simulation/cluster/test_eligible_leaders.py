@@ -14,6 +14,7 @@ from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import (
     create_topics,
+    elect_leaders,
     incremental_alter_configs,
     update_features,
 )
@@ -304,6 +305,50 @@ def test_a_cluster_is_raised_to_eligible_replicas_broker_by_broker(
         await world.until(lambda: world.partition.isr == (leader,))
         assert len(world.partition.eligible_leader_replicas) == 1
         await world.come_back(*(world.nodes[number] for number in others))
+        assert await world.readable() == COUNT
+
+    world.run(tell)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_whether_anybody_leads_when_all_others_were_down_before_a_disk_was_known_to_be_lost(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEAD-7: the broker with an empty disk is the last one in sync.
+
+    At level 1 nothing tells whether it had more than the others: somebody has to decide.
+    """
+    monkeypatch.setattr(features, "SUPPORTED", {"barnabas.version": FeatureRange(1, level)})
+    world = World()
+
+    async def elect_uncleanly() -> None:
+        request = elect_leaders.ElectLeadersRequest(
+            election_type=1,
+            topic_partitions=[
+                elect_leaders.TopicPartitions(topic=ORDERS.topic, partitions=[ORDERS.partition])
+            ],
+            timeout_ms=5000,
+        )
+        address = (world.nodes[0].host, PORT)
+        await world.client.call(address, ApiKey.ELECT_LEADERS, 2, request)
+
+    async def tell() -> None:
+        await world.begin()
+        await world.acknowledge()
+        first, *others = (world.nodes[number] for number in REPLICAS)
+        first.lose_power()  # says nothing, so that it is missed later than those that refuse
+        first.lose_disk()
+        for node in others:
+            node.kill()
+        await world.until(lambda: world.partition.isr == (first.node_id,))
+        for node in (*others, first):
+            node.start()
+        await world.until(lambda: all(node.is_ready for node in (first, *others)))
+        if level == 1:
+            await asyncio.sleep(30)
+            assert (world.partition.leader, world.partition.isr) == (-1, (first.node_id,))
+            await elect_uncleanly()
+        await world.come_back()
         assert await world.readable() == COUNT
 
     world.run(tell)

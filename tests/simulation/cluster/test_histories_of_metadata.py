@@ -31,8 +31,8 @@ SETTINGS = {
 class World:
     """Three brokers with one topic, all stopped."""
 
-    def __init__(self, seed: int = 11) -> None:
-        self.cluster = Cluster(seed, 3, SETTINGS)
+    def __init__(self, seed: int = 11, settings: dict[str, str] = SETTINGS) -> None:
+        self.cluster = Cluster(seed, 3, settings)
         self.nodes = self.cluster.nodes
         self.store = self.cluster.store
 
@@ -308,5 +308,35 @@ def test_members_that_come_back_follow_a_recovered_history() -> None:
             node.kill()
             node.start()
         await world.until(lambda: all(node.is_ready for node in world.nodes))
+
+    world.cluster.run(tell)
+
+
+def test_brokers_refuse_a_cluster_that_was_founded_without_them() -> None:
+    """No `cluster.id` is set: the founder with the empty disk draws one of its own.
+
+    The others stop at once, say what helps, and have all that they had when it is done.
+    """
+    world = World(settings={name: SETTINGS[name] for name in SETTINGS if name != "cluster.id"})
+    founder, *others = world.nodes
+
+    async def tell() -> None:
+        await world.begin()
+        record = world.store.stored.record
+        founder.lose_disk()
+        world.store.put(None)
+        world.start(founder)
+        await world.until(lambda: not any(node.is_up for node in others))
+        assert world.store.stored.record.cluster_id != record.cluster_id
+        assert all(world.folders(node) == {"orders-0"} for node in others)
+        assert world.said(f"is of cluster {world.store.stored.record.cluster_id}, not of")
+        assert world.said("stop it, and bring the arbiter's record back")
+        await world.stop(founder)
+        world.store.put(record)
+        world.start(*others)
+        await world.until(lambda: all(node.is_ready for node in others))
+        founder.lose_disk()
+        world.start(founder)
+        await world.until(lambda: all("orders" in world.topics(node) for node in world.nodes))
 
     world.cluster.run(tell)

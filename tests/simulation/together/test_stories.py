@@ -22,6 +22,12 @@ def test_clients_keep_their_word_on_a_cluster_that_fails(seed: int) -> None:
 
 
 @pytest.mark.timeout(0)
+def test_a_story_that_failed_ends_well() -> None:
+    """A disk was lost that the controller could not know of before all others were down."""
+    assert not tell(52).reason
+
+
+@pytest.mark.timeout(0)
 def test_a_story_is_told_the_same_again() -> None:
     """The seed decides everything, the programs' part of it as well."""
     assert tell(2) == tell(2)
