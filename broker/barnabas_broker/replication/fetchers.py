@@ -21,6 +21,7 @@ from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.replication.fetch_plan import FetchSettings, Followed
 from barnabas_broker.replication.fetcher import Fetcher, PeerRequests
 from barnabas_broker.replication.follower_append import FindReplica, FollowerAppend
+from barnabas_broker.replication.follower_states import FindBroker
 from barnabas_broker.replication.throttle import ReplicationThrottle
 from barnabas_protocol.ids import TopicPartition
 
@@ -40,6 +41,7 @@ class FollowerHooks(NamedTuple):
     find: FindReplica
     on_directory_error: Callable[[LogDirectoryError], None]
     note_truncations: Callable[[Sequence[PartitionLog]], Awaitable[None]]
+    find_broker: FindBroker
 
 
 class Fetchers:
@@ -128,6 +130,7 @@ class Fetchers:
                 self._hooks.find,
                 on_directory_error=self._hooks.on_directory_error,
                 note_truncations=self._hooks.note_truncations,
+                knows_epochs=self._knows_own_registration,
             )
             fetcher = self._fetchers[key] = Fetcher(
                 following.leader_id,
@@ -141,6 +144,11 @@ class Fetchers:
                 broker_epoch=self._broker_epoch,
             )
         return fetcher
+
+    def _knows_own_registration(self) -> bool:
+        """Whether the metadata here is at least as new as all that was on disk at the start."""
+        broker = self._hooks.find_broker(self._node_id)
+        return broker is not None and broker.epoch == self._broker_epoch()
 
     def _end_idle(self) -> None:
         for key, fetcher in list(self._fetchers.items()):

@@ -70,8 +70,11 @@ class FollowerAppend:
         *,
         on_directory_error: Callable[[LogDirectoryError], None],
         note_truncations: Callable[[Sequence[PartitionLog]], Awaitable[None]],
+        knows_epochs: Callable[[], bool],
     ) -> None:
+        """`knows_epochs` says whether the metadata has every leader epoch of what was on disk."""
         self._find = find
+        self._knows_epochs = knows_epochs
         self._on_directory_error = on_directory_error
         self._note_truncations = note_truncations
         # Partitions whose logs must be flushed before the leader hears of their new end, in order.
@@ -226,6 +229,8 @@ class FollowerAppend:
                     self._truncate(log, log.truncation_step(end_offset))
                 case OutOfRange.START_ANEW:
                     self._start_anew(log, start_offset)
+                case OutOfRange.GO_ON if self._has_impossible_epoch(followed, log):
+                    self._cut_impossible_epochs(followed, log)
                 case OutOfRange.GO_ON:
                     # Not a step forward: asked again at once, a puzzled leader would keep us busy.
                     _stand(followed, log)
@@ -235,6 +240,24 @@ class FollowerAppend:
             return Step.PARK
         _stand(followed, log)
         return Step.GO_ON
+
+    def _has_impossible_epoch(self, followed: Followed, log: PartitionLog) -> bool:
+        """Whether the log has a leader epoch that no leader ever had.
+
+        No CRC covers the epoch of a batch: lost power may leave another one in what was not synced.
+        """
+        return log.leader_epochs.latest > followed.leader_epoch and self._knows_epochs()
+
+    def _cut_impossible_epochs(self, followed: Followed, log: PartitionLog) -> None:
+        """Cut the log to where the first of them begins: no leader can compare it beyond that."""
+        entry = next(e for e in log.leader_epochs.entries if e.leader_epoch > followed.leader_epoch)
+        logger.warning(
+            "%s-%d has records of leader epoch %d, and no leader had one above %d",
+            *partition_of(followed),
+            entry.leader_epoch,
+            followed.leader_epoch,
+        )
+        self._truncate(log, log.truncation_step(max(entry.start_offset, log.log_start_offset)))
 
     def _refused(self, followed: Followed, code: int) -> Step:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:

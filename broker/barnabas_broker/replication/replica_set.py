@@ -95,7 +95,10 @@ class ReplicaSet:
     def follower_hooks(self) -> FollowerHooks:
         """What fetchers need of the partitions here."""
         return FollowerHooks(
-            self.partitions.get, self._directory_failed, self._logs.note_truncations
+            self.partitions.get,
+            self._directory_failed,
+            self._logs.note_truncations,
+            self._context.find_broker,
         )
 
     # Metadata.

@@ -436,6 +436,7 @@ def test_a_follower_acknowledges_only_what_is_flushed_where_its_log_is_now() -> 
             lambda _: partition,
             on_directory_error=lambda _: None,
             note_truncations=node.logs.note_truncations,
+            knows_epochs=lambda: True,
         )
         partition.log.update_config(FSYNC)
         await partition.log.flush()

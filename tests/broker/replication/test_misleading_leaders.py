@@ -337,6 +337,39 @@ def test_out_of_range_is_put_right_by_the_leaders_ends(
     run(leader, work)
 
 
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_leader_epoch_that_no_leader_had_is_cut_off(is_registered: bool) -> None:
+    """REP-16: a wrong bit of what was not synced; the leader cannot compare it, and says so.
+
+    Not before the metadata has this broker's registration: until then it may be the older one.
+    """
+
+    async def test() -> None:
+        leader = ScriptedLeader(data(batch(0, b"a", leader_epoch=5), high_watermark=1))
+        node = await follower_of(leader)
+        await until(lambda: [one.fetch_offset for one in leader.asked] == [0, 1], 1)
+        await node.learn([led_by(-1, 6, isr=(0,))])
+        node.log.append_as_follower(batch(1, b"b", leader_epoch=2**29))
+        node.log.write_staged()
+        if not is_registered:
+            node.fetchers._broker_epoch = lambda: 77
+        leader.answers = [
+            data(error=ErrorCode.OFFSET_OUT_OF_RANGE),
+            data(batch(1, b"c", leader_epoch=5), high_watermark=2),
+        ]
+        leader.ends, leader.asked = (0, 20), []
+        await node.learn([led_by(0, 7)])
+        await until(lambda: len(leader.asked) >= 2, 5)
+        asked = [(one.fetch_offset, one.last_fetched_epoch) for one in leader.asked[:2]]
+        assert asked == [(2, 2**29), (1, 5) if is_registered else (2, 2**29)]
+        if is_registered:
+            await until(lambda: node.log.log_end_offset == 2, 1)
+            assert [value for _, _, value in await node.values()] == [b"a", b"c"]
+        await node.stop()
+
+    run_virtual(test())
+
+
 def test_a_divergence_that_leads_nowhere_is_not_asked_about_in_a_busy_loop() -> None:
     """REP-16: the leader says that our epoch ends behind our end, yet that we diverge."""
     leader = ScriptedLeader(data(batch(0, b"a")), *[data(diverging=(0, 50)) for _ in range(100)])

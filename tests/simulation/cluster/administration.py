@@ -5,7 +5,7 @@ then takes "it is there already" for the answer to the first time.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from barnabas_protocol.api import ApiKey
@@ -22,6 +22,7 @@ from tests.simulation.cluster.plan import Feature, Plan
 from tests.simulation.cluster.workload import Worker
 
 PREFERRED = 0
+UNCLEANLY = 1
 RETURN_MS_MAX = 400
 MOVED_TOO = frozenset(
     (
@@ -91,6 +92,19 @@ async def delete_topic(client: ClusterClient, history: History, name: str) -> No
     if error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not is_repeated:
         _expect(error_code, f"deleting {name}")
     topic.is_delete_acknowledged = True
+
+
+async def elect_uncleanly(client: ClusterClient, partitions: Mapping[str, Iterable[int]]) -> None:
+    """Have partitions without a leader led by whoever is there. Raises: LOST."""
+    request = elect_leaders.ElectLeadersRequest(
+        election_type=UNCLEANLY,
+        topic_partitions=[
+            elect_leaders.TopicPartitions(topic=topic, partitions=list(indexes))
+            for topic, indexes in partitions.items()
+        ],
+        timeout_ms=3_000,
+    )
+    await client.call(client.anyone(), ApiKey.ELECT_LEADERS, 2, request)
 
 
 def _expect(error_code: int, what: str) -> None:

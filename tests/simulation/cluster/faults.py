@@ -48,6 +48,7 @@ class Faults:
         self._lost: tuple[Node, int] | None = None
         self._true_record: ArbiterRecord | None = None
         self._blank: list[Node] = []  # whose disks were lost while the arbiter had no record
+        self.founders: set[int] = set()  # those of them that founded the cluster again
         self._focus = plan.draws("focus").integer(1 << 20)
         # Whether a partition is about to be left to one node.
         self.is_leaving_one: Callable[[], bool] = lambda: False
@@ -108,6 +109,7 @@ class Faults:
             self.done["(founded again)"] += 1
             for node in self._blank:
                 node.lose_disk()
+                self.founders.add(node.node_id)
         if is_foreign or record is None or record.controller_epoch < newest.controller_epoch:
             store.replace(newest)
 
@@ -225,6 +227,20 @@ class Faults:
         broker = None if image is None else image.brokers.get(node.node_id)
         self._lost = (node, -1 if broker is None else broker.epoch)
 
+    def led_by_lost_disks(self) -> dict[str, list[int]]:
+        """Partitions without a leader whose last member of the ISR has founded the cluster again.
+
+        That stopped the others before the controller could know of the lost disk. At level 1 nobody
+        can tell then who has everything; all had, as a disk is lost only while all are in sync.
+        """
+        image = self._newest_image()
+        found: dict[str, list[int]] = {}
+        for name, topic in {} if image is None else image.topics.by_name.items():
+            for index, partition in enumerate(topic.partitions):
+                if partition.leader < 0 and self.founders.issuperset(partition.isr or (-1,)):
+                    found.setdefault(name, []).append(index)
+        return found
+
     def _newest_image(self) -> MetadataImage | None:
         images = [node.server.image for node in self._cluster.nodes if node.server is not None]
         return max(images, key=lambda image: image.offset, default=None)
@@ -249,14 +265,9 @@ class Faults:
         """One of those that hold nothing alone, neither of records nor of metadata."""
         node = self._some(self._cluster.nodes)
         if node is not None and self._is_everything_redundant() and self._has_all_seats():
-            is_unrecorded = self._cluster.store.stored.record is None
-            if is_unrecorded and not self._has_eligible_replicas():
-                # By founding another cluster it stops the others, of whom nobody could have told
-                # the controller of the disk: it would be the last one in sync.
-                return
             self._note_lost(node)
             node.lose_disk()
-            if is_unrecorded:
+            if self._cluster.store.stored.record is None:
                 # It may found the cluster again: its clients would see an empty one.
                 node.start()
                 self._blank.append(node)

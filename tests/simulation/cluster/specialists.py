@@ -10,10 +10,10 @@ from typing import Any
 
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import delete_topics, elect_leaders, fetch, metadata, produce
+from barnabas_protocol.messages import delete_topics, fetch, metadata, produce
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.simulation import requests
-from tests.simulation.cluster.administration import create_topic
+from tests.simulation.cluster.administration import create_topic, elect_uncleanly
 from tests.simulation.cluster.client import Address, ClusterClient, RetryError, checked
 from tests.simulation.cluster.history import Append, History, HistoryError
 from tests.simulation.cluster.invariants import UNCLEAN
@@ -24,7 +24,6 @@ TRIMMED, COMPACTED, WIDE, AGAIN = "trimmed", "compacted", "wide", "again"
 ORDERS = "orders"  # is there in every story
 KEYS = 6
 LATEST = -1
-UNCLEANLY = 1
 
 
 class Specialist(Worker):
@@ -404,7 +403,7 @@ class UncleanUser(Specialist):
         await self.prepare()
         while not self.is_over:
             if self.random.integer(5) == 0:
-                await self._elect()
+                await elect_uncleanly(self.client, {self.topic: [0]})
             address, _ = await self.client.leader_of(self.topic, 0)
             connection = await self.client.connect(address)
             self._count += 1
@@ -417,14 +416,6 @@ class UncleanUser(Specialist):
                 raise HistoryError(f"append to {self.topic}: {ErrorCode(answer.error_code).name}")
             self.client.works()
             await self.pause()
-
-    async def _elect(self) -> None:
-        request = elect_leaders.ElectLeadersRequest(
-            election_type=UNCLEANLY,
-            topic_partitions=[elect_leaders.TopicPartitions(topic=self.topic, partitions=[0])],
-            timeout_ms=3_000,
-        )
-        await self.client.call(self.client.anyone(), ApiKey.ELECT_LEADERS, 2, request)
 
     async def check(self) -> None:
         """Nothing is there twice or of nobody, and no offset is left out."""

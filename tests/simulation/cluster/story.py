@@ -1,11 +1,16 @@
 """One seed's story: a cluster that much befalls while clients work, and all is well in the end."""
 
 import asyncio
+import contextlib
 import re
 from collections import Counter
 
 from barnabas_broker.server import Server
-from tests.simulation.cluster.administration import Administrator, create_topic
+from tests.simulation.cluster.administration import (
+    Administrator,
+    create_topic,
+    elect_uncleanly,
+)
 from tests.simulation.cluster.checks import (
     PATIENCE_SECONDS,
     check_everything,
@@ -13,7 +18,7 @@ from tests.simulation.cluster.checks import (
     uncommitted,
     unhealthy,
 )
-from tests.simulation.cluster.client import ClusterClient
+from tests.simulation.cluster.client import LOST, ClusterClient
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.consumers import SessionConsumer
 from tests.simulation.cluster.faults import Faults
@@ -78,6 +83,7 @@ class Story:
         self.history = History()
         self.observer = Observer(self.cluster.store)
         self.faults = Faults(self.cluster, plan)
+        self._operator = self._client("operator")
         traits = DiskTraits(
             run_ms_max=5 + plan.strength if plan.has(Feature.SLOW_DISKS) else 4,
             sync_ms=1 + plan.strength // 2 if plan.has(Feature.COSTLY_SYNCS) else 0,
@@ -295,6 +301,7 @@ class Story:
         nodes = self.cluster.nodes
         while reason := unhealthy(nodes) or (uncommitted(nodes) if is_quiet else ""):
             self._supervise()
+            await self._elect_for_lost_disks()
             if self.cluster.loop.time() > deadline:
                 raise StoryError(f"not whole within {seconds} s: {reason}")
             await asyncio.sleep(LOOK_SECONDS)
@@ -306,3 +313,11 @@ class Story:
                 node.start()
             elif node.is_ready and node.server is not None and has_lost_directory(node.server):
                 node.stop()
+
+    async def _elect_for_lost_disks(self) -> None:
+        """Elect uncleanly where only that helps, as an operator does: see `led_by_lost_disks`."""
+        partitions = self.faults.led_by_lost_disks()
+        if partitions:
+            self.cluster.trace.tell("elected uncleanly for a lost disk", partitions)
+            with contextlib.suppress(*LOST):
+                await elect_uncleanly(self._operator, partitions)

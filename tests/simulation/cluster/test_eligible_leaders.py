@@ -14,11 +14,11 @@ from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import (
     create_topics,
-    elect_leaders,
     incremental_alter_configs,
     update_features,
 )
 from tests.simulation import requests
+from tests.simulation.cluster.administration import elect_uncleanly
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import PORT, Node
@@ -321,17 +321,6 @@ def test_whether_anybody_leads_when_all_others_were_down_before_a_disk_was_known
     monkeypatch.setattr(features, "SUPPORTED", {"barnabas.version": FeatureRange(1, level)})
     world = World()
 
-    async def elect_uncleanly() -> None:
-        request = elect_leaders.ElectLeadersRequest(
-            election_type=1,
-            topic_partitions=[
-                elect_leaders.TopicPartitions(topic=ORDERS.topic, partitions=[ORDERS.partition])
-            ],
-            timeout_ms=5000,
-        )
-        address = (world.nodes[0].host, PORT)
-        await world.client.call(address, ApiKey.ELECT_LEADERS, 2, request)
-
     async def tell() -> None:
         await world.begin()
         await world.acknowledge()
@@ -347,7 +336,7 @@ def test_whether_anybody_leads_when_all_others_were_down_before_a_disk_was_known
         if level == 1:
             await asyncio.sleep(30)
             assert (world.partition.leader, world.partition.isr) == (-1, (first.node_id,))
-            await elect_uncleanly()
+            await elect_uncleanly(world.client, {ORDERS.topic: [ORDERS.partition]})
         await world.come_back()
         assert await world.readable() == COUNT
 
