@@ -78,11 +78,18 @@ class BarnabasCluster:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     def start(self) -> None:
-        """Start what does not run; returns when every broker accepts connections."""
+        """Start what does not run; returns when every broker accepts connections.
+
+        Where one does not, none is left running.
+        """
         waiting = [broker for broker in self.brokers.values() if not self._is_running(broker)]
-        with ThreadPoolExecutor() as threads:
-            for started in [threads.submit(broker.start) for broker in waiting]:
-                started.result()
+        try:
+            with ThreadPoolExecutor() as threads:
+                for started in [threads.submit(broker.start) for broker in waiting]:
+                    started.result()
+        except BaseException:
+            self.kill()
+            raise
 
     def stop(self) -> dict[int, int]:
         """SIGTERM to all at once; returns the exit codes of those that ran."""
@@ -94,6 +101,12 @@ class BarnabasCluster:
         with ThreadPoolExecutor() as threads:
             codes = {node_id: threads.submit(one.stop) for node_id, one in running.items()}
             return {node_id: code.result() for node_id, code in codes.items()}
+
+    def kill(self) -> None:
+        """SIGKILL to all that run."""
+        for broker in self.brokers.values():
+            if self._is_running(broker):
+                broker.kill()
 
     def logs(self) -> str:
         """The end of what each broker printed."""
@@ -153,10 +166,8 @@ class BarnabasCluster:
     ) -> None:
         if kind is None:
             self.stop()
-            return
-        for broker in self.brokers.values():
-            if self._is_running(broker):
-                broker.kill()
+        else:
+            self.kill()
 
     @staticmethod
     def _is_running(broker: BarnabasProcess) -> bool:

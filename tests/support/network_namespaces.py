@@ -2,16 +2,18 @@
 
 A host that is cut off gets no packet and sends none, and nobody is told: no connection is refused
 or reset, as when a switch dies. Needs root and `ip`; everything is named after the process that
-made it and removed at the end.
+made it and removed at the end. What a killed process left behind is in nobody's way: each takes a
+network of its own.
 """
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from types import TracebackType
 
-_NETWORK = "10.213.77"
+_NETWORKS = [f"10.213.{number}" for number in range(256)]
 _FIRST_HOST = 10
 
 
@@ -29,16 +31,16 @@ def are_possible() -> bool:
 class NetworkNamespaces:
     """Hosts 0, 1, ...; this machine itself is reached from them as `gateway`."""
 
-    gateway = f"{_NETWORK}.1"
-
     def __init__(self, count: int) -> None:
-        self._prefix = f"b{os.getpid() % 100_000}"
+        self._prefix = f"b{os.getpid()}"
         self._bridge = f"{self._prefix}br"
         self._count = count
+        self._network = _free_network()
+        self.gateway = f"{self._network}.1"
 
     def address(self, host: int) -> str:
         """The address of a host."""
-        return f"{_NETWORK}.{_FIRST_HOST + host}"
+        return f"{self._network}.{_FIRST_HOST + host}"
 
     def command(self, host: int) -> list[str]:
         """What to put before a command to run it on a host; the process id stays the same."""
@@ -53,6 +55,7 @@ class NetworkNamespaces:
         _ip("link", "set", self._cable(host), "up")
 
     def __enter__(self) -> "NetworkNamespaces":
+        self._remove()
         try:
             _ip("link", "add", self._bridge, "type", "bridge")
             _ip("address", "add", f"{self.gateway}/24", "dev", self._bridge)
@@ -94,6 +97,19 @@ class NetworkNamespaces:
 
     def _cable(self, host: int) -> str:
         return f"{self._prefix}c{host}"
+
+
+def _free_network() -> str:
+    """The first network in which this machine has no address."""
+    shown = subprocess.run(
+        ["ip", "-json", "-4", "address"], capture_output=True, text=True, check=True
+    )
+    taken = {
+        address["local"].rpartition(".")[0]
+        for interface in json.loads(shown.stdout)
+        for address in interface["addr_info"]
+    }
+    return next(network for network in _NETWORKS if network not in taken)
 
 
 def _ip(*arguments: str) -> None:
