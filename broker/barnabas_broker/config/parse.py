@@ -6,8 +6,10 @@ known one named (BOOT-10): Kafka only warns, and a typing error then goes unnoti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from barnabas_broker.config.arbiter_settings import check_arbiter
@@ -384,6 +386,15 @@ def _check_advertised(listeners: tuple[Endpoint, ...], advertised: tuple[Endpoin
             raise ConfigError(f"advertised.listeners: {endpoint} cannot be reached from elsewhere")
 
 
+def _check_apart(directories: Sequence[str]) -> None:
+    """Raises: ConfigError where one lies within another, whose logs its own would seem to be."""
+    paths = sorted((Path(path).resolve(), path) for path in directories)
+    for (outer, outer_as_given), (inner, inner_as_given) in pairwise(paths):
+        if inner.is_relative_to(outer):
+            what = "is" if inner == outer else "lies within"
+            raise ConfigError(f"log.dirs: {inner_as_given} {what} {outer_as_given}")
+
+
 def _join_directories(values: dict[str, Any]) -> None:
     directories = split_list(values["log_dirs"] or values["log_dir"])
     directories = tuple(directory for directory in directories if directory)
@@ -391,6 +402,7 @@ def _join_directories(values: dict[str, Any]) -> None:
         raise ConfigError("log.dirs: at least one directory is needed")
     if len(set(directories)) != len(directories):
         raise ConfigError("log.dirs: a directory is named twice")
+    _check_apart(directories)
     values["log_dirs"] = directories
     metadata_directory = values["metadata_log_dir"] or directories[0]
     if metadata_directory not in directories:

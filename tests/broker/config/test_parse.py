@@ -112,6 +112,8 @@ def test_node_id_and_broker_id_are_one_setting() -> None:
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "cannot be reached"),
         ({"advertised.listeners": "SSL://a:9092"}, "not one of listeners"),
         ({"log.dirs": "a,a"}, "named twice"),
+        ({"log.dirs": "/d/a,/d/b,/d/./a/"}, "/d/a is /d/./a/"),
+        ({"log.dirs": "/d/a/b,/d/a-b,/d/a"}, "/d/a/b lies within /d/a"),
         ({"log.dirs": ","}, "at least one directory"),
         ({"log.dirs": "a", "metadata.log.dir": "b"}, "not one of log.dirs"),
         ({"max.connections.per.ip.overrides": "a"}, "host:count"),
