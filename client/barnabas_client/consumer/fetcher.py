@@ -96,7 +96,7 @@ class Fetcher:
 
     def send_fetches(self) -> None:
         """Ask every broker that has nothing of ours on its way and whose partitions have room."""
-        if self._is_closed:
+        if self._is_closed or self._client.has_ended:
             return
         self._queue.has_new_room = False
         now_ms = self._clock.monotonic_ms()

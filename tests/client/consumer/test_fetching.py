@@ -258,6 +258,30 @@ def test_a_poll_that_is_cancelled_loses_nothing() -> None:
     run_model(run())
 
 
+def test_no_connection_is_begun_when_the_program_has_ended() -> None:
+    """Found by story 1000928: an answer that still came made the next fetch connect, for ever."""
+
+    async def run() -> None:
+        cluster = ModelCluster(T0)
+        cluster.logs[T0].append(b"x")
+
+        async def never(node_id: int) -> None:
+            await asyncio.Event().wait()
+
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            await drain(consumer, 1)
+            cluster.is_ready = lambda node_id: False  # type: ignore[method-assign]
+            cluster.ready = never  # type: ignore[method-assign]
+            cluster.has_ended = True
+            cluster.logs[T0].append(b"y")
+            await asyncio.sleep(2)
+            begun = [one for one in asyncio.all_tasks() if "fetch-ready" in one.get_name()]
+            assert not begun
+
+    run_model(run())
+
+
 def test_paused_partitions_keep_what_was_fetched() -> None:
     """CON-6: nothing of them is handed out, and after resume nothing is missing."""
 
