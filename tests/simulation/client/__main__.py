@@ -10,9 +10,8 @@ import os
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from tests.simulation.client.telling import Failure, Told, tell, tell_part, timeline
+from tests.simulation.client.telling import Failure, tell, tell_seeds, timeline
 
 PART = 50
 PARTS_PER_WORKER = 20
@@ -54,17 +53,12 @@ def _tell_all(first: int, count: int, workers: int) -> list[Failure]:
     features: Counter[str] = Counter()
     told = requests = 0
     started = shown = time.monotonic()
-    with ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("forkserver"),
-        max_tasks_per_child=PARTS_PER_WORKER,
-    ) as pool:
-        parts = [
-            pool.submit(tell_part, at, min(PART, first + count - at))
-            for at in range(first, first + count, PART)
-        ]
-        for part in as_completed(parts):
-            found: Told = part.result()
+    seeds = range(first, first + count)
+    parts = [seeds[at : at + PART] for at in range(0, count, PART)]
+    context = multiprocessing.get_context("forkserver")
+    # An executor that has all its work does not replace a process that has done its share.
+    with context.Pool(workers, maxtasksperchild=PARTS_PER_WORKER) as pool:
+        for found in pool.imap_unordered(tell_seeds, parts):
             told += found.count
             requests += found.requests
             features += found.features

@@ -56,6 +56,11 @@ def tell_part(first: int, count: int) -> Told:
     return Told(count, failures, requests, time.perf_counter() - started, features)
 
 
+def tell_seeds(seeds: range) -> Told:
+    """Tell those of a range: what processes are given to do."""
+    return tell_part(seeds.start, len(seeds))
+
+
 def timeline(story: Story) -> str:
     """The last things that happened."""
     lines = story.world.timeline[-LINES_SHOWN:]

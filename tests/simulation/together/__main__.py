@@ -8,9 +8,8 @@ import multiprocessing
 import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from tests.simulation.together.telling import Told, tell
+from tests.simulation.together.telling import tell
 
 SHOW_SECONDS = 15.0
 STORIES_PER_WORKER = 200
@@ -34,11 +33,9 @@ def _tell_all(seeds: range, workers: int) -> int:
     failed, sent, handed, number = 0, 0, 0, 0
     started = shown = time.monotonic()
     context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(
-        workers, mp_context=context, max_tasks_per_child=STORIES_PER_WORKER
-    ) as pool:
-        for future in as_completed([pool.submit(tell, seed) for seed in seeds]):
-            told: Told = future.result()
+    # An executor that has all its work does not replace a process that has done its share.
+    with context.Pool(workers, maxtasksperchild=STORIES_PER_WORKER) as pool:
+        for told in pool.imap_unordered(tell, seeds):
             number += 1
             sent += told.sent
             handed += told.handed
