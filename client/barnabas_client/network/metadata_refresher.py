@@ -173,8 +173,8 @@ class MetadataRefresher:
             if not self.cache.is_incomplete:
                 failures = 0
                 continue
+            await self._pause_for_topics(failures)
             self.request()
-            await self._pause(failures)
             failures += 1
 
     async def _attempt(self, request: MetadataRequest) -> BarnabasError | None:
@@ -212,6 +212,16 @@ class MetadataRefresher:
             since_ms = self._clock.monotonic_ms() - self._asked_at_ms
             await asyncio.sleep(max(0, self._settings.retry_backoff_ms - since_ms) / 1000)
         self._asked_at_ms = self._clock.monotonic_ms()
+
+    async def _pause_for_topics(self, failures: int) -> None:
+        """Wait for what the cluster does not have yet; a topic that is new here is asked for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(
+                self._backoff.wait_ms(failures, self._random.random()) / 1000
+            ):
+                while not self.cache.has_missing:
+                    self._wake.clear()
+                    await self._wake.wait()
 
     async def _pause(self, failures: int) -> None:
         await asyncio.sleep(self._backoff.wait_ms(failures, self._random.random()) / 1000)

@@ -93,6 +93,25 @@ def test_missing_leaders_are_asked_for_until_they_are_there() -> None:
     asyncio.run(run())
 
 
+def test_a_topic_that_is_not_there_holds_no_other_up() -> None:
+    """Found by story 257 of clients on clusters: the first record waited for another's backoff."""
+
+    async def run() -> None:
+        async with scripted_brokers() as (broker,):
+            client = client_of(broker, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+            await client.start()
+            part = MetadataResponsePartition(partition_index=0, leader_id=1)
+            gone = MetadataResponseTopic(name="gone", error_code=3)
+            broker.topics = [gone]
+            client.want_topics(["gone"])
+            await eventually(lambda: _is("gone" in client.cluster.topics))
+            broker.topics = [gone, MetadataResponseTopic(name="t", partitions=[part])]
+            assert (await client.wait_for_topic("t", timeout_ms=9000)).partitions
+            await client.close()
+
+    asyncio.run(run())
+
+
 def test_a_refused_topic_is_told_at_once_and_may_be_granted_later() -> None:
     """Authorization is not waited for; but asking again looks again."""
 
