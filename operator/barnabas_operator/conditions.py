@@ -3,6 +3,8 @@
 Ready says whether the resource is what it declares. Reconciling is True only while the operator is
 bringing it there, Stalled only when it cannot get there unless something else changes; kstatus
 takes either as the answer to "is it done?", so they are left out when they are not True.
+Progressing says the same as Reconciling and Degraded whether something that served does not; both
+are always there, for tools that wait for a status of theirs.
 
 Invariant: a condition's transition time changes only with its status, so that computing the same
 conditions again gives the same status and nothing is written.
@@ -20,6 +22,9 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 READY = "Ready"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
+PROGRESSING = "Progressing"
+DEGRADED = "Degraded"
+PAUSED = "Paused"
 
 _MESSAGE_CHARACTERS_MAX = 2048
 
@@ -107,6 +112,14 @@ def stalled(reason: str, message: str = "", *, generation: int = 0) -> tuple[Con
         _condition(READY, "False", reason, message, generation),
         _condition(STALLED, "True", reason, message, generation),
     )
+
+
+def with_progressing(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """The conditions, of which one is Ready, and Progressing."""
+    (verdict,) = (one for one in conditions if one.type == READY)
+    is_moving = any(one.type == RECONCILING and one.status == "True" for one in conditions)
+    progressing = replace(verdict, type=PROGRESSING, status="True" if is_moving else "False")
+    return (*conditions, progressing)
 
 
 def timestamp(moment: datetime) -> str:

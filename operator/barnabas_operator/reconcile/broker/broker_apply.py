@@ -10,6 +10,8 @@ are deleted with their own grace period, in which they give their leaderships aw
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.kubernetes.api import (
@@ -22,6 +24,7 @@ from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
+    POD_DISRUPTION_BUDGET,
     SERVICE,
     STATEFUL_SET,
     kind_of,
@@ -33,6 +36,7 @@ from barnabas_operator.reconcile.broker.child_drift import (
     Difference,
     differences,
     is_applied,
+    is_marked_as,
     marked,
 )
 from barnabas_operator.reconcile.broker.children import render
@@ -46,6 +50,28 @@ logger = logging.getLogger(__name__)
 _TOLERATED_MAX = 10_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """What a child is to be, and what was found: None if there is none, or it cannot be read."""
+
+    intent: Object
+    found: Object | None
+    error: KubernetesError | None = None
+
+
+def unwritten(children: Iterable[Child]) -> tuple[str, ...]:
+    """The children that do not yet have what is declared, as `Kind name`.
+
+    Without the disruption budget, which follows the replicas in sync and not what is declared.
+    """
+    return tuple(
+        f"{child.intent['kind']} {name_of(child.intent)}"
+        for child in children
+        if child.intent["kind"] != POD_DISRUPTION_BUDGET.kind
+        and not is_marked_as(child.intent, child.found)
+    )
+
+
 class BrokerApplier:
     """Carries out plans."""
 
@@ -54,7 +80,27 @@ class BrokerApplier:
         self._events = events
         self._tolerated: dict[tuple[str, str], frozenset[Difference]] = {}
 
-    async def apply_children(self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> None:
+    async def read_children(self, spec: BrokerSpec, plan: BrokerPlan) -> tuple[Child, ...]:
+        """The children as they are to be and as they are, in order.
+
+        Raises: KubernetesError if nobody answers, or this operator may not act any more.
+        """
+        children = []
+        for intent in map(marked, render(spec, plan.rendering)):
+            kind = kind_of(intent["apiVersion"], intent["kind"])
+            found, failure = None, None
+            try:
+                found = await self._api.get(kind, spec.namespace, name_of(intent))
+            except KubernetesError as error:
+                if not error.code:
+                    raise
+                failure = error
+            children.append(Child(intent=intent, found=found, error=failure))
+        return tuple(children)
+
+    async def apply_children(
+        self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan, children: Sequence[Child]
+    ) -> None:
         """Make the children what they are to be, in order.
 
         One that is refused does not keep the others waiting. Raises: KubernetesError.
@@ -71,12 +117,12 @@ class BrokerApplier:
             )
         is_set_going = current is not None and current.is_going
         refusals: list[KubernetesError] = []
-        for intent in render(spec, plan.rendering):
-            is_set = intent["kind"] == STATEFUL_SET.kind
+        for child in children:
+            is_set = child.intent["kind"] == STATEFUL_SET.kind
             if is_set and (is_set_going or plan.storage.recreated_set is not None):
                 continue
             try:
-                await self._apply(marked(intent))
+                await self._apply(child)
             except KubernetesError as error:
                 if not error.code:
                     # Nobody answers, or this operator may not act any more.
@@ -115,12 +161,12 @@ class BrokerApplier:
         await self._replace_disks(broker, spec, plan)
         await self._restart(broker, spec, plan)
 
-    async def _apply(self, intent: Object) -> None:
-        kind = kind_of(intent["apiVersion"], intent["kind"])
-        metadata = intent["metadata"]
-        place = (kind.kind, f"{metadata['namespace']}/{metadata['name']}")
-        found = await self._api.get(kind, metadata["namespace"], metadata["name"])
-        if is_applied(intent, found, self._tolerated.get(place, frozenset())):
+    async def _apply(self, child: Child) -> None:
+        if child.error is not None:
+            raise child.error
+        intent, metadata = child.intent, child.intent["metadata"]
+        place = (str(intent["kind"]), f"{metadata['namespace']}/{metadata['name']}")
+        if is_applied(intent, child.found, self._tolerated.get(place, frozenset())):
             return
         after = await self._api.apply(intent)
         if len(self._tolerated) > _TOLERATED_MAX:

@@ -63,7 +63,10 @@ class Relabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPlan:
-    """What to do. `problems` need somebody, `warnings` should be known."""
+    """What to do. `problems` need somebody, `warnings` should be known.
+
+    `unwritten` are the children that do not have yet what is declared.
+    """
 
     rendering: Rendering
     plan_hash: str
@@ -74,6 +77,7 @@ class BrokerPlan:
     ungated: tuple[Ungate, ...] = ()
     forgotten: tuple[ForgetDrain, ...] = ()
     relabelled: tuple[Relabel, ...] = ()
+    unwritten: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -33,7 +33,7 @@ from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER
 from barnabas_operator.kubernetes.objects import is_going
 from barnabas_operator.kubernetes.status_write import write_status
-from barnabas_operator.reconcile.broker.broker_apply import BrokerApplier
+from barnabas_operator.reconcile.broker.broker_apply import BrokerApplier, unwritten
 from barnabas_operator.reconcile.broker.broker_observe import (
     BrokerObserver,
     Cluster,
@@ -126,14 +126,19 @@ class BrokerReconciler:
             cluster_domain=self._settings.cluster_domain,
         )
         plan = self._with_refusals(key, self._with_budget(key, plan))
-        plan = replace(plan, forgotten=forgotten_drains(observed, self._now()))
+        children = await self._applier.read_children(spec, plan)
+        plan = replace(
+            plan,
+            forgotten=forgotten_drains(observed, self._now()),
+            unwritten=unwritten(children),
+        )
         status = broker_status(spec, observed, plan, before=before, now=self._now())
         await write_status(self._api, broker, status)
         await self._tell_full_disks(broker, observed, before)
         if spec.is_paused:
             return IDLE_SECONDS
         try:
-            await self._applier.apply_children(spec, observed, plan)
+            await self._applier.apply_children(spec, observed, plan, children)
             await self._applier.apply_steps(broker, spec, observed, plan)
         except KubernetesError as error:
             self._note_refusal(key, error)
@@ -248,6 +253,9 @@ async def _refusal(
 
 def _is_busy(observed: Observed, plan: BrokerPlan) -> bool:
     """Whether something is under way that nobody tells about."""
+    if plan.unwritten or ((plan.live.assigned or plan.live.removed) and not plan.problems):
+        # Done when the pass is over, and the status was written before.
+        return True
     if plan.roll.restarts or plan.roll.in_flight or plan.scale.emptying or plan.ungated:
         return True
     if any(pod.drain_request is not None for pod in observed.pods.values()):

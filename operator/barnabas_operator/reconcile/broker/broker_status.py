@@ -12,12 +12,17 @@ from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.conditions import (
+    DEGRADED,
+    PAUSED,
+    RECONCILING,
     Condition,
+    from_manifest,
     merged_manifests,
     ready,
     reconciling,
     stalled,
     timestamp,
+    with_progressing,
 )
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
@@ -68,7 +73,7 @@ def broker_status(
         "restarting": _restarting(plan.roll.in_flight),
         "decommission": _decommission(plan),
         "liveConfig": dict(plan.live.remembered) or None,
-        "conditions": merged_manifests(before, _conditions(spec, observed, plan), now),
+        "conditions": merged_manifests(before, _conditions(spec, observed, plan, before), now),
     }
 
 
@@ -95,11 +100,15 @@ def invalid_status(
     spec_generation: int, message: str, *, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     """The status of a Broker that asks for what cannot be; all else stays as it was."""
-    conditions = stalled("InvalidSpec", message, generation=spec_generation)
+    verdict = with_progressing(stalled("InvalidSpec", message, generation=spec_generation))
+    known = {one.type for one in verdict} | {RECONCILING}
+    # What is known of the brokers still holds; it was found with an earlier generation.
+    found = (from_manifest(one) for one in before.get("conditions") or ())
+    kept = (one for one in found if one.type not in known)
     return {
         **before,
         "observedGeneration": spec_generation,
-        "conditions": merged_manifests(before, conditions, now),
+        "conditions": merged_manifests(before, (*verdict, *kept), now),
     }
 
 
@@ -125,43 +134,105 @@ def remembered(status: Mapping[str, Any]) -> Remembered:
     )
 
 
-def _conditions(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable[Condition]:
+def _conditions(
+    spec: BrokerSpec, observed: Observed, plan: BrokerPlan, before: Mapping[str, Any]
+) -> Iterable[Condition]:
     generation = spec.generation
+    verdict = _verdict(spec, observed, plan)
+    yield from with_progressing(verdict)
+    yield _degraded(spec, observed, plan, has_served=bool(before.get("clusterId")))
     if spec.is_paused:
-        yield from ready("Paused", "nothing is changed while it is paused", generation=generation)
-    elif plan.roll.stalled:
-        yield from stalled("RollStopped", plan.roll.stalled, generation=generation)
-    elif plan.problems:
-        yield from stalled("NeedsAttention", "; ".join(plan.problems), generation=generation)
-    elif lost := lost_or_waiting(observed):
-        text = "; ".join(f"broker {node_id}: {why}" for node_id, why in sorted(lost.items()))
-        yield from stalled("BrokerLost", text, generation=generation)
-    elif _is_done(spec, observed, plan) and (lack := _lack(spec, observed, plan)):
-        yield from reconciling(*lack, generation=generation)
-    elif _is_done(spec, observed, plan):
-        count = plan.rendering.replicas - len(spec.parked & set(range(plan.rendering.replicas)))
-        yield from ready("AllBrokersReady", f"{count} brokers serve", generation=generation)
-    else:
-        reason = "Restarting" if plan.roll.needs or plan.roll.in_flight else "Progressing"
-        yield from reconciling(
-            reason, plan.waiting_on or "children are made", generation=generation
-        )
+        yield _true(PAUSED, PAUSED, "nothing is changed while it is paused", generation)
     if text := full_disks(observed):
-        yield Condition(
-            type=DISK_GUARD,
-            status="True",
-            reason=DISKS_FULL,
-            message=text,
-            observed_generation=generation,
-        )
+        yield _true(DISK_GUARD, DISKS_FULL, text, generation)
     if plan.warnings:
-        yield Condition(
-            type="Warning",
-            status="True",
-            reason="NothingToSpare",
-            message="; ".join(plan.warnings),
-            observed_generation=generation,
-        )
+        yield _true("Warning", "NothingToSpare", "; ".join(plan.warnings), generation)
+
+
+def _verdict(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[Condition, ...]:
+    """Ready, and why not: the first reason that holds."""
+    generation = spec.generation
+    if spec.is_paused and (waiting := _held_by_pause(spec, plan)):
+        text = f"waits for the end of the pause: {waiting}"
+        return stalled(PAUSED, text, generation=generation)
+    if plan.roll.stalled:
+        return stalled("RollStopped", plan.roll.stalled, generation=generation)
+    if plan.problems:
+        return stalled("NeedsAttention", "; ".join(plan.problems), generation=generation)
+    if lost := lost_or_waiting(observed):
+        text = "; ".join(f"broker {node_id}: {why}" for node_id, why in sorted(lost.items()))
+        return stalled("BrokerLost", text, generation=generation)
+    if not _is_done(spec, observed, plan):
+        reason = "Restarting" if plan.roll.needs or plan.roll.in_flight else "Progressing"
+        text = plan.waiting_on or ", ".join(plan.unwritten) or "children are made"
+        return reconciling(reason, text, generation=generation)
+    if lack := _lack(spec, observed, plan):
+        return reconciling(*lack, generation=generation)
+    count = plan.rendering.replicas - len(spec.parked & set(range(plan.rendering.replicas)))
+    return ready("AllBrokersReady", f"{count} brokers serve", generation=generation)
+
+
+def _held_by_pause(spec: BrokerSpec, plan: BrokerPlan) -> str:
+    """What would be done if the Broker were not paused, empty if nothing."""
+    if plan.roll.needs:
+        named = ", ".join(map(str, sorted(need.node_id for need in plan.roll.needs)))
+        return f"restart brokers {named}"
+    if plan.live.assigned or plan.live.removed:
+        return f"change settings {', '.join(sorted({*plan.live.assigned, *plan.live.removed}))}"
+    if plan.rendering.replicas != spec.replicas or plan.scale.emptying is not None:
+        return f"scale to {spec.replicas} brokers"
+    return f"apply {', '.join(plan.unwritten)}" if plan.unwritten else ""
+
+
+def _degraded(
+    spec: BrokerSpec, observed: Observed, plan: BrokerPlan, *, has_served: bool
+) -> Condition:
+    """Whether something that has served, and is to go on, does not.
+
+    A broker that is restarted by plan, or that has never been there, is none of that.
+    """
+    reason, text = _damage(spec, observed, plan, has_served=has_served)
+    return Condition(
+        type=DEGRADED,
+        status="True" if reason else "False",
+        reason=reason or "AsExpected",
+        message=text,
+        observed_generation=spec.generation,
+    )
+
+
+def _damage(
+    spec: BrokerSpec, observed: Observed, plan: BrokerPlan, *, has_served: bool
+) -> tuple[str, str]:
+    """Reason and message, empty where all is well."""
+    expected = set(range(min(plan.rendering.replicas, spec.replicas))) - spec.parked
+    cluster = observed.cluster
+    if lost := lost_or_waiting(observed):
+        return "BrokerLost", "; ".join(f"broker {one}: {lost[one]}" for one in sorted(lost))
+    if not expected or (cluster is None and not has_served):
+        return "", ""
+    if cluster is None:
+        return "BrokersUnreachable", "no broker answers"
+    if cluster.controller_id is None:
+        return "NoController", "no broker leads the control plane"
+    flying = observed.remembered.in_flight
+    going = {flying.node_id} if flying is not None else set()
+    if away := (expected & set(cluster.brokers)) - cluster.live_ids - going:
+        named = ", ".join(map(str, sorted(away)))
+        return "BrokersUnreachable", f"brokers do not take part in the cluster: {named}"
+    if offline := sum(one.leader is None for one in cluster.partitions):
+        return "PartitionsOffline", f"{offline} partitions have no leader"
+    return "", ""
+
+
+def _true(type_: str, reason: str, message: str, generation: int) -> Condition:
+    return Condition(
+        type=type_,
+        status="True",
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+    )
 
 
 def full_disks(observed: Observed) -> str:
@@ -175,7 +246,7 @@ def full_disks(observed: Observed) -> str:
 
 def _is_done(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> bool:
     replicas = plan.rendering.replicas
-    if plan.waiting_on or plan.roll.restarts or replicas != spec.replicas:
+    if plan.waiting_on or plan.roll.needs or replicas != spec.replicas or plan.unwritten:
         return False
     if observed.stateful_set is None or observed.stateful_set.replicas != replicas:
         return False
@@ -198,6 +269,8 @@ def _lack(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[str, 
     if away := expected - cluster.live_ids:
         named = ", ".join(map(str, sorted(away)))
         return "BrokersUnreachable", f"brokers do not take part in the cluster: {named}"
+    if cluster.settings is None:
+        return "BrokersUnreachable", "the brokers do not tell their settings"
     if plan.live.assigned or plan.live.removed:
         named = ", ".join(sorted({*plan.live.assigned, *plan.live.removed}))
         return "Progressing", f"settings are changed: {named}"

@@ -49,12 +49,15 @@ def differences(intent: Mapping[str, Any], found: Mapping[str, Any]) -> frozense
 
 def is_applied(intent: Object, found: Object | None, tolerated: frozenset[Difference]) -> bool:
     """Whether nothing has to be written; `intent` is a marked one."""
-    if found is None:
-        return False
-    mark = annotations_of(intent).get(APPLIED_ANNOTATION)
-    if annotations_of(found).get(APPLIED_ANNOTATION) != mark:
+    if found is None or not is_marked_as(intent, found):
         return False
     return differences(intent, found) <= tolerated
+
+
+def is_marked_as(intent: Object, found: Object | None) -> bool:
+    """Whether this very intent was the last to be applied; `intent` is a marked one."""
+    mark = annotations_of(intent).get(APPLIED_ANNOTATION)
+    return found is not None and annotations_of(found).get(APPLIED_ANNOTATION) == mark
 
 
 def _different(path: str, intent: Any, found: Any) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec
-from barnabas_operator.conditions import merged_manifests, ready, reconciling
+from barnabas_operator.conditions import merged_manifests, ready, reconciling, with_progressing
 from barnabas_operator.reconcile.broker.broker_status import cluster_fields
 from barnabas_operator.reconcile.broker.isr_gate import may_go
 from barnabas_operator.reconcile.broker.observed import ClusterView, Observed
@@ -35,7 +35,7 @@ def elsewhere_status(
         "ready": None if cluster is None else f"{len(cluster.live_ids)}/{len(cluster.brokers)}",
         **cluster_fields(cluster, before),
         "brokers": None if cluster is None else _brokers(cluster),
-        "conditions": merged_manifests(before, conditions, now),
+        "conditions": merged_manifests(before, with_progressing(conditions), now),
     }
 
 

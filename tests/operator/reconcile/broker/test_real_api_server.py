@@ -17,12 +17,13 @@ from barnabas_client.env import SystemClock
 from barnabas_operator.kubernetes.api import InvalidError, KubernetesApi
 from barnabas_operator.kubernetes.connection import load_configuration, new_client
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
-from barnabas_operator.kubernetes.kinds import BROKER, NAMESPACE, STATEFUL_SET
+from barnabas_operator.kubernetes.kinds import BROKER, NAMESPACE, STATEFUL_SET, kind_of
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
 from barnabas_operator.reconcile.broker.observed import ProcessView
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, Work
 from tests.operator.test_broker_crd import COMPLETE
+from tests.support.kstatus import kstatus
 from tests.support.real_api_server import RealApiServer
 
 SIMPLE = {"replicas": 3, "storage": {"size": "10Gi", "storageClassName": "fast"}}
@@ -102,6 +103,24 @@ def test_children_are_accepted_and_not_written_again(
             assert again == []
             status = (await api.get(BROKER, namespace, "demo") or {})["status"]
             assert status["ready"] == f"0/{spec['replicas']}"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"), [("Broker", SIMPLE), ("Topic", {"partitions": 1}), ("ConsumerGroup", {})]
+)
+def test_what_the_operator_has_not_seen_yet_is_in_progress(
+    kind: str, spec: dict[str, Any], tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """Kstatus takes a resource without conditions for done."""
+    name = f"unseen-{kind.lower()}"
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, name) as api:
+            await api.create({**broker(name, spec), "kind": kind})
+            found = await api.get(kind_of(BROKER.api_version, kind), name, "demo") or {}
+            assert kstatus(found) == "InProgress"
 
     asyncio.run(run())
 
