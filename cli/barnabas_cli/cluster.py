@@ -30,6 +30,7 @@ _BROKER_COLUMNS = (
     Column(title="REPLICAS", field="replicas", is_right=True),
     Column(title="NOT IN SYNC", field="out_of_sync", is_right=True, style=bad_if_any),
     Column(title="SIZE", field="size_bytes", text=bytes_text, is_right=True),
+    Column(title="METADATA LOG", field="metadata_log"),
     Column(
         title="STATE", field="state", style=lambda state: "green" if state == "ready" else "red"
     ),

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from barnabas_client.admin.values.cluster import ClusterDescription
     from barnabas_client.admin.values.topics import TopicDescription
 
+# A broker's own setting: it goes for good, and is to be no member of the metadata log.
+LEAVING = "metadata.member.leaving"
+_ROLES_TIMEOUT_MS = 5000
+
 
 async def cluster_status(admin: Admin) -> dict[str, Any]:
     """All about the cluster's health. Raises: the client's errors."""
@@ -18,16 +22,24 @@ async def cluster_status(admin: Admin) -> dict[str, Any]:
         _described(admin), admin.topics.list(include_internal=True)
     )
     topics = await admin.topics.describe([listing.name for listing in listings])
-    return status_of(described, list(topics.successes.values()), await _sizes(admin))
+    sizes, roles = await asyncio.gather(_sizes(admin), _metadata_roles(admin, described))
+    return status_of(described, list(topics.successes.values()), sizes, roles)
 
 
 def status_of(
-    described: ClusterDescription, topics: Iterable[TopicDescription], sizes: Mapping[int, int]
+    described: ClusterDescription,
+    topics: Iterable[TopicDescription],
+    sizes: Mapping[int, int],
+    roles: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """The status as data; `sizes` are the bytes on the disks of each broker that tells. Pure."""
+    """The status as data. Pure.
+
+    `sizes` are the bytes on the disks of each broker that tells, `roles` what brokers are in the
+    metadata log.
+    """
     topics = list(topics)
     troubles = list(_troubles(topics))
-    brokers = _brokers(described, topics, sizes)
+    brokers = _brokers(described, topics, sizes, roles or {})
     offline = sum(trouble["trouble"] == "offline" for trouble in troubles)
     is_whole = described.controller_id is not None and all(
         broker["state"] == "ready" for broker in brokers
@@ -61,7 +73,10 @@ def _troubles(topics: Iterable[TopicDescription]) -> Iterable[dict[str, Any]]:
 
 
 def _brokers(
-    described: ClusterDescription, topics: Iterable[TopicDescription], sizes: Mapping[int, int]
+    described: ClusterDescription,
+    topics: Iterable[TopicDescription],
+    sizes: Mapping[int, int],
+    roles: Mapping[int, str],
 ) -> list[dict[str, Any]]:
     """All brokers, also those that hold replicas and are gone."""
     known = {broker.node_id: broker for broker in described.brokers}
@@ -84,6 +99,7 @@ def _brokers(
                 "controller": node_id == described.controller_id,
                 **counts[node_id],
                 "size_bytes": sizes.get(node_id),
+                "metadata_log": roles.get(node_id),
                 "state": "gone" if broker is None else "fenced" if broker.is_fenced else "ready",
             }
         )
@@ -115,4 +131,39 @@ async def _sizes(admin: Admin) -> dict[int, int]:
             for replica in directory.replicas.values()
         )
         for node_id, directories in brokers.successes.items()
+    }
+
+
+async def _metadata_roles(admin: Admin, described: ClusterDescription) -> dict[int, str]:
+    """What brokers are in the metadata log: `member`, or `leaving` and then `left`.
+
+    Brokers that only follow are absent, and all of them where nobody tells.
+    """
+    from barnabas_client.admin import ConfigResource
+    from barnabas_client.errors import BarnabasError
+
+    live = [broker.node_id for broker in described.brokers if not broker.is_fenced]
+    asked = {node_id: ConfigResource.broker(node_id) for node_id in live}
+    try:
+        quorum, settings = await asyncio.gather(
+            admin.quorum.describe(timeout_ms=_ROLES_TIMEOUT_MS),
+            admin.configs.describe(
+                {key: [LEAVING] for key in asked.values()}, timeout_ms=_ROLES_TIMEOUT_MS
+            ),
+        )
+    except BarnabasError:
+        return {}
+    told = settings.successes
+    leaving = {
+        node_id
+        for node_id, resource in asked.items()
+        if resource in told
+        and (entry := told[resource].get(LEAVING)) is not None
+        and entry.value == "true"
+    }
+    members = {voter.replica_id for voter in quorum.voters}
+    return {
+        **dict.fromkeys(members - leaving, "member"),
+        **dict.fromkeys(members & leaving, "leaving"),
+        **dict.fromkeys(leaving - members, "left"),
     }

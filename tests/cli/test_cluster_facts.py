@@ -1,8 +1,17 @@
 """The health of a cluster, from what brokers tell."""
 
-from barnabas_cli.cluster_facts import status_of
+import asyncio
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas_cli.cluster_facts import LEAVING, cluster_status, status_of
+from barnabas_client.admin.outcome import Outcome, Outcomes
 from barnabas_client.admin.values.cluster import BrokerDescription, ClusterDescription
 from barnabas_client.admin.values.topics import PartitionDescription, TopicDescription
+from barnabas_client.errors import UnsupportedError
 
 ALL = (1, 2)
 
@@ -46,3 +55,56 @@ def test_a_partition_without_a_leader_is_unhealthy() -> None:
 
 def test_a_cluster_without_a_controller_is_degraded() -> None:
     assert status_of(cluster(1, 2, controller_id=None), [], {})["health"] == "degraded"
+
+
+class ThreeBrokers:
+    """What an Admin is asked for; broker 2 is to go, and the members are given."""
+
+    def __init__(self, members: Iterable[int], error: Exception | None = None) -> None:
+        self._members = members
+        self._error = error
+        self.cluster = SimpleNamespace(describe=self._cluster)
+        self.topics = SimpleNamespace(list=self._nothing, describe=self._nothing)
+        self.log_dirs = SimpleNamespace(describe=self._nothing)
+        self.quorum = SimpleNamespace(describe=self._quorum)
+        self.configs = SimpleNamespace(describe=self._configs)
+
+    async def _cluster(self, **_: object) -> ClusterDescription:
+        return cluster(0, 1, 2)
+
+    async def _nothing(self, *_: object, **__: object) -> Any:
+        return Outcomes[Any, Any]({})
+
+    async def _quorum(self, **_: object) -> Any:
+        if self._error is not None:
+            raise self._error
+        return SimpleNamespace(voters=[SimpleNamespace(replica_id=one) for one in self._members])
+
+    async def _configs(self, asked: Any, **_: object) -> Any:
+        values = {one: "true" if one.name == "2" else "false" for one in asked}
+        return Outcomes(
+            {
+                one: Outcome.of({LEAVING: SimpleNamespace(value=value)})
+                for one, value in values.items()
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    ("members", "roles"),
+    [((0, 1, 2), ["member", "member", "leaving"]), ((0,), ["member", None, "left"])],
+)
+def test_brokers_that_leave_the_metadata_log_are_shown(
+    members: tuple[int, ...], roles: list[str | None]
+) -> None:
+    """Issue 17: who scales in sees what the operator waits for."""
+    admin: Any = ThreeBrokers(members)
+    told = asyncio.run(cluster_status(admin))
+    assert [one["metadata_log"] for one in told["brokers"]] == roles
+
+
+def test_brokers_that_do_not_tell_their_members_are_shown_all_the_same() -> None:
+    """An older broker, or a cluster without a controller."""
+    admin: Any = ThreeBrokers((0, 1, 2), UnsupportedError("no quorum"))
+    told = asyncio.run(cluster_status(admin))
+    assert [one["metadata_log"] for one in told["brokers"]] == [None] * 3

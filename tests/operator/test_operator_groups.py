@@ -222,7 +222,7 @@ def test_groups_that_nobody_declared_are_shown_where_the_broker_asks_for_it(
             return [one["metadata"]["name"] for one in found] == ["billing"]
 
         await until(has_given_way)
-        await groups.until(lambda status: status["conditions"][0]["status"] == "True")
+        await groups.until(lambda status: status.get("conditions", [{}])[0].get("status") == "True")
 
     run(tmp_path, real_or_fake, story)
 

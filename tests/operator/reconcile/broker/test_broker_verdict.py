@@ -149,7 +149,7 @@ def test_a_paused_broker_says_so_and_is_ready_only_if_nothing_waits() -> None:
         ({"image": "good:2"}, "restart brokers 0, 1, 2"),
         ({"image": None, "config": {"log.retention.ms": 1}}, "change settings log.retention.ms"),
         ({"config": None, "replicas": 4}, "apply "),
-        ({"replicas": 3, "listeners": {"external": EXTERNAL}}, "apply "),
+        ({"replicas": 3, "listeners": {"external": EXTERNAL}}, "restart brokers 0, 1, 2"),
     ):
         world.change({"spec": change})
         asyncio.run(world.settle())
