@@ -93,16 +93,18 @@ def contents(directory):
 @pytest.mark.parametrize("kind", KAFKA)
 def test_a_directory_of_apache_kafka_is_refused_and_not_changed(tmp_path, kind, name):
     """Without its metadata log, all of it would be stray; the way is to import."""
-    (tmp_path / "meta.properties").write_text(KAFKA[kind])
-    (tmp_path / ".kafka_cleanshutdown").write_text("")
-    (tmp_path / "__cluster_metadata-0").mkdir()
-    (tmp_path / "__cluster_metadata-0" / "quorum-state").write_text("{}")
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "00000000000000000000.log").write_bytes(b"records")
-    before = contents(tmp_path)
-    assert "barnabas log import" in refused(manager_over(tmp_path, tmp_path / "new"))
-    assert contents(tmp_path) == before
-    assert contents(tmp_path / "new") == {}
+    theirs, new = tmp_path / "theirs", tmp_path / "new"
+    theirs.mkdir()
+    (theirs / "meta.properties").write_text(KAFKA[kind])
+    (theirs / ".kafka_cleanshutdown").write_text("")
+    (theirs / "__cluster_metadata-0").mkdir()
+    (theirs / "__cluster_metadata-0" / "quorum-state").write_text("{}")
+    (theirs / name).mkdir()
+    (theirs / name / "00000000000000000000.log").write_bytes(b"records")
+    before = contents(theirs)
+    assert "barnabas log import" in refused(manager_over(theirs, new))
+    assert contents(theirs) == before
+    assert contents(new) == {}
 
 
 def test_a_directory_of_a_release_before_the_mark_is_taken_for_ours(tmp_path):
