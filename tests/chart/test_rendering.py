@@ -14,7 +14,12 @@ from tests.support.cache import run
 
 ROOT = Path(__file__).resolve().parents[2]
 CRDS = ("brokers.barnabas.dev", "consumergroups.barnabas.dev", "topics.barnabas.dev")
-CLUSTER_WIDE = ("CustomResourceDefinition", "ClusterRole", "ValidatingWebhookConfiguration")
+CLUSTER_WIDE = (
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ValidatingAdmissionPolicy",
+    "ValidatingWebhookConfiguration",
+)
 EVERYTHING = {
     "operator": {
         "replicas": 2,
@@ -72,6 +77,8 @@ def test_a_default_release_has_what_it_needs_and_no_more(render: Render) -> None
             ("ConfigMap", "demo-barnabas-hooks"),
             ("Service", "demo-barnabas-operator"),
             ("Secret", "demo-barnabas-operator-webhook"),
+            ("ValidatingAdmissionPolicy", "demo-barnabas-operator-shop-arbiter"),
+            ("ValidatingAdmissionPolicyBinding", "demo-barnabas-operator-shop-arbiter"),
             ("ValidatingWebhookConfiguration", "demo-barnabas-operator-shop"),
             ("Deployment", "demo-barnabas-operator"),
             ("Job", "demo-barnabas-apply-broker"),
@@ -116,7 +123,7 @@ def test_everything_can_be_left_out(render: Render) -> None:
             "serviceAccount": {"create": False, "name": "theirs"},
             "broker": {"create": False},
             "uninstall": {"cleanUp": False},
-            "operator": {"evictionWebhook": {"enabled": False}},
+            "operator": {"evictionWebhook": {"enabled": False}, "protectArbiterLease": False},
         }
     )
     assert sorted(manifests) == [

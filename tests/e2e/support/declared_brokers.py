@@ -91,7 +91,11 @@ class DeclaredBrokers(BrokerCluster):
             lambda: self.kubectl.list("pods", mine) == [], 180, self.kubectl.describe_pods
         )
         self.kubectl.run("delete", "persistentvolumeclaims", "--selector", mine)
-        self.kubectl.run("delete", "lease", f"{self.name}-arbiter", "--ignore-not-found")
+        lease = f"{self.name}-arbiter"
+        if self.kubectl.get("lease", lease) is not None:
+            # A leader that was killed has not resigned.
+            self.kubectl.run("annotate", "lease", lease, "--overwrite", "barnabas.dev/delete=true")
+            self.kubectl.run("delete", "lease", lease, "--ignore-not-found")
 
     def describe(self) -> str:
         resource = json.dumps(self.resource() or {}, indent=1)
