@@ -10,6 +10,7 @@ Rules:
 - A Running operation that finds no offset moved is carried out; one that finds its offsets set is
   done; one that finds the group to have gone on by itself is never repeated.
 - What is taken out of the spec is forgotten, unless it is running or over.
+- What another resource has begun for the group counts as done here.
 
 Invariant: whatever is interrupted and wherever, a group's progress after a reset is not reset again
 by the same id. (The coordinator stores the offsets of one request together or not at all.)
@@ -24,6 +25,7 @@ from barnabas_operator.group_spec import (
     DISCOVERED_LABEL,
     DeleteRequest,
     GroupSpec,
+    ResetRequest,
     UndoRequest,
     WhenActive,
 )
@@ -162,6 +164,13 @@ class _Planner:
             return operations, None
         if current is not None and _is_given_up(current, request.id, request.text):
             return operations, None
+        done = _done_before(operations, "reset", request, current)
+        if isinstance(done, Operation):
+            completed = _remembered(operations, _key("reset", request.id))
+            return replace(operations, reset=done, completed=completed), None
+        if done is not None:
+            findings.append(done)
+            return operations, None
         prepared = self._prepare_reset()
         if prepared.phase is not Phase.RUNNING:
             return replace(operations, reset=prepared), None
@@ -246,6 +255,12 @@ class _Planner:
                 findings.append(_used("delete", request.id))
             return operations, None
         if current is not None and _is_given_up(current, request.id, request.text):
+            return operations, None
+        done = _done_before(operations, "delete", request, current)
+        if isinstance(done, Operation):
+            return _finish_deletion(operations, done), None
+        if done is not None:
+            findings.append(done)
             return operations, None
         return self._prepare_deletion(operations, request)
 
@@ -364,9 +379,30 @@ def _is_given_up(operation: Operation, id_: str, text: str) -> bool:
     return is_over and operation.id == id_ and operation.request == text
 
 
+def _done_before(
+    operations: Operations,
+    kind: str,
+    request: ResetRequest | DeleteRequest,
+    current: Operation | None,
+) -> Operation | Finding | None:
+    """What to say of a request that another resource has begun; None where none has."""
+    if current is not None and current.id == request.id:
+        return None
+    earlier = operations.done_before.get(_key(kind, request.id))
+    if earlier is None:
+        return None
+    done = Operation(
+        id=request.id,
+        request=request.text,
+        phase=Phase.DONE,
+        message="begun for an earlier resource of this group: it is not done again",
+    )
+    return done if earlier in ("", done.what) else _used(kind, request.id)
+
+
 def _differs(operation: Operation, text: str) -> bool:
     """Whether something else is asked for, not just in another manner."""
-    return operation.request.partition(";")[0] != text.partition(";")[0]
+    return operation.what != text.partition(";")[0]
 
 
 def _key(kind: str, id_: str) -> str:

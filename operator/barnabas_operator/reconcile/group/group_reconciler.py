@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +54,7 @@ from barnabas_operator.reconcile.group.group_status import (
     invalid_status,
     unreachable_status,
 )
+from barnabas_operator.reconcile.group.operation_ledger import OperationLedger
 from barnabas_operator.reconcile.group.progress_watch import ProgressWatch
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
@@ -81,6 +82,7 @@ class _Cluster:
     gateway: GroupGateway
     watch: ProgressWatch
     discovery: Discovery
+    ledger: OperationLedger
 
 
 class GroupReconciler:
@@ -132,7 +134,8 @@ class GroupReconciler:
         ]
         try:
             async with self._admins.using(*place) as admin:
-                cluster = self._cluster(place, admin)
+                cluster = self._cluster(place, admin, broker)
+                await cluster.ledger.load()
                 await self._discover(cluster, broker, specs)
                 observed = await cluster.gateway.observe(questions)
         except BarnabasError as error:
@@ -183,7 +186,7 @@ class GroupReconciler:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
 
-    def _cluster(self, place: tuple[str, str], admin: Admin) -> _Cluster:
+    def _cluster(self, place: tuple[str, str], admin: Admin, broker: Object) -> _Cluster:
         known = self._clusters.get(place)
         if known is None or known.admin is not admin:
             known = _Cluster(
@@ -191,6 +194,7 @@ class GroupReconciler:
                 self._make_gateway(admin),
                 ProgressWatch() if known is None else known.watch,
                 Discovery() if known is None else known.discovery,
+                OperationLedger(self._api, broker),
             )
             self._clusters[place] = known
         return known
@@ -254,12 +258,20 @@ class _Resource:
             now_ms = self._reconciler._clock.monotonic_ms()
             told = _told_stuck(self._manifest)
             self._stuck = cluster.watch.stuck(group, observed, now_ms, told)
+        recorded = read_operations(self._manifest.get("status"))
+
+        async def record(
+            operations: Operations, findings: Sequence[Finding], seen: ObservedGroups
+        ) -> None:
+            await self._record(operations, findings, seen)
+            await cluster.ledger.note(self.spec.group_id, operations)
+
         await carry_on(
             self.spec,
-            read_operations(self._manifest.get("status")),
+            replace(recorded, done_before=cluster.ledger.of(self.spec.group_id)),
             observed,
             cluster.gateway,
-            self._record,
+            record,
             owner=owner,
         )
 

@@ -138,6 +138,11 @@ class Operation:
     after: MaybeOffsets = field(default_factory=dict)
 
     @property
+    def what(self) -> str:
+        """What was asked for, without the manner."""
+        return self.request.partition(";")[0]
+
+    @property
     def has_run(self) -> bool:
         """Whether it is over and may have changed something."""
         return self.phase is Phase.DONE or (self.phase is Phase.FAILED and bool(self.after))
@@ -155,7 +160,8 @@ class Snapshot:
 class Operations:
     """All that is recorded for a resource.
 
-    `completed` has `reset/ID` and `delete/ID` of what must not be done again, the oldest first.
+    `completed` has `reset/ID` and `delete/ID` of what must not be done again, the oldest first;
+    `done_before` has what was begun for the group by whatever resource, with what was asked for.
     """
 
     reset: Operation | None = None
@@ -163,6 +169,7 @@ class Operations:
     undo: Operation | None = None
     deletion: Operation | None = None
     completed: tuple[str, ...] = ()
+    done_before: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

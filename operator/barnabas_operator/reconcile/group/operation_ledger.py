@@ -1,0 +1,130 @@
+"""Which operations were begun for the groups of a cluster, kept in a ConfigMap beside its Broker.
+
+A status goes with its resource. Whoever deletes a ConsumerGroup and applies it again, or declares
+another one for its group, does not ask for the same reset a second time.
+
+Not here: the steps of an operation, which only the status has.
+
+Invariants: an operation is noted after its status says that it is running, and before anything of
+it is done. Only the replica that leads writes here, so what was read once stays true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.kinds import CONFIG_MAP
+from barnabas_operator.kubernetes.objects import (
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    name_of,
+    namespace_of,
+    owner_reference,
+)
+from barnabas_operator.reconcile.group.group_state import Operation, Operations, Phase
+
+# The oldest go first. A ConfigMap has room for 1 MiB.
+BYTES_MAX = 512 * 1024
+_DATA_KEY = "operations.json"
+
+Begun = Mapping[str, str]
+"""What was asked for by `reset/ID` or `delete/ID`; empty where that is not known any more."""
+
+
+def begun(operations: Operations) -> dict[str, str]:
+    """What must not be done again, by what a status says."""
+    found = dict.fromkeys(operations.completed, "")
+    for kind, operation in _of_groups(operations):
+        key = f"{kind}/{operation.id}"
+        if operation.phase is Phase.RUNNING or operation.has_run or key in found:
+            found[key] = operation.what
+    return found
+
+
+def held_back(operations: Operations) -> frozenset[str]:
+    """What was taken back before anything of it was done, or has not begun."""
+    return frozenset(
+        f"{kind}/{operation.id}" for kind, operation in _of_groups(operations)
+    ) - frozenset(begun(operations))
+
+
+class OperationLedger:
+    """The operations of one cluster."""
+
+    def __init__(self, api: KubernetesApi, broker: Object) -> None:
+        self._api = api
+        self._broker = broker
+        self._namespace = namespace_of(broker)
+        self._name = f"{name_of(broker)}-group-operations"
+        self._by_group: dict[str, dict[str, str]] | None = None
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read it, the first time. Raises: KubernetesError."""
+        if self._by_group is None:
+            found = await self._api.get(CONFIG_MAP, self._namespace, self._name)
+            self._by_group = _read(found)
+
+    def of(self, group_id: str) -> Begun:
+        """What was begun for a group."""
+        return (self._by_group or {}).get(group_id, {})
+
+    async def note(self, group_id: str, operations: Operations) -> None:
+        """Note what a status says, if that is not known yet. Raises: KubernetesError."""
+        async with self._lock:
+            await self.load()
+            known = self.of(group_id)
+            kept = {key: what for key, what in known.items() if key not in held_back(operations)}
+            news = {key: what for key, what in begun(operations).items() if what or key not in kept}
+            after = {**kept, **news}
+            if after == known:
+                return
+            # The group that changed comes last, so that the oldest are known.
+            others = {one: keys for one, keys in (self._by_group or {}).items() if one != group_id}
+            by_group = _bounded({**others, **({group_id: after} if after else {})})
+            await self._api.apply(self._manifest(by_group))
+            self._by_group = by_group
+
+    def _manifest(self, by_group: Mapping[str, Begun]) -> Object:
+        return {
+            "apiVersion": CONFIG_MAP.api_version,
+            "kind": CONFIG_MAP.kind,
+            "metadata": {
+                "namespace": self._namespace,
+                "name": self._name,
+                "labels": {MANAGED_BY_LABEL: MANAGED_BY},
+                "ownerReferences": [owner_reference(self._broker, is_controller=False)],
+            },
+            "data": {_DATA_KEY: _text(by_group)},
+        }
+
+
+def _of_groups(operations: Operations) -> tuple[tuple[str, Operation], ...]:
+    named = (("reset", operations.reset), ("delete", operations.deletion))
+    return tuple((kind, operation) for kind, operation in named if operation is not None)
+
+
+def _text(by_group: Mapping[str, Begun]) -> str:
+    return json.dumps(by_group, ensure_ascii=False, indent=1)
+
+
+def _bounded(by_group: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    while len(_text(by_group).encode()) > BYTES_MAX and len(by_group) > 1:
+        del by_group[next(iter(by_group))]
+    return by_group
+
+
+def _read(manifest: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+    """What somebody else wrote there counts as nothing: it is not ours to guess at."""
+    try:
+        found = json.loads(((manifest or {}).get("data") or {}).get(_DATA_KEY, "{}"))
+        return {
+            str(group): {str(key): str(what) for key, what in keys.items()}
+            for group, keys in found.items()
+        }
+    except (ValueError, AttributeError):
+        return {}
