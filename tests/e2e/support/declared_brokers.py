@@ -93,7 +93,6 @@ class DeclaredBrokers(BrokerCluster):
         self.kubectl.run("delete", "persistentvolumeclaims", "--selector", mine)
         lease = f"{self.name}-arbiter"
         if self.kubectl.get("lease", lease) is not None:
-            # A leader that was killed has not resigned.
             self.kubectl.run("annotate", "lease", lease, "--overwrite", "barnabas.dev/delete=true")
             self.kubectl.run("delete", "lease", lease, "--ignore-not-found")
 

@@ -71,6 +71,9 @@ class Release:
             self.kubectl.delete("customresourcedefinition", f"{plural}.barnabas.dev")
         self.kubectl.until(lambda: self.kubectl.list("pods") == [], 180, self.kubectl.describe_pods)
         self.kubectl.run("delete", "persistentvolumeclaims", "--all", timeout_seconds=120)
+        # The policy that keeps the arbiter's Lease goes with the release, but not at once.
+        for lease in names(self.kubectl.list("leases")):
+            self.kubectl.run("annotate", "lease", lease, "--overwrite", "barnabas.dev/delete=true")
         self.kubectl.run("delete", "leases", "--all")
 
     def until_ready(self, timeout_seconds: float = 300) -> None:
