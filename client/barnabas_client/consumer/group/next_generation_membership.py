@@ -73,6 +73,9 @@ class NextGenerationMembership:
         )
         self._commit = CommitStep(committer, settings)
         self._is_committed = False
+        # Partitions that the listener is told to give up, until it has: they go, whatever the
+        # broker wants meanwhile.
+        self._going: frozenset[TopicPartition] = frozenset()
         # Partitions that were assigned and that the listener is to be told of, if it is.
         self._untold: frozenset[TopicPartition] | None = None
         # The pattern as the broker is told it, and the picture of the cluster that lacks topics.
@@ -96,7 +99,7 @@ class NextGenerationMembership:
                 return self._member.has_news(self._wish()) and not self._session.is_kicked
             case NextGenerationState.RECONCILING:
                 has_waited = self._lacking_version != self._client.cluster.version
-                return has_waited or self._untold is not None
+                return has_waited or self._untold is not None or bool(self._going)
         return True
 
     async def poll(self, deadline_ms: int) -> None:
@@ -138,7 +141,7 @@ class NextGenerationMembership:
         deadline_ms = self._now_ms() + timeout_ms
         # A static member says goodbye for now, unless it is to be for good or not at all.
         is_for_good = self._settings.group_instance_id is None or leave_group is True
-        self._untold = None
+        self._going, self._untold = frozenset(), None
         try:
             await self._commit.cancel()
             await self._give_up_all(deadline_ms)
@@ -207,7 +210,10 @@ class NextGenerationMembership:
 
     async def _reconcile(self, deadline_ms: int) -> bool:
         """Take one step towards what the broker wants; False if it has to wait."""
+        await self._let_go()
         await self._tell_untold()
+        if not self._is_reconciling():
+            return True
         names = self._client.cluster.topic_names
         plan = self._member.reconciliation(names, self._subscription.assigned)
         if not plan.is_complete:
@@ -226,13 +232,9 @@ class NextGenerationMembership:
             self._is_committed = True
             return True
         self._is_committed = False
-        if plan.change.revoked:
-            await self._listener.given_up(plan.change.revoked, is_lost=False)
-            gone = set(plan.change.revoked)
-            self._subscription.assign_from_group(
-                [partition for partition in self._subscription.assigned if partition not in gone]
-            )
-        if self._member.state is not NextGenerationState.RECONCILING:
+        self._going = frozenset(plan.change.revoked)
+        await self._let_go()
+        if not self._is_reconciling():
             return True
         self._subscription.assign_from_group(plan.change.assigned)
         self._client.set_wanted_topics(self._subscription.metadata_topics)
@@ -242,6 +244,19 @@ class NextGenerationMembership:
         self._member.reconciled(plan)
         self._session.kick()
         return True
+
+    def _is_reconciling(self) -> bool:
+        """Whether the member still is where it was before a callback ran."""
+        return self._member.state is NextGenerationState.RECONCILING
+
+    async def _let_go(self) -> None:
+        """Give partitions up, also where the poll that told the listener so was cancelled."""
+        if self._going:
+            await self._listener.given_up(tuple(sorted(self._going)), is_lost=False)
+            self._subscription.assign_from_group(
+                [one for one in self._subscription.assigned if one not in self._going]
+            )
+            self._going = frozenset()
 
     async def _tell_untold(self) -> None:
         """Tell the listener what it was not told, also where the poll that did so was cancelled."""
@@ -257,7 +272,7 @@ class NextGenerationMembership:
         if partitions:
             await self._listener.given_up(partitions, is_lost=True)
             self._subscription.assign_from_group(())
-        self._untold = None
+        self._going, self._untold = frozenset(), None
 
     async def _give_up_all(self, deadline_ms: int) -> None:
         partitions = tuple(self._subscription.assigned)

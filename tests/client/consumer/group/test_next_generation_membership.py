@@ -232,6 +232,47 @@ def test_a_cancelled_callback_is_called_again_although_metadata_has_lost_the_top
     run_virtual(run())
 
 
+def test_what_the_listener_began_to_give_up_goes_although_the_broker_gives_it_back() -> None:
+    """Whoever was told that partitions go hears of it when they are there again."""
+
+    async def run() -> None:
+        coordinator = Coordinator()
+        async with joined(coordinator) as first:
+            held: set[TopicPartition] = set(first.subscription.assigned)
+            calls: list[str] = []
+
+            class Slow(RebalanceListener):
+                async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+                    calls.append(f"gives up {len(partitions)}")
+                    held.difference_update(partitions)
+                    if len(calls) == 1:
+                        await asyncio.Event().wait()
+
+                async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+                    calls.append(f"has {len(partitions)} more")
+                    held.update(partitions)
+
+            first.subscription.listener = Slow()
+            second = Member(coordinator, subscribed("t"), {})
+            await second.poll()
+            polling = asyncio.create_task(first.poll_until(lambda: False))
+            async with asyncio.timeout(60):
+                while not calls:
+                    await asyncio.sleep(0.01)
+            polling.cancel()
+            with suppress(asyncio.CancelledError):
+                await polling
+            assert len(held) == 2
+            await second.membership.close(5000)
+            await asyncio.sleep(30)
+            await first.poll()
+            assert held == set(first.subscription.assigned)
+            assert len(held) == COUNTS["t"]
+            assert calls == ["gives up 2", "gives up 2", "has 2 more"]
+
+    run_virtual(run())
+
+
 @pytest.mark.parametrize(
     ("instance", "leave_group", "epoch"),
     [(None, None, -1), (None, False, None), ("i", None, -2), ("i", True, -1), ("i", False, None)],
