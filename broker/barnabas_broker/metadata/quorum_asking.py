@@ -137,6 +137,13 @@ class QuorumAsking(QuorumEvents):
         return True
 
     async def _record_read(self, stored: Stored) -> None:
+        try:
+            await self._take_record(stored)
+        except OSError as error:
+            # The disk of the metadata log: as in any other step, this node takes no part any more.
+            self._fail(error)
+
+    async def _take_record(self, stored: Stored) -> None:
         record = stored.record
         if record is not None and record.cluster_id != self.cluster_id:
             if not await self.callbacks.adopt_cluster_id(record.cluster_id):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from barnabas_broker.metadata.history import HISTORY_FILE
 from barnabas_broker.metadata.image import RESOURCE_BROKER
 from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.quorum_messages import PromiseAsked
@@ -395,6 +396,25 @@ def test_a_disk_that_fails_stops_the_node_and_the_others_go_on() -> None:
         await cluster.write("after")
         await first.start()
         await cluster.all_have("after")
+
+    with_cluster(work)
+
+
+def test_a_disk_that_cannot_keep_the_history_stops_the_node() -> None:
+    """It was seen by nobody: the task that reads the record ended, and the node stayed dumb."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        away = next(m for m in cluster.machines if m is not cluster.active)
+        await away.kill()
+        away.new_disk()
+        away.disk.fail("rename", HISTORY_FILE)
+        await away.start()
+        await cluster.until(lambda: away.failures)
+        assert isinstance(away.failures[0], OSError)
+        away.failures.clear()
+        await away.kill()
+        await cluster.write("after")
 
     with_cluster(work)
 
