@@ -36,6 +36,12 @@ SPARING = frozenset(
 """What may take a broker away does not happen while another one is lost."""
 
 
+def log_end_of(node: Node) -> int:
+    """Where a node's metadata log ends, with what is not committed."""
+    assert node.server is not None
+    return node.server.control.quorum.log.log_end_offset
+
+
 class Faults:
     """Does what a plan's events say; whom it befalls is drawn from the event's own seed."""
 
@@ -255,6 +261,8 @@ class Faults:
             return False
         if self._cluster.network.is_troubled or not all(self._is_well(node) for node in nodes):
             return False
+        if any(log_end_of(node) > image.offset + 1 for node in nodes):
+            return False  # what is not committed may take somebody out of an ISR once it is
         return all(
             len(partition.isr) == len(partition.replicas) > 1 and not partition.is_reassigning
             for topic in image.topics.by_name.values()
