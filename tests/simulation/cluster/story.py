@@ -182,8 +182,7 @@ class Story:
         await self._while_nobody_fails(healthy, tasks)
         for worker in workers:
             worker.is_over = True
-        async with asyncio.timeout(RECOVERY_SECONDS_MAX):
-            await asyncio.gather(*tasks)
+        await self._until_over(tasks)
         await self._until_healthy(RECOVERY_SECONDS_MAX, is_quiet=True)
         await self._check(admin)
         for worker in workers:
@@ -305,6 +304,21 @@ class Story:
             if self.cluster.loop.time() > deadline:
                 raise StoryError(f"not whole within {seconds} s: {reason}")
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _until_over(self, tasks: "list[asyncio.Task[None]]") -> None:
+        """Wait until all clients have their answers. Raises: what one has found; TimeoutError.
+
+        A broker may find out only now that it has to stop, and is started again.
+        """
+        left = set(tasks)
+        async with asyncio.timeout(RECOVERY_SECONDS_MAX):
+            while left:
+                self._supervise()
+                done, left = await asyncio.wait(
+                    left, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_EXCEPTION
+                )
+                for task in done:
+                    task.result()
 
     def _supervise(self) -> None:
         """Start again who has stopped because of a fault, as a supervisor does."""

@@ -13,6 +13,7 @@ REMEMBERED = {
     628: "a wrong bit in the leader epoch of what was not synced keeps no follower away for ever",
     1063: "no partition is left to a machine whose lost power is not known",
     1077: "who founds again stops all others before its lost disk is known",
+    500916: "a broker that stops when the faults have ended is started again",
     501319: "no power is lost while an ISR is about to shrink that no image shows yet",
 }
 """Seeds that failed, 628 by a fault of the broker, the others by a rule of the stories."""

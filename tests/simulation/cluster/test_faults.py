@@ -9,8 +9,9 @@ from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.faults import Faults, log_end_of
 from tests.simulation.cluster.history import History
-from tests.simulation.cluster.node import is_controller
-from tests.simulation.cluster.plan import Hardship, Plan, draw
+from tests.simulation.cluster.node import Node, is_controller
+from tests.simulation.cluster.plan import Feature, Hardship, Plan, draw
+from tests.simulation.cluster.story import Story
 from tests.support.simulated_random import SimulatedRandom
 
 SETTINGS = {"metadata.member.lost.ms": "60000"}
@@ -49,12 +50,12 @@ class World:
                 await asyncio.sleep(0.05)
 
 
-def plain() -> Plan:
-    """A plan with no feature, of machines whose page caches are not safe."""
+def plain(hardship: Hardship = Hardship.PROCESSES) -> Plan:
+    """A plan of three nodes with no feature."""
     return next(
         plan.without(*plan.features)
         for plan in map(draw, range(100))
-        if plan.hardship is Hardship.PROCESSES
+        if plan.hardship is hardship and plan.node_count == 3
     )
 
 
@@ -85,3 +86,28 @@ def test_no_power_is_lost_while_somebody_may_be_out_of_sync_already() -> None:
         await world.until(world.faults._is_everything_redundant)
 
     world.run(story)
+
+
+def test_a_broker_that_stops_while_clients_wait_for_their_answers_is_started_again() -> None:
+    """Seed 500916: all was well when the faults ended; then a process went on, met a failed fsync
+    and stopped. With two replicas nothing more could be acknowledged.
+    """
+    story = Story(0, plan=plain(Hardship.POWER).with_features(Feature.TWO_REPLICAS))
+    failing: list[Node] = []
+
+    async def befall(*plan: object) -> None:
+        """A follower stands still; what it does when it goes on, the disk refuses."""
+        await asyncio.sleep(1)
+        image = story.faults._newest_image()
+        assert image is not None
+        partition = image.topics.by_name["orders"].partitions[0]
+        (follower,) = set(partition.isr) - {partition.leader}
+        failing.append(story.cluster.nodes[follower])
+        failing[0].stand_still()
+        await asyncio.sleep(0.5)
+        failing[0].disk.has_failed = True
+        failing[0].disk.fail("sync", "/data/orders")
+
+    story.faults.run = befall  # type: ignore[method-assign]
+    story.run()
+    assert failing[0].life_count == 2
