@@ -119,14 +119,24 @@ class SimulatedDisk:
         self._locks: set[str] = set()
         self._generation = 0  # what was opened before a crash is dead after it
         self._failures: list[tuple[str, str, int]] = []
+        self.failure_count = 0  # how often an operation was told to fail, and did
         self._open_directories: weakref.WeakSet[SimulatedDirectory] = weakref.WeakSet()
         self._boot_count = 0
 
     # What tests do to it.
 
+    @property
+    def is_about_to_fail(self) -> bool:
+        """Whether some operation will fail."""
+        return bool(self._failures)
+
     def fail(self, operation: str, path_part: str = "", code: int = errno.EIO) -> None:
         """Let the next such operation on such a path raise an OSError; once."""
         self._failures.append((operation, path_part, code))
+
+    def forget_failures(self) -> None:
+        """Let nothing fail that has not failed yet."""
+        self._failures.clear()
 
     def crash(self, *, keep_some: bool = True) -> None:
         """Lose power: locks and open files end; what was not synced is lost, in part or whole."""
@@ -400,6 +410,7 @@ class SimulatedDisk:
         for failure in self._failures:
             if failure[0] == operation and failure[1] in path:
                 self._failures.remove(failure)
+                self.failure_count += 1
                 raise OSError(failure[2], f"simulated failure of {operation}", path)
         return path
 

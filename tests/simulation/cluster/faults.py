@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from barnabas_broker.arbiter.arbiter import ArbiterRecord
 from barnabas_broker.controller import eligible_replicas
@@ -36,6 +37,20 @@ SPARING = frozenset(
 """What may take a broker away does not happen while another one is lost."""
 
 
+class Loss(NamedTuple):
+    """That a node lost what it had, or will if its disk comes to fail."""
+
+    node: Node
+    broker_epoch: int
+    failure_count: int | None  # of its disk before; None where it was lost at once
+
+    @property
+    def is_avoided(self) -> bool:
+        """Whether the disk was well again before anybody had used it."""
+        disk = self.node.disk
+        return disk.failure_count == self.failure_count and not disk.is_about_to_fail
+
+
 def log_end_of(node: Node) -> int:
     """Where a node's metadata log ends, with what is not committed."""
     assert node.server is not None
@@ -50,8 +65,8 @@ class Faults:
         self._random = SimulatedRandom(0)
         self._plan = plan
         self._hardship = plan.hardship
-        # The node that lost power, or its disk, and its broker epoch then; see `may_lose_another`.
-        self._lost: tuple[Node, int] | None = None
+        # The last one, until the cluster knows of it; see `may_lose_another`.
+        self._lost: Loss | None = None
         self._true_record: ArbiterRecord | None = None
         self._blank: list[Node] = []  # whose disks were lost while the arbiter had no record
         self.founders: set[int] = set()  # those of them that founded the cluster again
@@ -92,6 +107,7 @@ class Faults:
         self._repair_disks()
         for node in cluster.nodes:
             node.go_on()
+            node.disk.forget_failures()
             node.disk.operations_left = -1
             if not node.is_up:
                 node.start()
@@ -181,11 +197,11 @@ class Faults:
 
     def _is_made_good(self, image: MetadataImage) -> bool:
         """Whether all that the lost node had is with two in sync again, of whom it may be one."""
-        if self._lost is None:
+        if self._lost is None or self._lost.is_avoided:
+            self._lost = None
             return True
-        node, broker_epoch = self._lost
-        broker = image.brokers.get(node.node_id)
-        if broker is not None and broker.epoch <= broker_epoch:
+        broker = image.brokers.get(self._lost.node.node_id)
+        if broker is not None and broker.epoch <= self._lost.broker_epoch:
             return False
         if any(
             len(partition.isr) < 2
@@ -210,16 +226,17 @@ class Faults:
         cleanly, or were cut off and fenced, it would be the last of them, and lead when it is back:
         no broker can tell a kill from lost power.
         """
-        if self._lost is None:
+        if self._lost is None or self._lost.is_avoided:
+            self._lost = None
             return True
-        node, broker_epoch = self._lost
+        node = self._lost.node
         image = self._newest_image()
         if image is None:
             return False
         if self._is_eligible_kept(image):
             return self._is_made_good(image)
         broker = image.brokers.get(node.node_id)
-        is_known = broker is None or broker.epoch > broker_epoch
+        is_known = broker is None or broker.epoch > self._lost.broker_epoch
         if is_known or not any(
             node.node_id in partition.isr
             for topic in image.topics.by_name.values()
@@ -228,10 +245,10 @@ class Faults:
             self._lost = None
         return self._lost is None
 
-    def _note_lost(self, node: Node) -> None:
+    def _note_lost(self, node: Node, failure_count: int | None = None) -> None:
         image = self._newest_image()
         broker = None if image is None else image.brokers.get(node.node_id)
-        self._lost = (node, -1 if broker is None else broker.epoch)
+        self._lost = Loss(node, -1 if broker is None else broker.epoch, failure_count)
 
     def led_by_lost_disks(self) -> dict[str, list[int]]:
         """Partitions without a leader whose last member of the ISR has founded the cluster again.
@@ -294,7 +311,7 @@ class Faults:
             return True
         if not self.may_lose_another():
             return False
-        self._note_lost(node)
+        self._note_lost(node, node.disk.failure_count)
         return True
 
     def _fail_an_fsync(self) -> None:

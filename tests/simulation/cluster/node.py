@@ -159,8 +159,14 @@ class NodeDisk(SimulatedDisk):
             raise OSError(errno.EIO, "the process is dead", path)
         if self.failing_prefix and path.startswith(self.failing_prefix):
             self.has_failed = True
+            self.failure_count += 1
             raise OSError(errno.EIO, "the device does not answer", path)
         return super()._checked(operation, path)
+
+    @property
+    def is_about_to_fail(self) -> bool:
+        """Whether some operation will fail."""
+        return bool(self.failing_prefix) or super().is_about_to_fail
 
     def remove_tree(self, path: str) -> None:
         """Remove a folder; one of a partition has to be renamed before, and strays are kept."""
@@ -295,7 +301,7 @@ class Node:
         self._has_lost_power = False
         self.disk.operations_left = -1
         self.disk.on_limit = self.kill
-        self.disk.has_failed = self.disk.is_bad or bool(self.disk._failures)
+        self.disk.has_failed = self.disk.is_bad or self.disk.is_about_to_fail
         self.process = Process(
             f"{self.host}.{self.life_count}", self.clock.rate, is_old=self.is_old
         )

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from tests.simulation.cluster.administration import create_topic
 from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.cluster import Cluster
@@ -88,26 +90,51 @@ def test_no_power_is_lost_while_somebody_may_be_out_of_sync_already() -> None:
     world.run(story)
 
 
+@pytest.mark.parametrize("fault", ["_break_a_directory", "_fail_an_fsync"])
+def test_a_disk_that_was_well_again_before_it_was_used_counts_as_no_loss(fault: str) -> None:
+    """Seed 500950: brokers were not rolled any more because of a directory that nobody had used."""
+    world = World(plain())
+
+    async def story() -> None:
+        faults = world.faults
+        getattr(faults, fault)()
+        assert not faults.may_lose_another()
+        faults.end_all()
+        assert faults.may_lose_another()
+        getattr(faults, fault)()
+        (broken,) = (node for node in world.nodes if node.disk.is_about_to_fail)
+        with pytest.raises(OSError, match=r"fail|answer"):
+            broken.disk.open("/data/x", create=True).sync()
+        faults.end_all()
+        assert not faults.may_lose_another()
+
+    world.run(story)
+
+
 def test_a_broker_that_stops_while_clients_wait_for_their_answers_is_started_again() -> None:
     """Seed 500916: all was well when the faults ended; then a process went on, met a failed fsync
     and stopped. With two replicas nothing more could be acknowledged.
     """
     story = Story(0, plan=plain(Hardship.POWER).with_features(Feature.TWO_REPLICAS))
-    failing: list[Node] = []
+    faults, end_all = story.faults, story.faults.end_all
+    followers: list[Node] = []
 
-    async def befall(*plan: object) -> None:
-        """A follower stands still; what it does when it goes on, the disk refuses."""
+    async def stop_a_follower(*plan: object) -> None:
         await asyncio.sleep(1)
-        image = story.faults._newest_image()
+        image = faults._newest_image()
         assert image is not None
         partition = image.topics.by_name["orders"].partitions[0]
-        (follower,) = set(partition.isr) - {partition.leader}
-        failing.append(story.cluster.nodes[follower])
-        failing[0].stand_still()
+        (number,) = set(partition.isr) - {partition.leader}
+        followers.append(story.cluster.nodes[number])
+        followers[0].stand_still()
         await asyncio.sleep(0.5)
-        failing[0].disk.has_failed = True
-        failing[0].disk.fail("sync", "/data/orders")
 
-    story.faults.run = befall  # type: ignore[method-assign]
+    def end_all_but_one() -> None:
+        end_all()
+        followers[0].disk.has_failed = True
+        followers[0].disk.fail("sync", "/data/orders")
+
+    faults.run = stop_a_follower  # type: ignore[method-assign]
+    faults.end_all = end_all_but_one  # type: ignore[method-assign]
     story.run()
-    assert failing[0].life_count == 2
+    assert followers[0].life_count == 2
