@@ -253,14 +253,18 @@ class Faults:
     def led_by_lost_disks(self) -> dict[str, list[int]]:
         """Partitions without a leader whose last member of the ISR has founded the cluster again.
 
-        That stopped the others before the controller could know of the lost disk. At level 1 nobody
-        can tell then who has everything; all had, as a disk is lost only while all are in sync.
+        That stopped the others before the controller could know of the lost disk. At level 1, and
+        where one in sync is enough, nobody can tell then who has everything; all had, as a disk is
+        lost only while all are in sync.
         """
         image = self._newest_image()
         found: dict[str, list[int]] = {}
         for name, topic in {} if image is None else image.topics.by_name.items():
             for index, partition in enumerate(topic.partitions):
-                if partition.leader < 0 and self.founders.issuperset(partition.isr or (-1,)):
+                # At level 2 who comes back with less leaves the ISR, and is remembered.
+                last = partition.isr or partition.last_known_elr or (-1,)
+                is_led = partition.leader >= 0 or partition.eligible_leader_replicas
+                if not is_led and self.founders.issuperset(last):
                     found.setdefault(name, []).append(index)
         return found
 

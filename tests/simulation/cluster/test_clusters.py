@@ -15,6 +15,7 @@ REMEMBERED = {
     1077: "who founds again stops all others before its lost disk is known",
     500916: "a broker that stops when the faults have ended is started again",
     500950: "a directory that failed and came back before it was used counts as no loss",
+    501024: "a leader is elected uncleanly where only who founds again was in sync",
     501319: "no power is lost while an ISR is about to shrink that no image shows yet",
 }
 """Seeds that failed, 628 by a fault of the broker, the others by a rule of the stories."""
