@@ -218,20 +218,30 @@ class LogLoader:
                 group.create_task(load(topic_partition))
         if not directory.is_offline:
             directory.is_loaded = True
-            await self._lower_high_watermarks(directory)
+            await self._lower_checkpoints(directory)
 
-    async def _lower_high_watermarks(self, directory: LogDirectory) -> None:
-        """Write them where a crash has cut a log below its own.
+    async def _lower_checkpoints(self, directory: LogDirectory) -> None:
+        """Write log starts and high watermarks where a crash has cut a log below its own.
 
-        What comes there now is new: after a kill, the old one would take it for committed.
+        What comes there now is new: after a kill, the old log start would hide it, and the old
+        high watermark would take it for committed.
         """
         known = self._checkpointed.get(directory.path)
-        if known is not None and any(
-            offset > directory.logs[name].log_end_offset
-            for name, offset in known.high_watermarks.items()
-            if name in directory.logs
+        if known is None:
+            return
+        logs, checkpointing = directory.logs, self._manager.checkpointing
+        if any(
+            offset > logs[name].log_start_offset
+            for name, offset in known.log_start_offsets.items()
+            if name in logs
         ):
-            await self._manager.checkpointing.write_high_watermarks(directory)
+            await checkpointing.write_log_start_offsets(directory)
+        if any(
+            offset > logs[name].log_end_offset
+            for name, offset in known.high_watermarks.items()
+            if name in logs
+        ):
+            await checkpointing.write_high_watermarks(directory)
 
     async def forget_others(self) -> None:
         """Have the checkpoints of all directories name no logs that are not there."""

@@ -17,6 +17,7 @@ from barnabas_broker.metadata.records import RemoveTopicRecord, TopicRecord
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import delete_records
 from barnabas_protocol.records.record import Record, encode_batch
+from tests.broker.log.cleaner_fixtures import Bench, put
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,
@@ -303,3 +304,30 @@ def test_a_log_that_is_gone_and_could_not_be_forgotten_at_the_start_is_made_late
         await again.stop()
 
     run_virtual(work())
+
+
+def test_the_start_of_a_log_that_lost_its_records_does_not_hide_what_comes_after() -> None:
+    """REC-2: the power took the records up to where the log started, and a kill follows."""
+
+    async def work() -> None:
+        bench = Bench()
+        log = await bench.open(topic_config())
+        for _ in range(3):
+            put(log, (b"k", b"lost"))
+        await log.delete_records(2)
+        (directory,) = bench.manager.directories
+        bench.disk.sync_directory(log.directory)
+        assert await bench.manager.checkpointing.write_all(directory)
+        bench.disk.crash(keep_some=False)
+        bench.manager = bench.new_manager()
+        log = await bench.open(topic_config())
+        assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+        for _ in range(4):
+            put(log, (b"k", b"new"))
+        for directory in bench.manager.directories:
+            directory.close()  # a kill: what is written is there
+        bench.manager = bench.new_manager()
+        log = await bench.open(topic_config())
+        assert (log.log_start_offset, log.log_end_offset) == (0, 4)
+
+    asyncio.run(work())
