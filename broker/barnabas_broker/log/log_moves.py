@@ -112,6 +112,9 @@ async def put_in_place(manager: LogManager, log: PartitionLog, copy: PartitionLo
     Nothing else runs before the copy is in service.
     """
     source, target = manager.directory_of(log), manager.directory_of(copy)
+    # A power cut before both names are safe may leave the log that is replaced, and not the copy.
+    flushed = copy.recovery_point
+    copy.recovery_point = min(flushed, log.recovery_point)
     copy.update_config(log.config)
     for leader_epoch, start_offset in log.leader_epochs.entries:
         copy.leader_epochs.assign(leader_epoch, start_offset)
@@ -136,6 +139,7 @@ async def put_in_place(manager: LogManager, log: PartitionLog, copy: PartitionLo
     if target.is_offline:
         return False
     if not copy.is_offline:
+        copy.recovery_point = max(copy.recovery_point, min(flushed, copy.log_end_offset))
         # Not before its new name is safe: a start that finds the old one needs the note.
         try:
             manager.disk.remove(f"{copy.directory}/{MOVE_FILE}")

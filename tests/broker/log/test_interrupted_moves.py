@@ -85,6 +85,34 @@ def test_an_interrupted_move_is_resumed_whatever_its_name(length: int) -> None:
     asyncio.run(scenario())
 
 
+def test_a_copy_vouches_for_no_more_than_its_log_until_both_names_are_safe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A power cut in between may leave the log that it replaces, and not the copy."""
+    name = TopicPartition("orders", 0)
+
+    async def scenario() -> None:
+        bench = Bench(log_dirs="/a,/b")
+        log, copy = await copied(bench, name, 10)
+        fill(log, 2)
+        fill(copy, 2)
+        await copy.flush()
+        synced: list[tuple[str, int]] = []
+        sync = bench.disk.sync_directory
+
+        def noting_sync(path: str) -> None:
+            synced.append((path, copy.recovery_point))
+            sync(path)
+
+        with monkeypatch.context() as patches:
+            patches.setattr(bench.disk, "sync_directory", noting_sync)
+            assert await log_moves.put_in_place(bench.manager, log, copy)
+        assert synced[:2] == [("/a", 10), ("/b", 10)]
+        assert copy.recovery_point == 12
+
+    asyncio.run(scenario())
+
+
 def test_an_incomplete_copy_is_never_put_in_place() -> None:
     """An earlier move has left its original for a minute, and the disk of the log is away."""
     name = TopicPartition("orders", 0)
