@@ -356,6 +356,9 @@ class World:
             append()
             log.write_staged()
         except (LogDirectoryError, OSError):
+            # It was written over what a power cut had taken, if that was still there.
+            base_offset = batch.header.base_offset
+            self.maybe = [other for other in self.maybe if other.end <= base_offset]
             self.maybe.append(batch)
             self.manager.take_offline(log.directory, OSError(5, "seen by the caller"))
             return
@@ -465,6 +468,7 @@ class World:
         self.start_floor = 0
         self.lost_epochs = self.may_forget = True
         self.high_watermark = self.end  # what is imported counts as committed
+        self.high_watermark_highest = max(self.high_watermark_highest, self.high_watermark)
 
     def _take_markers(self, path: str) -> None:
         """The import has aborted what was open: the model gets the markers that it wrote."""
