@@ -122,7 +122,8 @@ TOPIC_SETTINGS: Final = (
         "delete.retention.ms",
         LONG,
         "86400000",
-        "How long a tombstone stays in a compacted log, so that slow readers still see it.",
+        "How long a tombstone stays in a compacted log at least, so that slow readers still see it;"
+        " it stays while a replica is not in sync.",
         "log.cleaner.delete.retention.ms",
         low=0,
     ),

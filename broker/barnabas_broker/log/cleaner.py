@@ -205,6 +205,7 @@ class LogCleaner:
             facts,
             map_bytes=self.memory_bytes,
             now_ms=manager.clock.wall_ms(),
+            forgets_deletions=manager.is_whole(log.topic_partition),
             is_current=lambda: self._may_clean(log),
         )
         try:

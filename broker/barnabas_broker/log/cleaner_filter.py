@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class CleaningRules:
     """What one round of compaction goes by.
 
+    `forgets_deletions`: whether tombstones and markers go after their delete horizon. A replica
+    that lacks them, and has what they delete, would have it for good, and show it once it leads.
     `last_batches`: for each active producer its epoch and the last offset of its last data batch,
     -1 if its last batch is a marker. Of what is cleaned: a new leader, or the next power cut, may
     take what is behind it.
@@ -35,6 +37,7 @@ class CleaningRules:
     offsets: OffsetMap
     now_ms: int
     delete_retention_ms: int
+    forgets_deletions: bool
     last_batches: Mapping[int, tuple[int, int]]
     decompressed_bytes_max: int
 
@@ -88,7 +91,7 @@ def _clean_control(
         return data
     if not header.has_delete_horizon:
         return _rebuilt(header, records, rules)
-    if rules.now_ms < header.base_timestamp:
+    if not _may_forget(header, rules):
         return data
     return _empty(header) if _must_stay(header, rules) else None
 
@@ -103,7 +106,16 @@ def _is_kept(header: BatchHeader, record: Record, rules: CleaningRules) -> bool:
         return False
     if record.value is not None:
         return True
-    return not header.has_delete_horizon or rules.now_ms < header.base_timestamp
+    return not _may_forget(header, rules)
+
+
+def _may_forget(header: BatchHeader, rules: CleaningRules) -> bool:
+    """Return whether tombstones, or a marker, were kept for long enough and by all (REC-8)."""
+    return (
+        rules.forgets_deletions
+        and header.has_delete_horizon
+        and rules.now_ms >= header.base_timestamp
+    )
 
 
 def _must_stay(header: BatchHeader, rules: CleaningRules) -> bool:

@@ -90,6 +90,7 @@ class Compaction:
         *,
         map_bytes: int,
         now_ms: int,
+        forgets_deletions: bool,
         is_current: Callable[[], bool],
     ) -> None:
         self._disk = disk
@@ -120,6 +121,7 @@ class Compaction:
             offsets=self._map,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
+            forgets_deletions=forgets_deletions,
             last_batches={
                 entry.producer_id: (entry.producer_epoch, entry.last_offset_below(plan.end_offset))
                 for entry in log.producer_state.active()

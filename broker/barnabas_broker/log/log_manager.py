@@ -80,6 +80,8 @@ class LogManager:
         self.on_directory_offline: Callable[[LogDirectory], None] | None = None
         # The id of the directory that the metadata has for a replica here; zero: none is known.
         self.remembered_directory: Callable[[TopicPartition], bytes] = lambda _: ZERO_UUID
+        # Whether all replicas of a partition are in sync, as far as is known here.
+        self.is_whole: Callable[[TopicPartition], bool] = lambda _: True
         self.recovery = RecoveryProgress()
         self.removals = RemovalQueue(disk)
         self.strays: dict[str, int] = {}  # how many are kept, by log directory

@@ -21,7 +21,7 @@ from barnabas_broker.env.randomness import Random
 from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
 from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image import MetadataImage, PartitionImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.network.turn import Turn
@@ -100,6 +100,7 @@ class DataPlane:
         self.replicas.on_removed.append(self._partition_removed)
         self.replicas.on_directory_offline.append(self._directory_went_offline)
         logs.remembered_directory = self._remembered_directory
+        logs.is_whole = self._is_whole
         self.groups = GroupCoordinator(
             settings=GroupSettings.of(config),
             writer=CommittedWriter(self.replicas, turn, clock),
@@ -172,14 +173,22 @@ class DataPlane:
 
     def _remembered_directory(self, topic_partition: TopicPartition) -> bytes:
         """Where the metadata has the replica here; zero where it has none, or does not know."""
-        node_id, (topic, index) = self._logs.node_id, topic_partition
-        known = self._image().topics.by_name.get(topic)
-        if known is None or index >= len(known.partitions):
-            return ZERO_UUID
-        partition = known.partitions[index]
-        if node_id not in partition.replicas or not partition.directories:
+        node_id, partition = self._logs.node_id, self._known(topic_partition)
+        if partition is None or node_id not in partition.replicas or not partition.directories:
             return ZERO_UUID
         return partition.directories[partition.replicas.index(node_id)]
+
+    def _is_whole(self, topic_partition: TopicPartition) -> bool:
+        """Whether all replicas are in sync, and so have all that is below the high watermark."""
+        partition = self._known(topic_partition)
+        return partition is not None and len(partition.isr) == len(partition.replicas)
+
+    def _known(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        topic, index = topic_partition
+        known = self._image().topics.by_name.get(topic)
+        if known is None or index >= len(known.partitions):
+            return None
+        return known.partitions[index]
 
     def _leadership_changed(self, partition: Partition) -> None:
         topic, index = partition.topic_partition

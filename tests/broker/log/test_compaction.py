@@ -116,6 +116,34 @@ def test_a_tombstone_goes_only_after_its_delete_horizon():
     asyncio.run(main())
 
 
+def test_a_tombstone_and_a_marker_stay_while_a_replica_may_lack_them():
+    """REC-8: a replica that comes back later would have the value for good, and may lead."""
+
+    async def main():
+        bench = Bench()
+        log = await bench.open()
+        put(log, (b"a", b"0"), (b"b", b"1"))
+        put(log, (b"a", None))
+        put(log, (b"c", b"3"), producer=(5, 0, 0), is_transactional=True)
+        mark(log, 5, ControlType.ABORT)
+        put(log, (b"d", b"5"), producer=(5, 0, 1))
+        for advance_ms, is_whole, expected in (
+            (0, False, [1, 2, 4]),
+            (DAY_MS, False, [1, 2, 4]),
+            (DAY_MS, False, [1, 2, 4]),
+            (0, True, [1]),
+        ):
+            bench.clock.advance(advance_ms)
+            bench.manager.is_whole = lambda topic_partition, is_whole=is_whole: is_whole
+            put(log, (b"z", b"x"))
+            await seal(log)
+            assert await bench.manager.cleaner.clean_once()
+            found = [record.offset for _, records in batches(log) for record in records]
+            assert [offset for offset in found if offset < 5] == expected
+
+    asyncio.run(main())
+
+
 def test_records_of_aborted_transactions_go_and_their_markers_later():
     """REC-8, TXL-7: aborted records supersede nothing; a marker outlives its batches."""
 

@@ -17,8 +17,9 @@ REMEMBERED = {
     500950: "a directory that failed and came back before it was used counts as no loss",
     501024: "a leader is elected uncleanly where only who founds again was in sync",
     501319: "no power is lost while an ISR is about to shrink that no image shows yet",
+    501465: "a key that was deleted while a replica was away stays deleted",
 }
-"""Seeds that failed, 628 by a fault of the broker, the others by a rule of the stories."""
+"""Seeds that failed, 628 and 501465 by a fault of the broker, the others by a rule of the story."""
 
 
 @pytest.mark.timeout(0)
