@@ -28,7 +28,6 @@ FIRST_SEEDS: dict[str, int] = {
     "reassigned_before_in_sync": 0,
     "retention_above_high_watermark": 40,
     "swap_without_an_answer_won": 5,
-    "promise_not_written": 52,
 }
 """Where to look first: a seed that found the bug; the broker's changes may move it on."""
 SEEDS_MAX = 300
