@@ -6,6 +6,7 @@ They number their records per partition and note in a file where each was acknow
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tests.interop.clients.steps import read_items
@@ -22,6 +23,8 @@ class Load:
     def __init__(self, command: list[str], topic: str, path: Path) -> None:
         self.topic = topic
         self.path = path
+        self._counts: Counter[int] = Counter()
+        self._position = 0
         path.touch()
         self.process = subprocess.Popen(
             command,
@@ -32,6 +35,15 @@ class Load:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def acknowledged_counts(self) -> Counter[int]:
+        """How many records of each partition were acknowledged; reads what has been added."""
+        with self.path.open() as file:
+            file.seek(self._position)
+            while (line := file.readline()).endswith("\n"):
+                self._counts[int(line.partition(" ")[0])] += 1
+                self._position += len(line)
+        return self._counts.copy()
 
     @property
     def count(self) -> int:

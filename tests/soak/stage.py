@@ -5,7 +5,7 @@ after processing. What they say is the history that is checked in the end.
 """
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from barnabas_client.admin.admin import Admin
@@ -116,18 +116,31 @@ class Stage:
 
     def produced(self) -> dict[str, int]:
         """How many records were acknowledged, by topic."""
-        return {load.topic: load.count for load in self._loads}
+        return {topic: counts.total() for topic, counts in self._acknowledged_counts().items()}
 
     async def until_going(self, step: int) -> None:
-        """Every load has that many more records acknowledged."""
-        before = self.produced()
+        """Every load has that many more records acknowledged, some of them of each partition."""
+        before = self._acknowledged_counts()
 
         async def have_gone_on() -> bool:
             for load in self._loads:
                 load.check()
-            return all(count >= before[topic] + step for topic, count in self.produced().items())
+            now = self._acknowledged_counts()
+            gone_on = {topic: now[topic] - before[topic] for topic in TOPICS}
+            return all(
+                count.total() >= step and len(count) == PARTITIONS for count in gone_on.values()
+            )
 
-        await until(have_gone_on)
+        try:
+            await until(have_gone_on)
+        except TimeoutError:
+            now = self._acknowledged_counts()
+            gone_on = {topic: dict(now[topic] - before[topic]) for topic in TOPICS}
+            raise AssertionError(f"acknowledged meanwhile, by partition: {gone_on}") from None
+
+    def _acknowledged_counts(self) -> dict[str, Counter[int]]:
+        """How many records of each partition were acknowledged, by topic."""
+        return {load.topic: load.acknowledged_counts() for load in self._loads}
 
     async def until_mended(self) -> None:
         """Every broker serves, nothing is on the move, every replica is in sync."""

@@ -1,6 +1,7 @@
 import java.io.BufferedWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -34,7 +35,8 @@ public final class SteadyLoad {
                         String key = Integer.toString(number);
                         producer.send(new ProducerRecord<>(arguments[1], partition, key, value), (metadata, error) -> {
                             if (error != null) {
-                                failure.compareAndSet(null, error);
+                                String what = Instant.now() + " " + metadata + " number " + key;
+                                failure.compareAndSet(null, new Exception(what, error));
                                 return;
                             }
                             note(acknowledged, metadata.partition() + " " + key + " " + metadata.offset() + "\n", failure);
