@@ -43,6 +43,19 @@ _RESERVED_KEYS = frozenset(
     )
 )
 _RESERVED_PREFIXES = ("arbiter.", "controller.quorum.")
+# The fields of a PodSpec that `podTemplate` takes as they are.
+_MERGED_INTO_PODS = (
+    "containers",
+    "initContainers",
+    "volumes",
+    "securityContext",
+    "topologySpreadConstraints",
+    "hostAliases",
+    "dnsPolicy",
+    "dnsConfig",
+    "runtimeClassName",
+    "schedulerName",
+)
 _UNITS = {
     "": 1,
     "k": 10**3,
@@ -80,6 +93,10 @@ class ExternalListener:
     advertised_host: str
     advertised_port_base: int | None = None
     node_port_base: int | None = None
+    # Of its Services only. What a listener is for the brokers is told by its repr: they restart
+    # when that changes.
+    labels: Mapping[str, str] = field(default_factory=_nothing, repr=False)
+    annotations: Mapping[str, str] = field(default_factory=_nothing, repr=False)
 
     def address(self, node_id: int) -> str:
         """The host and port that clients are told for a broker."""
@@ -87,10 +104,14 @@ class ExternalListener:
         port = self.port if base is None else base + node_id
         return f"{self.advertised_host.replace('{id}', str(node_id))}:{port}"
 
+    def annotations_of(self, node_id: int) -> dict[str, str]:
+        """The annotations of the Service of a broker."""
+        return {key: value.replace("{id}", str(node_id)) for key, value in self.annotations.items()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTemplate:
-    """What is added to the brokers' pods."""
+    """What is added to the brokers' pods; `pod` are fields of a PodSpec that are merged into it."""
 
     labels: Mapping[str, str] = field(default_factory=_nothing)
     annotations: Mapping[str, str] = field(default_factory=_nothing)
@@ -99,6 +120,15 @@ class PodTemplate:
     affinity: Mapping[str, Any] | None = None
     priority_class_name: str = ""
     image_pull_secrets: Sequence[Mapping[str, Any]] = ()
+    pod: Mapping[str, Any] = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceTemplate:
+    """What is added to all Services."""
+
+    labels: Mapping[str, str] = field(default_factory=_nothing)
+    annotations: Mapping[str, str] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +154,7 @@ class BrokerSpec:
     config: Mapping[str, str] = field(default_factory=_nothing)
     resources: Mapping[str, Any] = field(default_factory=_nothing)
     pod_template: PodTemplate = field(default_factory=PodTemplate)
+    service_template: ServiceTemplate = field(default_factory=ServiceTemplate)
     update_policy: UpdatePolicy = UpdatePolicy.AUTOMATIC
     parked: frozenset[int] = frozenset()
     decommissioned: frozenset[int] = frozenset()
@@ -161,6 +192,7 @@ class BrokerSpec:
             config=_config(spec.get("config") or {}),
             resources=spec.get("resources") or {},
             pod_template=_pod_template(spec.get("podTemplate") or {}),
+            service_template=ServiceTemplate(**(spec.get("serviceTemplate") or {})),
             update_policy=UpdatePolicy(spec.get("updatePolicy") or UpdatePolicy.AUTOMATIC),
             parked=frozenset(maintenance.get("park") or ()),
             decommissioned=frozenset(maintenance.get("decommission") or ()),
@@ -193,6 +225,8 @@ def _external(found: Mapping[str, Any] | None) -> ExternalListener | None:
         advertised_host=str(found["advertisedHost"]),
         advertised_port_base=found.get("advertisedPortBase"),
         node_port_base=found.get("nodePortBase"),
+        labels=found.get("labels") or {},
+        annotations=found.get("annotations") or {},
     )
 
 
@@ -205,6 +239,7 @@ def _pod_template(found: Mapping[str, Any]) -> PodTemplate:
         affinity=found.get("affinity"),
         priority_class_name=found.get("priorityClassName") or "",
         image_pull_secrets=found.get("imagePullSecrets") or (),
+        pod={name: found[name] for name in _MERGED_INTO_PODS if name in found},
     )
 
 

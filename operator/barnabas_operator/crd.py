@@ -116,7 +116,8 @@ def _validator(kind: str) -> Draft202012Validator:
 
 def _json_schema(structural: Mapping[str, Any]) -> dict[str, Any]:
     """The same rules in JSON Schema's words."""
-    if structural.get("x-kubernetes-preserve-unknown-fields"):
+    takes_anything = structural.get("x-kubernetes-preserve-unknown-fields")
+    if takes_anything and "properties" not in structural:
         return {}
     schema: dict[str, Any] = {key: structural[key] for key in _KEPT if key in structural}
     if structural.get("x-kubernetes-int-or-string"):
@@ -129,7 +130,7 @@ def _json_schema(structural: Mapping[str, Any]) -> dict[str, Any]:
         schema["properties"] = {
             name: _json_schema(field) for name, field in structural["properties"].items()
         }
-        schema["additionalProperties"] = False
+        schema["additionalProperties"] = bool(takes_anything)
     elif "additionalProperties" in structural:
         schema["additionalProperties"] = _json_schema(structural["additionalProperties"])
     return schema

@@ -49,8 +49,11 @@ COMPLETE = broker(
             "advertisedHost": "b{id}.example.com",
             "advertisedPortBase": 9000,
             "nodePortBase": 31000,
+            "labels": {"dns": "outside"},
+            "annotations": {"external-dns.alpha.kubernetes.io/hostname": "b{id}.example.com"},
         }
     },
+    serviceTemplate={"labels": {"team": "a"}, "annotations": {"mesh": "off"}},
     rack={"topologyKey": "topology.kubernetes.io/zone"},
     config={"num.io.threads": 9, "auto.create.topics.enable": False, "log.retention.ms": None},
     resources={"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
@@ -62,6 +65,30 @@ COMPLETE = broker(
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "high",
         "imagePullSecrets": [{"name": "s"}],
+        "containers": [
+            {
+                "name": "broker",
+                "env": [{"name": "TZ", "value": "UTC"}],
+                "envFrom": [{"secretRef": {"name": "more"}}],
+                "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
+            },
+            {"name": "proxy", "image": "proxy:1", "ports": [{"containerPort": 15000}]},
+        ],
+        "initContainers": [{"name": "wait", "image": "tool:1", "command": ["true"]}],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "securityContext": {"fsGroup": 5, "runAsUser": None},
+        "topologySpreadConstraints": [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "maxSkew": 1,
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
+        ],
+        "hostAliases": [{"ip": "10.0.0.9", "hostnames": ["db"]}],
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.0.0.10"]},
+        "runtimeClassName": "gvisor",
+        "schedulerName": "volcano",
     },
     updatePolicy="OnApproval",
     maintenance={"park": [1], "decommission": [2]},

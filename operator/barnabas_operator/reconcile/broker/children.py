@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec
@@ -83,6 +84,22 @@ def _child(broker: BrokerSpec, api_version: str, kind: str, name: str, /, **fiel
     }
 
 
+def _service(
+    broker: BrokerSpec,
+    name: str,
+    spec: dict[str, Any],
+    labels: Mapping[str, str] = MappingProxyType({}),
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> Object:
+    """A Service with what the Broker adds to all of them, and to this one."""
+    service = _child(broker, "v1", "Service", name, spec=spec)
+    template, metadata = broker.service_template, service["metadata"]
+    metadata["labels"] = {**template.labels, **labels, **metadata["labels"]}
+    if template.annotations or annotations:
+        metadata["annotations"] = {**template.annotations, **annotations}
+    return service
+
+
 def _service_account(spec: BrokerSpec) -> Object:
     return _child(spec, "v1", "ServiceAccount", names.service_account(spec.name))
 
@@ -120,12 +137,10 @@ def _role_binding(spec: BrokerSpec) -> Object:
 
 def _headless_service(spec: BrokerSpec) -> Object:
     """The names of the pods, as the StatefulSet wants it; found also while not ready."""
-    return _child(
+    return _service(
         spec,
-        "v1",
-        "Service",
         names.headless_service(spec.name),
-        spec={
+        {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": selector(spec.name),
@@ -139,12 +154,10 @@ def _headless_service(spec: BrokerSpec) -> Object:
 
 
 def _bootstrap_service(spec: BrokerSpec) -> Object:
-    return _child(
+    return _service(
         spec,
-        "v1",
-        "Service",
         names.bootstrap_service(spec.name),
-        spec={
+        {
             "type": "ClusterIP",
             "selector": selector(spec.name),
             "ports": [_port("kafka", names.KAFKA_PORT)],
@@ -158,12 +171,10 @@ def _broker_service(spec: BrokerSpec, node_id: int) -> Object:
     Its address outlives the pod's: a JVM keeps an address for half a minute, in which a rolling
     restart would give all brokers new ones.
     """
-    return _child(
+    return _service(
         spec,
-        "v1",
-        "Service",
         names.broker_service(spec.name, node_id),
-        spec={
+        {
             "type": "ClusterIP",
             "publishNotReadyAddresses": True,
             "selector": _one_pod(spec, node_id),
@@ -190,16 +201,16 @@ def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
         if external.node_port_base is not None:
             port["nodePort"] = external.node_port_base + node_id
         services.append(
-            _child(
+            _service(
                 spec,
-                "v1",
-                "Service",
                 names.external_service(spec.name, node_id),
-                spec={
+                {
                     "type": external.type,
                     "selector": _one_pod(spec, node_id),
                     "ports": [port],
                 },
+                external.labels,
+                external.annotations_of(node_id),
             )
         )
     return services

@@ -23,6 +23,7 @@ from barnabas_operator.reconcile.broker.properties import (
     own_file,
 )
 from barnabas_operator.reconcile.broker.revision import revision_annotations
+from barnabas_operator.reconcile.broker.strategic_merge import merged
 
 PARKED_GATE = "barnabas.dev/parked"
 _USER = 10001
@@ -70,7 +71,7 @@ def pod_template(
             "labels": {**template.labels, **broker_labels(spec.name)},
             "annotations": {**template.annotations, **revision_annotations(spec, image)},
         },
-        "spec": pod,
+        "spec": merged(pod, template.pod),
     }
 
 

@@ -27,6 +27,7 @@ _WORDS = {
     "shutdown": "terminationGracePeriodSeconds",
     "listeners": "the listeners",
     "rack": "rack.topologyKey",
+    "pod": "podTemplate",
 }
 
 
@@ -48,6 +49,7 @@ def revision_of(spec: BrokerSpec, image: str) -> dict[str, str]:
         "shutdown": str(spec.termination_grace_seconds),
         "listeners": digest(repr(spec.external)),
         "rack": spec.topology_key or "",
+        "pod": digest(template.pod) if template.pod else "",
         "restart": spec.restart,
     }
 
@@ -73,7 +75,7 @@ def changes(started: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
     """Why a pod of that revision has to be made again, empty if it does not."""
     reasons = []
     for part, value in wanted.items():
-        if started.get(part) == value:
+        if started.get(part, "") == value:
             continue
         if part == "image":
             reasons.append(f"image {started.get(part, 'unknown')} becomes {value}")

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from barnabas_broker.config.parse import BrokerConfig, parse_properties
-from barnabas_operator.broker_spec import BrokerSpec, ExternalListener, quantity_bytes
+from barnabas_operator.broker_spec import (
+    BrokerSpec,
+    ExternalListener,
+    PodTemplate,
+    ServiceTemplate,
+    quantity_bytes,
+)
+from barnabas_operator.kubernetes.objects import BROKER_LABEL
 from barnabas_operator.reconcile.broker.child_drift import differences, is_applied, marked
 from barnabas_operator.reconcile.broker.children import Rendering, render
 from barnabas_operator.reconcile.broker.revision import changes, revision_of
@@ -183,6 +190,9 @@ def test_each_broker_has_a_service_of_its_own_for_clients_outside() -> None:
         ({"external": EXTERNAL}, ["the listeners changed"]),
         ({"topology_key": "zone"}, ["rack.topologyKey changed"]),
         ({"restart": "tuesday"}, ["restart asked for (tuesday)"]),
+        ({"pod_template": PodTemplate(labels={"a": "b"})}, []),
+        ({"pod_template": PodTemplate(pod={"dnsPolicy": "Default"})}, ["podTemplate changed"]),
+        ({"service_template": ServiceTemplate(annotations={"a": "b"})}, []),
     ],
 )
 def test_only_what_matters_to_a_running_pod_is_a_reason_to_restart(
@@ -195,6 +205,81 @@ def test_only_what_matters_to_a_running_pod_is_a_reason_to_restart(
     assert changes(before, revision_of(SPEC, "barnabas:2")) == [
         "image barnabas:1 becomes barnabas:2"
     ]
+
+
+def test_what_pods_do_not_have_yet_is_no_reason_for_an_upgrade_to_restart_them() -> None:
+    """Pods of an operator that knew fewer parts; what is taken back is a reason."""
+    older = {part: value for part, value in revision_of(SPEC, IMAGE).items() if part != "pod"}
+    assert changes(older, revision_of(SPEC, IMAGE)) == []
+    declared = replace(SPEC, pod_template=PodTemplate(pod={"dnsPolicy": "Default"}))
+    assert changes(older, revision_of(declared, IMAGE)) == ["podTemplate changed"]
+    assert changes(revision_of(declared, IMAGE), revision_of(SPEC, IMAGE)) == [
+        "podTemplate changed"
+    ]
+    external = replace(EXTERNAL, labels={"a": "b"}, annotations={"c": "d"})
+    assert (
+        changes(
+            revision_of(replace(SPEC, external=EXTERNAL), IMAGE),
+            revision_of(replace(SPEC, external=external), IMAGE),
+        )
+        == []
+    )
+
+
+def test_what_a_pod_template_adds_is_merged_and_what_the_operator_needs_stays() -> None:
+    """Issue 17: sidecars, volumes, environment, security context."""
+    added = {
+        "containers": [
+            {
+                "name": "broker",
+                "env": [{"name": "TZ", "value": "UTC"}],
+                "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+                "securityContext": {"runAsUser": 5},
+            },
+            {"name": "proxy", "image": "proxy:1"},
+        ],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "securityContext": {"runAsUser": None},
+    }
+    plain = rendered()["StatefulSet demo"]["spec"]["template"]["spec"]
+    spec = replace(SPEC, pod_template=PodTemplate(pod=added))
+    pod = rendered(spec)["StatefulSet demo"]["spec"]["template"]["spec"]
+    broker, proxy = pod["containers"]
+    (own,) = plain["containers"]
+    assert proxy == {"name": "proxy", "image": "proxy:1"}
+    assert broker["env"] == [*own["env"], {"name": "TZ", "value": "UTC"}]
+    assert broker["volumeMounts"] == [
+        *own["volumeMounts"],
+        {"name": "ca", "mountPath": "/etc/ca"},
+    ]
+    assert broker["securityContext"] == {**own["securityContext"], "runAsUser": 5}
+    for field in own.keys() - {"env", "volumeMounts", "securityContext"}:
+        assert broker[field] == own[field]
+    assert [volume["name"] for volume in pod["volumes"]] == ["config", "tmp", "ca"]
+    assert "runAsUser" not in pod["securityContext"]
+    assert pod["securityContext"]["runAsNonRoot"]
+
+
+def test_services_have_the_labels_and_annotations_that_are_declared() -> None:
+    """Issue 17: load balancers, meshes and DNS are told what to do by them."""
+    external = replace(EXTERNAL, labels={"zone": "out"}, annotations={"host": "b{id}.example.com"})
+    template = ServiceTemplate(
+        labels={"team": "a", BROKER_LABEL: "no"}, annotations={"mesh": "off"}
+    )
+    children = rendered(replace(SPEC, external=external, service_template=template))
+    services = [child for child in children.values() if child["kind"] == "Service"]
+    assert len(services) == 2 + 2 * SPEC.replicas
+    for service in services:
+        metadata = service["metadata"]
+        assert metadata["labels"]["team"] == "a"
+        assert metadata["labels"][BROKER_LABEL] == "demo"
+        assert metadata["annotations"]["mesh"] == "off"
+    outside = children["Service demo-external-2"]["metadata"]
+    assert outside["labels"]["zone"] == "out"
+    assert outside["annotations"]["host"] == "b2.example.com"
+    assert "host" not in children["Service demo-bootstrap"]["metadata"]["annotations"]
+    for plain in rendered().values():
+        assert "annotations" not in plain["metadata"]
 
 
 def test_what_the_api_server_adds_is_no_difference_and_what_it_rewrites_is_tolerated() -> None:

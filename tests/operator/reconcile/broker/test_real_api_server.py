@@ -26,6 +26,7 @@ from tests.operator.test_broker_crd import COMPLETE
 from tests.support.kstatus import kstatus
 from tests.support.real_api_server import RealApiServer
 
+EXTERNAL = {"type": "NodePort", "advertisedHost": "b{id}"}
 SIMPLE = {"replicas": 3, "storage": {"size": "10Gi", "storageClassName": "fast"}}
 
 
@@ -168,6 +169,49 @@ def before_uid(stateful_set: dict[str, Any] | None) -> str:
             {"listeners": {"external": {"type": "NodePort", "advertisedHost": "x"}}},
             "brokers have to differ",
         ),
+        (
+            {"listeners": {"external": EXTERNAL | {"port": 9092}}},
+            "the brokers' other ports",
+        ),
+        ({"podTemplate": {"containers": [{"name": "proxy"}]}}, "a container needs an image"),
+        *(
+            (
+                {"podTemplate": {"containers": [{"name": "broker", field: value}]}},
+                "only env, envFrom, volumeMounts and securityContext",
+            )
+            for field, value in {
+                "image": "x",
+                "command": ["x"],
+                "args": ["x"],
+                "ports": [{"containerPort": 1}],
+                "resources": {},
+                "livenessProbe": {},
+                "lifecycle": {},
+            }.items()
+        ),
+        (
+            {
+                "podTemplate": {
+                    "containers": [{"name": "broker", "env": [{"name": "NODE_ID", "value": "7"}]}]
+                }
+            },
+            "set by the operator",
+        ),
+        *(
+            (
+                {
+                    "podTemplate": {
+                        "containers": [
+                            {"name": "broker", "volumeMounts": [{"name": "x", "mountPath": path}]}
+                        ]
+                    }
+                },
+                "nothing may be mounted",
+            )
+            for path in ("/", "/var/lib", "/var/lib/barnabas", "/var/lib/barnabas/x", "/tmp/")
+        ),
+        ({"podTemplate": {"initContainers": [{"name": "broker", "image": "x"}]}}, "named broker"),
+        ({"podTemplate": {"volumes": [{"name": "data", "emptyDir": {}}]}}, "are the operator's"),
     ],
 )
 def test_changes_that_cannot_be_made_are_refused(
