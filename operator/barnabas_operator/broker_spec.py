@@ -12,9 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
 
 from barnabas_operator.kubernetes.objects import BOOTSTRAP_SERVERS_ANNOTATION, is_paused
 from barnabas_operator.spec import SpecError, setting_text
@@ -69,6 +73,7 @@ _UNITS = {
     "Ti": 2**40,
     "Pi": 2**50,
 }
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _QUANTITY = re.compile(r"([0-9]+(?:[.][0-9]+)?)([A-Za-z]*)")
 
 
@@ -132,6 +137,19 @@ class ServiceTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceWindow:
+    """A time in which brokers may be restarted: it opens by a cron schedule, in a time zone."""
+
+    schedule: str
+    duration: timedelta
+    time_zone: ZoneInfo
+
+    def next_opening(self, after: datetime) -> datetime:
+        """When it opens next after a moment."""
+        return next(CronSim(self.schedule, after.astimezone(self.time_zone))).astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
     """One declared set of brokers; `image` is None for the operator's own choice.
 
@@ -158,6 +176,7 @@ class BrokerSpec:
     update_policy: UpdatePolicy = UpdatePolicy.AUTOMATIC
     parked: frozenset[int] = frozenset()
     decommissioned: frozenset[int] = frozenset()
+    windows: tuple[MaintenanceWindow, ...] = ()
     termination_grace_seconds: int = 120
     is_paused: bool = False
     approved_hash: str = ""
@@ -196,6 +215,10 @@ class BrokerSpec:
             update_policy=UpdatePolicy(spec.get("updatePolicy") or UpdatePolicy.AUTOMATIC),
             parked=frozenset(maintenance.get("park") or ()),
             decommissioned=frozenset(maintenance.get("decommission") or ()),
+            windows=tuple(
+                _window(position, window)
+                for position, window in enumerate(maintenance.get("windows") or ())
+            ),
             termination_grace_seconds=int(spec.get("terminationGracePeriodSeconds") or 120),
             is_paused=is_paused(manifest),
             approved_hash=str(annotations.get(APPROVE_ANNOTATION, "")),
@@ -241,6 +264,22 @@ def _pod_template(found: Mapping[str, Any]) -> PodTemplate:
         image_pull_secrets=found.get("imagePullSecrets") or (),
         pod={name: found[name] for name in _MERGED_INTO_PODS if name in found},
     )
+
+
+def _window(position: int, found: Mapping[str, Any]) -> MaintenanceWindow:
+    path = ("spec", "maintenance", "windows", str(position))
+    schedule, time_zone = str(found["schedule"]), str(found.get("timeZone") or "UTC")
+    try:
+        CronSim(schedule, _ANY_TIME)
+    except CronSimError as error:
+        text = f"{schedule!r} is no schedule: {error}"
+        raise SpecError((*path, "schedule"), text) from None
+    try:
+        zone = ZoneInfo(time_zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise SpecError((*path, "timeZone"), f"{time_zone!r} is no time zone") from None
+    duration = timedelta(minutes=int(found["durationMinutes"]))
+    return MaintenanceWindow(schedule=schedule, duration=duration, time_zone=zone)
 
 
 def _config(values: Mapping[str, Any]) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from barnabas_operator.reconcile.broker.broker_status import broker_status
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import InFlight
 from barnabas_operator.reconcile.broker.scale_plan import Emptying, ScalePlan
-from tests.operator.reconcile.broker.views import IMAGE, cluster, observed, partition, pod
+from tests.operator.reconcile.broker.views import IMAGE, NOW, cluster, observed, partition, pod
 from tests.operator.reconcile.broker.world_parts import Clock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +91,13 @@ COMPLETE = broker(
         "schedulerName": "volcano",
     },
     updatePolicy="OnApproval",
-    maintenance={"park": [1], "decommission": [2]},
+    maintenance={
+        "park": [1],
+        "decommission": [2],
+        "windows": [
+            {"schedule": "0 2 * * 6", "durationMinutes": 240, "timeZone": "Europe/Berlin"},
+        ],
+    },
     terminationGracePeriodSeconds=60,
     paused=True,
 )
@@ -108,6 +114,8 @@ def test_a_complete_manifest_is_accepted_and_read() -> None:
     assert spec.external.address(2) == "b2.example.com:9002"
     assert dict(spec.config) == {"auto.create.topics.enable": "false", "num.io.threads": "9"}
     assert (set(spec.parked), set(spec.decommissioned)) == ({1}, {2})
+    (window,) = spec.windows
+    assert (window.duration, window.time_zone.key) == (timedelta(hours=4), "Europe/Berlin")
     assert spec.update_policy is UpdatePolicy.ON_APPROVAL
     assert spec.is_paused
 
@@ -210,7 +218,7 @@ def test_every_field_of_a_status_is_in_the_schema() -> None:
         live_config={"a": "b"},
     )
     spec = BrokerSpec.from_manifest(broker())
-    plan = plan_broker(spec, seen, default_image=IMAGE)
+    plan = plan_broker(spec, seen, now=NOW, default_image=IMAGE)
     scale = ScalePlan(replicas=3, emptying=Emptying(node_id=2, left=1, moving=1, blocked="x"))
     now = datetime.fromtimestamp(Clock().wall_ms() / 1000, UTC)
     status = broker_status(spec, seen, replace(plan, scale=scale), before={}, now=now)

@@ -8,11 +8,11 @@ made from what is then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.broker_spec import BrokerSpec, MaintenanceWindow
 from barnabas_operator.kubernetes.objects import broker_labels
 from barnabas_operator.reconcile.broker.children import Rendering
 from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
@@ -91,6 +91,7 @@ def plan_broker(
     spec: BrokerSpec,
     observed: Observed,
     *,
+    now: datetime,
     default_image: str,
     cluster_domain: str = "cluster.local",
 ) -> BrokerPlan:
@@ -105,7 +106,14 @@ def plan_broker(
     expected = range(min(current, scale.replicas))
     reasons = restart_reasons(spec, observed, image=image, live=live)
     plan_hash = digest([revision_of(spec, image), dict(spec.config)])
-    roll = plan_roll(spec, observed, reasons, expected=expected, plan_hash=plan_hash)
+    roll = plan_roll(
+        spec,
+        observed,
+        reasons,
+        expected=expected,
+        plan_hash=plan_hash,
+        closed=closed_windows(spec.windows, now),
+    )
     if live.unknown and roll.restarts:
         # They would not start with them; what runs is left running.
         unknown = f"settings that brokers do not know: {', '.join(live.unknown)}"
@@ -133,6 +141,14 @@ def plan_broker(
         problems=tuple(_problems(storage, scale, live)),
         warnings=tuple(_warnings(observed)),
     )
+
+
+def closed_windows(windows: Sequence[MaintenanceWindow], now: datetime) -> str:
+    """The opening that is waited for; empty while a window is open, or there are none."""
+    if not windows or any(one.next_opening(now - one.duration) <= now for one in windows):
+        return ""
+    opening = min(one.next_opening(now) for one in windows)
+    return f"the next maintenance window, {opening:%Y-%m-%dT%H:%MZ}"
 
 
 def forgotten_drains(observed: Observed, now: datetime) -> tuple[ForgetDrain, ...]:

@@ -122,6 +122,7 @@ class BrokerReconciler:
         plan = plan_broker(
             spec,
             observed,
+            now=self._now(),
             default_image=self._settings.broker_image,
             cluster_domain=self._settings.cluster_domain,
         )

@@ -9,7 +9,8 @@ Rules, in this order; the first that holds back says what is waited for:
    answered yet, or it is the one in flight. Only one that recovers its logs is waited for.
 3. A pod of the present revision that cannot start stops the roll.
 4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
-5. The policy has to allow restarts.
+5. The policy has to allow restarts, and a maintenance window has to be open, if there are any; one
+   that somebody asks for by an annotation or by parking waits for no window.
 6. Of those that need one, the lowest id goes first that its partitions and the metadata log can
    spare; the broker that leads the control plane goes when no other one is left.
 
@@ -34,6 +35,8 @@ from barnabas_operator.reconcile.broker.observed import (
 
 # The state in which a broker reads its logs after a crash; to stop it then is to begin anew.
 RECOVERY = "RECOVERY"
+# Reasons that somebody gives for this very broker or time begin with one of these.
+ASKED = ("restart asked for", "it is parked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +80,12 @@ def plan_roll(
     *,
     expected: Sequence[int],
     plan_hash: str,
+    closed: str = "",
 ) -> RollPlan:
     """The restarts to carry out now.
 
     `reasons` say for each broker why it has to be restarted; `expected` are the brokers that the
-    StatefulSet has.
+    StatefulSet has. `closed` is what is waited for while no maintenance window is open.
     """
     needs = _ordered(observed, reasons, expected)
     in_flight, arriving = restart_in_flight(spec, observed, expected)
@@ -91,7 +95,7 @@ def plan_roll(
     waiting_on = arriving or stalled or _first(waiting)
     restarts = stuck
     if not (waiting_on or stuck) and needs:
-        chosen, waiting_on, blocked = _choose(spec, observed, needs, plan_hash)
+        chosen, waiting_on, blocked = _choose(spec, observed, needs, plan_hash, closed)
         waiting.update(blocked)
         if chosen is not None:
             restarts = (chosen,)
@@ -251,7 +255,7 @@ def _first(waiting: Mapping[int, str]) -> str:
 
 
 def _choose(
-    spec: BrokerSpec, observed: Observed, needs: Sequence[Need], plan_hash: str
+    spec: BrokerSpec, observed: Observed, needs: Sequence[Need], plan_hash: str, closed: str
 ) -> tuple[Restart | None, str, dict[int, str]]:
     """The broker to restart, or what holds all of them back."""
     if spec.is_paused:
@@ -260,6 +264,10 @@ def _choose(
         return None, "updatePolicy is Paused", {}
     if spec.update_policy is UpdatePolicy.ON_APPROVAL and spec.approved_hash != plan_hash:
         return None, f"approval of plan {plan_hash}", {}
+    if closed:
+        needs = [need for need in needs if any(map(_is_asked_for, need.reasons))]
+        if not needs:
+            return None, closed, {}
     cluster = observed.cluster
     if cluster is None:
         return None, "the brokers do not answer", {}
@@ -274,6 +282,10 @@ def _choose(
             return restart, "", {}
         blocked[need.node_id] = held_back
     return None, _first(blocked), blocked
+
+
+def _is_asked_for(reason: str) -> bool:
+    return reason.startswith(ASKED)
 
 
 def _candidates(cluster: ClusterView, needs: Sequence[Need]) -> Sequence[Need]:

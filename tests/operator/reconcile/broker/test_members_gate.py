@@ -12,6 +12,7 @@ from barnabas_operator.reconcile.broker.observed import MetadataMembers
 from barnabas_operator.reconcile.broker.roll_plan import plan_roll
 from tests.operator.reconcile.broker.views import (
     IMAGE,
+    NOW,
     SPEC,
     cluster,
     members,
@@ -101,9 +102,9 @@ def test_safe_and_the_disruption_budget_look_at_the_members() -> None:
 def test_two_members_are_warned_of() -> None:
     """No wait would help, so nothing waits; it should be known."""
     view = cluster(partition("orders", [0, 1, 2]), live=[0, 1], members=members(0, 1))
-    plan = plan_broker(SPEC, observed(view=view), default_image=IMAGE)
+    plan = plan_broker(SPEC, observed(view=view), now=NOW, default_image=IMAGE)
     assert [text.partition(":")[0] for text in plan.warnings] == [
         "the metadata log has two members"
     ]
     view = cluster(partition("orders", [0, 1, 2]), members=members(0, 1, 2))
-    assert plan_broker(SPEC, observed(view=view), default_image=IMAGE).warnings == ()
+    assert plan_broker(SPEC, observed(view=view), now=NOW, default_image=IMAGE).warnings == ()

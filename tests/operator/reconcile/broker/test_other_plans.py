@@ -19,6 +19,7 @@ from barnabas_protocol.ids import TopicPartition
 from tests.operator.reconcile.broker.views import (
     GIB,
     IMAGE,
+    NOW,
     SPEC,
     cluster,
     observed,
@@ -259,6 +260,6 @@ def test_a_rack_that_changed_is_a_reason_to_restart() -> None:
     """With volumes that follow a pod to another zone, or a file that came without a rack."""
     spec = replace(SPEC, topology_key="zone")
     pods = [pod(node_id, rack="a", revision={}) for node_id in range(3)]
-    plan = plan_broker(spec, observed(pods, view=cluster()), default_image=IMAGE)
+    plan = plan_broker(spec, observed(pods, view=cluster()), now=NOW, default_image=IMAGE)
     reasons = {need.node_id: need.reasons for need in plan.roll.needs}
     assert "its rack is a, it started with none" in reasons[1]

@@ -1,6 +1,7 @@
 """Observations for tests of the plans: healthy unless said otherwise."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec
@@ -24,6 +25,7 @@ from barnabas_protocol.ids import TopicPartition
 IMAGE = "good:1"
 SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1", storage_size="10Gi")
 GIB = 2**30
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)  # a Monday
 
 
 def pod(node_id: int, **fields: Any) -> PodView:
