@@ -79,7 +79,7 @@ def test_three_brokers_become_one_and_three_again(
     spare.until_replaced(0, uid)
     spare.until_settled()
     # The Service had no other pod: the nodes learn of the new one a moment after it is ready.
-    spare_client.until_healthy()
+    spare_client.until_reached()
     spare_client.barnabas("produce", "kept", text="written with one\n")
     spare.declare(replicas=3, **small)
     spare.until_settled()

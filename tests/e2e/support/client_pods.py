@@ -108,6 +108,13 @@ class ClientPod:
             return False
         return True
 
+    def until_reached(self, timeout_seconds: float = 60) -> None:
+        """The address that clients begin with takes connections."""
+        host = self._bootstrap.partition(":")[0]
+        self._kubectl.until(
+            lambda: self.reaches(host), timeout_seconds, lambda: f"{host} takes no connection"
+        )
+
     def health(self) -> dict[str, Any]:
         """What `barnabas cluster status` tells."""
         told: dict[str, Any] = json.loads(self.barnabas("cluster", "status", "-o", "json"))
