@@ -29,14 +29,17 @@ _logger = logging.getLogger(__name__)
 def finish_interrupted_work(disk: Disk, directory: str) -> list[str]:
     """Remove or complete what was under way; returns the names of the files that remain.
 
-    `.deleted` and `.cleaned` files go. `.swap` files at or above the lowest `.cleaned` base offset
-    belong to an unfinished split and go too; the others are complete and replace the segments
-    that they cover. Raises: OSError.
+    `.deleted` and `.cleaned` files go, but for those of a segment whose log has its own name: a
+    power cut has undone a part of its renaming, so it is there as before. `.swap` files at or above
+    the lowest `.cleaned` base offset belong to an unfinished split and go too; the others are
+    complete and replace the segments that they cover. Raises: OSError.
     """
     names = disk.list_directory(directory)
     marked = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, SWAP_FILE_SUFFIX)
     if not any(name.endswith(marked) for name in names):
         return names
+    if _undo_deletions(disk, directory, names):
+        names = disk.list_directory(directory)
     cleaned = [_offset(name) for name in names if name.endswith(CLEANED_FILE_SUFFIX)]
     swap_limit = min(cleaned, default=None)
     swaps: list[str] = []
@@ -51,6 +54,27 @@ def finish_interrupted_work(disk: Disk, directory: str) -> list[str]:
     if swaps:
         _finish_swaps(disk, directory, swaps)
     return disk.list_directory(directory)
+
+
+def _undo_deletions(disk: Disk, directory: str, names: list[str]) -> bool:
+    """Give the files of segments that are still there their names back; returns if there are any.
+
+    The log has its name, and none with the other: else it is one that has taken its place.
+    """
+    there = set(names)
+    back = [
+        name.removesuffix(DELETED_FILE_SUFFIX)
+        for name in names
+        if name.endswith(DELETED_FILE_SUFFIX)
+        and name.removesuffix(DELETED_FILE_SUFFIX) not in there
+        and (offset := parse_offset(name)) is not None
+        and (log_name := segment_file_name(offset, LOG_SUFFIX)) in there
+        and log_name + DELETED_FILE_SUFFIX not in there
+    ]
+    for name in back:
+        disk.rename(f"{directory}/{name}{DELETED_FILE_SUFFIX}", f"{directory}/{name}")
+        _logger.info("%s/%s is in use again: its segment was not deleted", directory, name)
+    return bool(back)
 
 
 def _remove(disk: Disk, path: str) -> None:

@@ -368,11 +368,17 @@ class LogManager:
         """Take the deleted logs out of the checkpoints, once for many.
 
         Call it before others of their names are created; again where there was no room for it
-        (`has_unnoted_deletions`): until then none of those names is made there.
+        (`has_unnoted_deletions`): until then none of those names is made there. That their
+        directories were renamed is safe first: a power cut would bring a log back that is taken for
+        the new one of its name, if its own topic id was not on the device yet.
         """
         directories = self._with_deletions | self._unnoted
         self._with_deletions = set()
         for directory in directories:
+            try:
+                await self.disk.run(self.disk.sync_directory, directory.path)
+            except OSError as error:
+                self.take_offline(directory.path, error)
             await self.forget_others(directory)
 
     async def forget_others(self, directory: LogDirectory) -> None:

@@ -326,9 +326,12 @@ class LogLoading:
         return Segment(self._disk, self._directory, base_offset, created_ms=self._now_ms)
 
     def _drop(self, segments: list[Segment]) -> None:
+        """Remove segments for good: a power cut must not put one behind what is appended now."""
         for segment in segments:
             segment.close()
             remove_segment_files(self._disk, self._directory, segment.base_offset)
+        if segments:
+            self._disk.sync_directory(self._directory)
         segments.clear()
 
     def _write_indexes(self, segments: list[Segment]) -> None:

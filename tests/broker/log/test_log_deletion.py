@@ -2,8 +2,9 @@
 
 import asyncio
 
+from barnabas_broker.log.interrupted_work import finish_interrupted_work
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from tests.broker.log.log_fixtures import NOW_MS, LogFixture, small_config
+from tests.broker.log.log_fixtures import DIRECTORY, NOW_MS, LogFixture, small_config
 from tests.support.virtual_loop import run_virtual
 
 DAY_MS = 86_400_000
@@ -161,3 +162,22 @@ def test_a_segment_that_was_begun_meanwhile_does_not_keep_the_old_ones() -> None
     assert asyncio.run(main()) == count - 1
     assert log.log_start_offset == log.segments.first.base_offset
     assert asyncio.run(fixture.offsets()) == list(range(log.log_start_offset, 26))
+
+
+def test_a_segment_whose_renaming_a_power_cut_has_undone_is_there_as_before() -> None:
+    """Seed 415322 of the log's histories: it lacked its index of aborted transactions."""
+    fixture = filled()
+    asyncio.run(fixture.log.close())
+    disk, base = fixture.disk, f"{DIRECTORY}/{0:020d}"
+    disk.write_atomically(f"{base}.txnindex", b"")
+    before = fixture.files()
+    for suffix in ("txnindex", "timeindex"):
+        disk.rename(f"{base}.{suffix}", f"{base}.{suffix}.deleted")
+    finish_interrupted_work(disk, DIRECTORY)
+    assert fixture.files() == before
+    for suffix in ("txnindex", "timeindex", "index", "log"):
+        disk.rename(f"{base}.{suffix}", f"{base}.{suffix}.deleted")
+    finish_interrupted_work(disk, DIRECTORY)
+    assert fixture.files() == {
+        name: data for name, data in before.items() if not name.startswith(f"{0:020d}.")
+    }

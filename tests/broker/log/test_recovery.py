@@ -134,6 +134,18 @@ def test_recovery_cuts_at_the_first_bad_byte_and_drops_later_segments(position: 
     assert asyncio.run(fixture.offsets())[-1] == victim.base_offset
 
 
+def test_a_power_cut_brings_no_segment_back_that_a_recovery_has_dropped() -> None:
+    """Seed 416290 of the log's histories: it would continue what was appended since."""
+    fixture = filled(60)
+    asyncio.run(fixture.log.flush())
+    victim = fixture.log.segments.values()[1]
+    victim.file.write_at(b"\xee", 61)
+    victim.file.sync()
+    assert fixture.reopen_now(was_clean=False).log_end_offset == victim.base_offset
+    fixture.disk.crash(keep_some=False)
+    assert max(fixture.files(".log")) == f"{victim.base_offset:020d}.log"
+
+
 def test_rebuilt_indexes_equal_those_of_a_clean_run_byte_for_byte() -> None:
     """REC-2, formats.md 6: every segment, after losing every index."""
     fixture = filled(80)

@@ -171,6 +171,30 @@ def test_a_power_cut_gives_a_topic_made_anew_nothing_of_the_old_one(seed: int) -
     asyncio.run(test())
 
 
+def test_no_power_cut_brings_a_log_back_once_its_name_is_free() -> None:
+    """Seed 422427 of the log's histories: torn, its id was taken for that of a topic made anew.
+
+    No checkpoint names the log, so that none is written, which would sync the folder.
+    """
+
+    async def test() -> None:
+        disk = SimulatedDisk()
+        disk.make_directories(str(DIRECTORY))
+        disk.forgets_directories = True
+        manager = await loaded(disk)
+        for _ in range(2):
+            log = manager.create(partition("t"), TOPIC_ID, topic_config())
+            append(log, (b"k", b"old"))
+            for folder in (str(DIRECTORY), log.directory):
+                disk.sync_directory(folder)
+            await manager.delete(partition("t"))
+            await manager.note_deletions()
+        disk.crash(keep_some=False)
+        assert not disk.exists(METADATA)
+
+    asyncio.run(test())
+
+
 def test_a_partition_of_an_unknown_topic_is_still_put_aside() -> None:
     """TOP-15: without an id and without a topic of its name."""
 
