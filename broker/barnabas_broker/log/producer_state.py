@@ -11,9 +11,9 @@ Use: a leader calls `check` (or `check_marker`) before it accepts a batch, and e
 and recovery alike.
 
 Source: KIP-98 (idempotence, transactions), KIP-360 (unknown producers may start anywhere).
-Invariants: a producer has at most five cached batches, all of its current producer epoch; `_open`
-is in rising order of first offset; the first unstable offset never falls while batches are
-appended.
+Invariants: a producer has at most `CACHED_BATCH_COUNT` cached batches, all of its current producer
+epoch; `_open` is in rising order of first offset; the first unstable offset never falls while
+batches are appended.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from barnabas_protocol.records.batch import BatchHeader
 
-# Producers keep at most five requests in flight, so a duplicate is one of the last five batches.
-CACHED_BATCH_COUNT = 5
+# Producers keep at most five requests in flight to a broker; but while a former leader is frozen or
+# slow, its five may wait for their answers when five more are in the log of the next one, and the
+# same may happen to that. Apache Kafka knows five, and refuses the first of them until it expires.
+CACHED_BATCH_COUNT = 15
 SEQUENCE_MAX = 2**31 - 1
 NO_EPOCH = -1
 NO_SEQUENCE = -1
@@ -59,7 +61,7 @@ class CachedBatch(NamedTuple):
 
 
 PRODUCERS_MAX = 20_000
-"""Producers that one partition remembers; each takes up to 700 bytes."""
+"""Producers that one partition remembers; each takes up to 3 KiB."""
 FORGOTTEN_COUNT = 1_000
 """How many are dropped at once where there are more, so that looking for them is rare."""
 
@@ -152,7 +154,10 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if header.producer_id < 0 or entry is None:
             return None
-        if header.producer_epoch == entry.producer_epoch:
+        if (
+            header.producer_epoch == entry.producer_epoch
+            and header.base_sequence != entry.last_sequence + 1
+        ):
             repeated = entry.find(header.base_sequence, header.last_sequence)
             if repeated is not None:
                 return repeated

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from barnabas_broker.log import producer_state
 from barnabas_broker.log.producer_snapshot import SnapshotError, decode_snapshot, encode_snapshot
-from barnabas_broker.log.producer_state import ProducerState
+from barnabas_broker.log.producer_state import CACHED_BATCH_COUNT, ProducerState
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.records.batch import BatchHeader
 
@@ -74,14 +74,25 @@ def facts(state: ProducerState) -> object:
     )
 
 
-def test_one_of_the_last_five_batches_again_is_a_duplicate():
+def test_one_of_the_last_batches_again_is_a_duplicate():
     """TXL-1, TXL-2, LOG-8: the answer is the original batch."""
-    state = appended(*(batch(n * 3, 3, offset=100 + n * 3) for n in range(6)))
-    for n in range(1, 6):
+    count = CACHED_BATCH_COUNT + 1
+    state = appended(*(batch(n * 3, 3, offset=100 + n * 3) for n in range(count)))
+    for n in range(1, count):
         repeated = state.check(batch(n * 3, 3), 0)
         assert repeated is not None
         assert (repeated.first_offset, repeated.last_offset) == (100 + n * 3, 102 + n * 3)
     assert refused_with(state, batch(0, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_was_in_flight_to_two_leaders_is_known_when_a_third_is_asked():
+    """A soak, seed 131: Java's producer was refused one batch until it gave it up."""
+    in_flight, leaders = 5, 3
+    state = appended(*(batch(n, offset=100 + n) for n in range(in_flight * leaders)))
+    for n in range(in_flight * leaders):
+        repeated = state.check(batch(n), 0)
+        assert repeated is not None
+        assert repeated.last_offset == 100 + n
 
 
 def test_a_gap_is_refused_and_changes_nothing():
