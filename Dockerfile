@@ -118,7 +118,7 @@ RUN cd /opt/barnabas/lib/python3.11/site-packages \
  && for other in $others .dll .dylib .jnilib musl ppc64 s390x riscv64 mips64 loongarch64 aix/ freebsd/; do \
       for jar in rocksdbjni-* zstd-jni-*; do zip -q -d $jar "*$other*" || test $? = 12; done; done \
  && find /opt/barnabas -name '*.so*' ! -path '*/numpy.libs/*' -exec strip --strip-unneeded {} +
-# Spark's Kafka connector: the four jars of barnabas_pipelines/jars.py, checked by their digests. Where they come from
+# The jars beside Spark's own, those of barnabas_pipelines/jars.py, checked by their digests. Where they come from
 # is Maven's to know, so they are fetched beforehand: python -m barnabas_pipelines.jars connector
 COPY connector/*.jar /opt/barnabas/lib/python3.11/site-packages/pyspark/jars/
 RUN cd /opt/barnabas/lib/python3.11/site-packages/pyspark/jars \
@@ -127,6 +127,8 @@ RUN cd /opt/barnabas/lib/python3.11/site-packages/pyspark/jars \
       f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767 spark-token-provider-kafka-0-10_2.13-4.0.0.jar \
       014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8 kafka-clients-3.9.2.jar \
       f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f commons-pool2-2.13.1.jar \
+      27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead delta-spark_4.2_2.13-4.4.0.jar \
+      c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc delta-storage-4.4.0.jar \
     | sha256sum --check --quiet
 FROM wheel AS pipelines-wheel
 COPY pipelines pipelines

@@ -1,10 +1,11 @@
-"""The jars of Spark's Kafka connector: which, where they are kept, how they come there.
+"""The jars beside Spark's own: of its Kafka connector and of Delta Lake; where they are kept.
 
     python -m barnabas_pipelines.jars             # into the cache, for `session`
     python -m barnabas_pipelines.jars DIRECTORY   # into a folder, such as $SPARK_HOME/jars
 
-Exactly four jars are needed beside those that pip's pyspark has. They are named one by one and
-without what they depend on, because Spark's own jars have the rest, sometimes newer.
+The connector needs four jars beside those that pip's pyspark has, Delta Lake two. They are named
+one by one and without what they depend on, because Spark's own jars have the rest, sometimes
+newer; of Delta's, what is left out is for catalogs that no job uses.
 
 Not here: what starts Spark with them (`session.py`). Nothing names an address: Maven is asked where
 it is configured to ask. Invariant: a jar in the cache is complete, because it is moved there whole.
@@ -27,20 +28,26 @@ from barnabas_pipelines.errors import PipelineError
 SPARK_VERSION: Final = "4.2.0"
 """The release of pyspark and connector, which have to be the same."""
 
-COORDINATES: Final = (
+CONNECTOR: Final = (
     f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
     # Only delegation tokens are in it; the newest release that can be had everywhere.
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.13.1",
 )
+DELTA: Final = (
+    "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "io.delta:delta-storage:4.4.0",
+)
+COORDINATES: Final = (*CONNECTOR, *DELTA)
+DELTA_CLASS: Final = "io.delta.sql.DeltaSparkSessionExtension"
 CONNECTOR_CLASS: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _MAVEN_TIMEOUT_SECONDS: Final = 900
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
-<groupId>barnabas</groupId><artifactId>connector-jars</artifactId><version>1</version>
+<groupId>barnabas</groupId><artifactId>spark-jars</artifactId><version>1</version>
 <dependencies>
 {dependencies}
 </dependencies>
@@ -54,37 +61,39 @@ _DEPENDENCY: Final = (
 
 
 class JarsMissingError(PipelineError):
-    """Spark's Kafka connector is not here; says how to get it, or to go without."""
+    """Jars that are needed are not here; says how to get them, or to go without."""
 
 
 def cache_directory() -> Path:
     """Where fetched jars are kept."""
     configured = os.environ.get("BARNABAS_CACHE")
     root = Path(configured) if configured else Path.home() / ".cache" / "barnabas"
-    return root / f"spark-connector-{SPARK_VERSION}"
+    return root / f"spark-jars-{SPARK_VERSION}"
 
 
-def jar_names() -> list[str]:
-    """The file names of the four jars."""
-    parts = (coordinate.split(":") for coordinate in COORDINATES)
+def jar_names(coordinates: Sequence[str] = COORDINATES) -> list[str]:
+    """The file names of jars, by default of all."""
+    parts = (coordinate.split(":") for coordinate in coordinates)
     return [f"{artifact}-{version}.jar" for _, artifact, version in parts]
 
 
-def connector_jars(directory: Path | None = None) -> list[Path]:
-    """The four jars: in `directory`, or else in Spark's own folder, or else in the cache.
+def find_jars(
+    directory: Path | None = None, coordinates: Sequence[str] = COORDINATES
+) -> list[Path]:
+    """Jars, by default all: in `directory`, or else in Spark's own folder, or else in the cache.
 
     Raises: JarsMissingError.
     """
     folders = [directory] if directory is not None else [*spark_jar_folders(), cache_directory()]
     for folder in folders:
-        paths = [folder / name for name in jar_names()]
+        paths = [folder / name for name in jar_names(coordinates)]
         if all(path.is_file() for path in paths):
             return paths
     places = ", ".join(str(folder) for folder in folders)
     raise JarsMissingError(
-        f"Spark's Kafka connector is not in {places}; fetch it with: "
-        'python -m barnabas_pipelines.jars (needs Maven), or read and write with via="python", '
-        "which needs no jars"
+        f"the jars of Spark's Kafka connector and of Delta Lake are not in {places}; fetch them "
+        "with: python -m barnabas_pipelines.jars (needs Maven). Topics can be read and written "
+        'without any, with via="python"; tables cannot'
     )
 
 
@@ -108,7 +117,7 @@ def fetch_jars(directory: Path | None = None) -> list[Path]:
     # Maven works in a folder of its own, so it has to be told the whole path.
     target = (directory or cache_directory()).resolve()
     try:
-        return connector_jars(target)
+        return find_jars(target)
     except JarsMissingError:
         target.mkdir(parents=True, exist_ok=True)
     # Beside the target, so that moving a jar is a rename.
@@ -117,13 +126,13 @@ def fetch_jars(directory: Path | None = None) -> list[Path]:
         _run_maven(work)
         for jar in jar_names():
             (work / jar).replace(target / jar)
-    return connector_jars(target)
+    return find_jars(target)
 
 
 def _run_maven(directory: Path) -> None:
     """Leave the jars in the directory."""
     if shutil.which("mvn") is None:
-        raise JarsMissingError("fetching the connector needs Maven: apt-get install maven")
+        raise JarsMissingError("fetching jars needs Maven: apt-get install maven")
     dependencies = "\n".join(_DEPENDENCY.format(*row.split(":")) for row in COORDINATES)
     (directory / "pom.xml").write_text(_POM.format(dependencies=dependencies), encoding="utf-8")
     command = ["mvn", "-q", "-B", _GOAL, f"-DoutputDirectory={directory}"]

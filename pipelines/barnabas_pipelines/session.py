@@ -4,9 +4,9 @@
     spark = session("orders")                      # all cores of this machine
     spark = session("orders", master="local[2]", conf={"spark.driver.memory": "2g"})
 
-What it decides: the connector's jars are on the class path, the Python source `barnabas` is
-registered, workers run the Python that runs this, times are in UTC. What `spark-submit` was told
-wins over what is said here, and everything in `conf` over both.
+What it decides: the jars of the connector and of Delta Lake are on the class path, the Python
+source `barnabas` is registered, workers run the Python that runs this, times are in UTC. What
+`spark-submit` was told wins over what is said here, and everything in `conf` over both.
 
 Not here: which jars (`jars.py`), reading and writing (`sources.py`, `sinks.py`). Nothing of ours is
 imported at the top, because the package imports this module.
@@ -17,12 +17,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_WITHOUT_CONNECTOR: Final = ', or read and write with via="python", which needs none'
 _LOCAL_SHUFFLE_PARTITIONS: Final = 8
 """Spark's 200 are for clusters: here each is a task of some milliseconds, and a state store."""
 
@@ -32,10 +33,17 @@ _DEFAULTS: Final = {
     # A web server that hardly anybody looks at; it listens on all addresses.
     "spark.ui.enabled": "false",
 }
+_TABLE_DEFAULTS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 _LOCAL_DEFAULTS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": str(_LOCAL_SHUFFLE_PARTITIONS),
+    # Delta's fifty, and ten thousand for VACUUM, are for clusters too.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(_LOCAL_SHUFFLE_PARTITIONS),
 }
 
 
@@ -44,35 +52,42 @@ def session(
     *,
     master: str | None = None,
     with_connector: bool = True,
+    with_tables: bool = False,
     conf: Mapping[str, str] | None = None,
     log_level: str = "WARN",
 ) -> SparkSession:
     """The session of this process, started if there is none.
 
     Without a `master` it is what `spark-submit` says, or else all cores of this machine. Without
-    the connector no jars are needed and only `via="python"` can be used. Of a session that is
-    running already only what is in `conf` is changed.
-    Raises: JarsMissingError if the connector is wanted and not to be had.
+    the connector only `via="python"` can be used, without tables nothing of Delta Lake's; without
+    both no jars are needed. Of a session that is running already only what is in `conf` is changed.
+    Raises: JarsMissingError if what is wanted is not to be had.
     """
     from pyspark.sql import SparkSession
+
+    from barnabas_pipelines.jars import CONNECTOR, CONNECTOR_CLASS, DELTA, DELTA_CLASS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_running = SparkSession.getActiveSession() is not None
     settings: dict[str, bool | float | int | str | None] = {}
     if not is_running:
-        settings.update(_defaults(master, with_connector=with_connector))
+        wanted = [*(CONNECTOR if with_connector else ()), *(DELTA if with_tables else ())]
+        more = _TABLE_DEFAULTS if with_tables else {}
+        settings.update(_defaults(master, wanted, more))
     settings.update(conf or {})
     spark = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
     if not is_running:
         spark.sparkContext.setLogLevel(log_level)
     if with_connector:
-        _check_connector(spark)
+        _check_class(spark, CONNECTOR_CLASS, "the Kafka connector", _WITHOUT_CONNECTOR)
+    if with_tables:
+        _check_class(spark, DELTA_CLASS, "Delta Lake", "")
     _register_source(spark)
     return spark
 
 
-def _defaults(master: str | None, *, with_connector: bool) -> dict[str, str]:
+def _defaults(master: str | None, wanted: Sequence[str], more: Mapping[str, str]) -> dict[str, str]:
     """What a session is started with, but for what `spark-submit` was told already."""
     from pyspark import SparkConf, SparkContext
 
@@ -82,12 +97,12 @@ def _defaults(master: str | None, *, with_connector: bool) -> dict[str, str]:
         submitted = dict(SparkConf().getAll())
     elif master is None:
         master = "local[*]"
-    found = dict(_DEFAULTS)
+    found = {**_DEFAULTS, **more}
     if re.fullmatch(r"local(\[.*\])?", master or submitted.get("spark.master", "")):
         # The machine's name may not resolve, and nobody else is to connect.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         found |= _LOCAL_DEFAULTS
-    if with_connector and not _is_submitted() and (jars := _jars_to_name()):
+    if wanted and not _is_submitted() and (jars := _jars_to_name(wanted)):
         found["spark.jars"] = ",".join(jars)
     kept = {key: value for key, value in found.items() if key not in submitted}
     return kept if master is None else {**kept, "spark.master": master}
@@ -98,34 +113,33 @@ def _is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _jars_to_name() -> list[str]:
-    """The connector's jars, unless they are in Spark's own folder.
+def _jars_to_name(wanted: Sequence[str]) -> list[str]:
+    """These jars, unless they are in Spark's own folder.
 
     Those are loaded without being named, by executors, too; named ones are sent to executors, which
     write them into their working directory. Raises: JarsMissingError.
     """
-    from barnabas_pipelines.jars import connector_jars, spark_jar_folders
+    from barnabas_pipelines.jars import find_jars, spark_jar_folders
 
     own = spark_jar_folders()
-    return [str(jar) for jar in connector_jars() if jar.parent not in own]
+    return [str(jar) for jar in find_jars(coordinates=wanted) if jar.parent not in own]
 
 
-def _check_connector(spark: SparkSession) -> None:
+def _check_class(spark: SparkSession, name: str, what: str, otherwise: str) -> None:
     """Make sure that the driver can load it; the jars of a running JVM cannot be added to."""
     from py4j.protocol import Py4JJavaError
 
-    from barnabas_pipelines.jars import CONNECTOR_CLASS, JarsMissingError
+    from barnabas_pipelines.jars import JarsMissingError
 
     jvm = spark._jvm
     assert jvm is not None
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
-        loader.loadClass(CONNECTOR_CLASS)
+        loader.loadClass(name)
     except Py4JJavaError:
         raise JarsMissingError(
-            "this Spark was started without the Kafka connector; give spark-submit the jars that "
-            "python -m barnabas_pipelines.jars prints, as --jars a,b,c,d, or read and write with "
-            'via="python", which needs none'
+            f"this Spark was started without {what}; give spark-submit the jars that "
+            f"python -m barnabas_pipelines.jars prints, as --jars a,b,...{otherwise}"
         ) from None
 
 

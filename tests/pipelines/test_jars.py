@@ -1,4 +1,4 @@
-"""The connector's jars: which they are, where they are looked for, what is said without them."""
+"""The jars beside Spark's own: which they are, where they are, what is said without them."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas_pipelines import jars
-from barnabas_pipelines.jars import JarsMissingError, connector_jars, fetch_jars, jar_names
+from barnabas_pipelines.jars import CONNECTOR, JarsMissingError, fetch_jars, find_jars, jar_names
 
 
 @pytest.fixture(autouse=True)
@@ -24,30 +24,42 @@ def put_jars(directory: Path) -> list[Path]:
     return paths
 
 
-def test_exactly_four_jars_are_named() -> None:
+def test_exactly_six_jars_are_named() -> None:
     """What they depend on is in Spark already, sometimes newer: it must not be there twice."""
     assert jar_names() == [
         "spark-sql-kafka-0-10_2.13-4.2.0.jar",
         "spark-token-provider-kafka-0-10_2.13-4.0.0.jar",
         "kafka-clients-3.9.2.jar",
         "commons-pool2-2.13.1.jar",
+        "delta-spark_4.2_2.13-4.4.0.jar",
+        "delta-storage-4.4.0.jar",
     ]
 
 
 def test_spark_s_own_folder_comes_before_the_cache(tmp_path: Path) -> None:
     """In the image they are in $SPARK_HOME/jars; on a laptop in the cache."""
     cached = put_jars(jars.cache_directory())
-    assert connector_jars() == cached
+    assert find_jars() == cached
     own = put_jars(tmp_path / "spark" / "jars")
-    assert connector_jars() == own
+    assert find_jars() == own
     assert fetch_jars(tmp_path / "spark" / "jars") == own
+
+
+def test_the_connector_is_found_without_delta_lake(tmp_path: Path) -> None:
+    """A program of one's own that writes no tables needs four jars."""
+    for path in put_jars(tmp_path / "spark" / "jars"):
+        if path.name.startswith("delta"):
+            path.unlink()
+    assert [path.name for path in find_jars(coordinates=CONNECTOR)] == jar_names(CONNECTOR)
+    with pytest.raises(JarsMissingError, match="Delta Lake"):
+        find_jars()
 
 
 def test_missing_jars_are_an_error_that_says_both_ways_out(tmp_path: Path) -> None:
     """A fetch of one jar too few counts as none: Spark would fail later, in a worker."""
     put_jars(tmp_path / "some")[-1].unlink()
     with pytest.raises(JarsMissingError, match=r"python -m barnabas_pipelines\.jars.*via=.python"):
-        connector_jars(tmp_path / "some")
+        find_jars(tmp_path / "some")
 
 
 def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
@@ -56,7 +68,7 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     environment = {"BARNABAS_CACHE": str(tmp_path / "cache"), "PATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "fetching the connector needs Maven: apt-get install maven\n"
+    assert done.stderr == "fetching jars needs Maven: apt-get install maven\n"
     wrong = subprocess.run([*command, "--help"], env=environment, capture_output=True, check=False)
     assert wrong.returncode == 2
 

@@ -10,7 +10,7 @@ import pyspark
 import pytest
 
 from barnabas_pipelines import session
-from barnabas_pipelines.jars import connector_jars
+from barnabas_pipelines.jars import find_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def test_a_job_of_spark_submit_keeps_what_the_command_line_says(tmp_path: Path) 
     home = Path(pyspark.__file__).parent
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
     command += ["--conf", "spark.sql.session.timeZone=Asia/Tokyo"]
-    command += ["--jars", ",".join(map(str, connector_jars())), str(script)]
+    command += ["--jars", ",".join(map(str, find_jars())), str(script)]
     environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=100, check=False
