@@ -100,7 +100,7 @@ def numbers(namespace: Kubectl, demo: BrokerCluster, client: ClientPod) -> str:
 
 
 def archive(name: str, topic: str, **more: Any) -> dict[str, Any]:
-    """A job that puts a topic into Parquet in a volume of its own."""
+    """A job that puts a topic into a table in a volume of its own."""
     return {
         "name": name,
         "job": "archive",

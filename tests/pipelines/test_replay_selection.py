@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from barnabas_pipelines.archive.manifest import BatchRange, Manifest, Totals
 from barnabas_pipelines.replay.selection import (
     Selection,
     moment_text,
@@ -12,21 +11,9 @@ from barnabas_pipelines.replay.selection import (
     parse_offsets,
     parse_partitions,
 )
+from barnabas_pipelines.tables.local import FileFacts
 
-BATCH = Manifest(
-    number=0,
-    spark_batch_id=0,
-    topic_ids={},
-    ranges=(
-        BatchRange(topic="orders", partition=0, start=100, end=200, record_count=100),
-        BatchRange(topic="orders", partition=3, start=0, end=50, record_count=50),
-    ),
-    ends={},
-    first_timestamp_ms=1000,
-    last_timestamp_ms=2000,
-    files={},
-    totals=Totals(),
-)
+FILE = FileFacts(topic="orders", record_count=150, first_ms=1000, last_ms=2000)
 
 
 @pytest.mark.parametrize(
@@ -38,19 +25,19 @@ BATCH = Manifest(
         ({"from_ms": 2001}, False),
         ({"to_ms": 1001}, True),
         ({"to_ms": 1000}, False),
-        ({"partitions": frozenset({3})}, True),
-        ({"partitions": frozenset({1, 2})}, False),
-        ({"offsets": {0: (199, None)}}, True),
-        ({"offsets": {0: (200, None)}}, False),
-        ({"offsets": {0: (0, 100)}}, False),
-        ({"offsets": {0: (0, 101)}}, True),
-        ({"offsets": {1: (0, None)}}, False),
-        ({"offsets": {3: (0, None)}, "partitions": frozenset({0})}, False),
     ],
 )
-def test_batches_that_can_have_nothing_are_left_out(chosen: dict[str, Any], may_have: bool) -> None:
-    """Ends are exclusive throughout; one record at the edge is enough."""
-    assert Selection(**{"topic": "orders", **chosen}).may_have(BATCH) is may_have
+def test_files_that_can_have_nothing_are_not_counted(
+    chosen: dict[str, Any], may_have: bool
+) -> None:
+    """Ends are exclusive; one record at the edge is enough."""
+    assert Selection(**{"topic": "orders", **chosen}).may_have(FILE) is may_have
+
+
+def test_a_file_without_statistics_may_have_anything() -> None:
+    """Delta's are of some columns only, and can be switched off."""
+    unknown = FileFacts(topic="orders", record_count=1, first_ms=None, last_ms=None)
+    assert Selection(topic="orders", from_ms=5, to_ms=6).may_have(unknown)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from barnabas_pipelines.replay.state import ReplayState, parse_state
 STATE = ReplayState(
     asked={"path": "/a", "target": "again", "from_ms": None, "partitions": [0, 2]},
     topic_id="abc",
-    batch_numbers=(0, 3),
+    version=3,
     bases={0: 10, 1: 0},
     counts={0: 5, 1: 0},
 )

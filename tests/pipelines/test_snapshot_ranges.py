@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from barnabas_pipelines.errors import DataLossError, OptionsError
-from barnabas_pipelines.snapshot.manifest import Manifest
+from barnabas_pipelines.snapshot.facts import SnapshotFacts
 from barnabas_pipelines.snapshot.ranges import (
     TombstonesLostError,
     TopicChangedError,
@@ -30,19 +30,17 @@ def topic_of(**changes: Any) -> TopicState:
     return TopicState(**(values | changes))
 
 
-def manifest_of(**changes: Any) -> Manifest:
-    """A version that has read up to 4 and 20, an hour before."""
+def facts_of(**changes: Any) -> SnapshotFacts:
+    """A table that has what there was up to 4 and 20, an hour before."""
     values: dict[str, Any] = {
-        "number": 3,
         "topic": "users",
         "topic_id": "one",
         "next_offsets": {0: 4, 1: 20},
         "complete_at_ms": 10 * DAY_MS - 3_600_000,
-        "row_count": 7,
         "has_headers": False,
         "decoding": "",
     }
-    return Manifest(**(values | changes))
+    return SnapshotFacts(**(values | changes))
 
 
 def test_the_first_version_reads_all_there_is() -> None:
@@ -55,21 +53,21 @@ def test_the_first_version_reads_all_there_is() -> None:
 def test_a_version_reads_what_was_appended_since_the_last() -> None:
     """Partitions without news are left out, new ones are read from their beginning."""
     topic = topic_of(starts={0: 0, 1: 0, 2: 0}, ends={0: 10, 1: 20, 2: 5})
-    found = next_range(topic, manifest_of(), has_headers=False)
+    found = next_range(topic, facts_of(), has_headers=False)
     assert (found.starts, found.ends, found.has_base) == ({0: 4, 2: 0}, {0: 10, 2: 5}, True)
 
 
 def test_lost_offsets_are_named_and_counted() -> None:
     """Retention has passed the last version: its rows may be deleted or replaced by lost ones."""
     with pytest.raises(DataLossError, match=r"partition 0.*offset 4.*is 6; 2 offsets are gone"):
-        next_range(topic_of(starts={0: 6, 1: 0}), manifest_of(), has_headers=False)
-    next_range(topic_of(starts={0: 4, 1: 20}), manifest_of(), has_headers=False)
+        next_range(topic_of(starts={0: 6, 1: 0}), facts_of(), has_headers=False)
+    next_range(topic_of(starts={0: 4, 1: 20}), facts_of(), has_headers=False)
 
 
 def test_a_log_that_ends_before_the_table_has_lost_records() -> None:
     """The table would keep rows that the topic does not have any more."""
     with pytest.raises(DataLossError, match=r"partition 1.*goes on at offset 20.*ends at 19"):
-        next_range(topic_of(ends={0: 10, 1: 19}), manifest_of(), has_headers=False)
+        next_range(topic_of(ends={0: 10, 1: 19}), facts_of(), has_headers=False)
 
 
 @pytest.mark.parametrize(
@@ -83,26 +81,26 @@ def test_a_log_that_ends_before_the_table_has_lost_records() -> None:
 def test_another_topic_is_not_merged_into_the_table(changes: Any, message: str) -> None:
     """Offsets of a topic that was made again fit by chance, and mean other records."""
     with pytest.raises(TopicChangedError, match=message):
-        next_range(topic_of(**changes), manifest_of(), has_headers=False)
+        next_range(topic_of(**changes), facts_of(), has_headers=False)
 
 
 def test_brokers_without_topic_ids_are_trusted() -> None:
     """Nothing can be compared; offsets are checked all the same."""
-    assert next_range(topic_of(topic_id=None), manifest_of(), has_headers=False).has_base
+    assert next_range(topic_of(topic_id=None), facts_of(), has_headers=False).has_base
 
 
 def test_who_comes_after_the_tombstones_does_not_merge() -> None:
     """A key was deleted and compaction has removed the tombstone: it would live for ever."""
-    late = topic_of(seen_at_ms=manifest_of().complete_at_ms + DAY_MS)
+    late = topic_of(seen_at_ms=facts_of().complete_at_ms + DAY_MS)
     with pytest.raises(TombstonesLostError, match="--rebuild"):
-        next_range(late, manifest_of(), has_headers=False)
+        next_range(late, facts_of(), has_headers=False)
     just_in_time = topic_of(seen_at_ms=late.seen_at_ms - 1)
-    found = next_range(just_in_time, manifest_of(), has_headers=False)
+    found = next_range(just_in_time, facts_of(), has_headers=False)
     check_deadline(just_in_time, found, late.seen_at_ms - 1)
     with pytest.raises(TombstonesLostError):
         check_deadline(just_in_time, found, late.seen_at_ms)
     never = topic_of(seen_at_ms=late.seen_at_ms, tombstone_ms=None)
-    assert next_range(never, manifest_of(), has_headers=False).has_base
+    assert next_range(never, facts_of(), has_headers=False).has_base
 
 
 def test_a_first_reading_must_not_outlast_the_tombstones_either() -> None:
@@ -116,4 +114,4 @@ def test_a_first_reading_must_not_outlast_the_tombstones_either() -> None:
 def test_headers_cannot_be_added_to_rows_that_have_none() -> None:
     """The bytes of the old rows are in the table, their headers only in the topic."""
     with pytest.raises(OptionsError, match="no headers"):
-        next_range(topic_of(), manifest_of(), has_headers=True)
+        next_range(topic_of(), facts_of(), has_headers=True)

@@ -1,1 +1,1 @@
-"""The archive of topics: what it looks like on disk, and how batches get there exactly once."""
+"""The archive of topics: what its next batch reads, how it is written, and whether it is whole."""

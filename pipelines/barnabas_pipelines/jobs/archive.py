@@ -1,32 +1,21 @@
-"""archive: topics to partitioned Parquet, exactly once.
+"""archive: topics to a table of Delta Lake, exactly once.
 
     python -m barnabas_pipelines.jobs.archive --bootstrap-servers localhost:9092 \\
         --topics orders --path /data/archive
 
-Not here: how exactly once comes about (`barnabas_pipelines/archive/directory.py`).
+Not here: how exactly once comes about (`barnabas_pipelines/archive/batches.py`).
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import time
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from barnabas_pipelines.archive.batch_writer import BatchWriter
-from barnabas_pipelines.archive.continuation import continuation
-from barnabas_pipelines.archive.directory import CHECKPOINT as CHECKPOINT_PATH
-from barnabas_pipelines.archive.directory import ArchiveDirectory
-from barnabas_pipelines.archive.file_sizes import FileSizes
-from barnabas_pipelines.archive.manifest import Manifest, Totals
-from barnabas_pipelines.archive.reading import (
-    local_archive,
-    manifests,
-    path_complaint,
-    read_batches,
-)
-from barnabas_pipelines.errors import DataLossError, OptionsError, PipelineError
+from barnabas_client.env import Clock, SystemClock
+from barnabas_client.errors import BarnabasError
+from barnabas_pipelines.errors import PipelineError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, TopicFacts
 from barnabas_pipelines.jobs.common_options import (
     FAIL_ON_DATA_LOSS,
@@ -36,21 +25,23 @@ from barnabas_pipelines.jobs.common_options import (
     SOURCE_OPTIONS,
     STARTING_OFFSETS,
     TRIGGER,
+    trigger_seconds,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
-from barnabas_pipelines.jobs.progress_bar import Report
+from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
-from barnabas_pipelines.jobs.streaming import read_source, run_query, trigger_text
+from barnabas_pipelines.jobs.streaming import trigger_text
+from barnabas_pipelines.tables.local import LocalTable, is_local, local_table
+from barnabas_pipelines.tables.options import TABLE_OPTIONS, upkeep
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_EARLIEST: Final = -2
-_LATEST: Final = -1
+    from barnabas_pipelines.archive.batches import Archiver, DoneBatch
+    from barnabas_pipelines.archive.planning import Ends
+
 _BATCH_RECORDS: Final = 5_000_000
 """A long backlog is archived in portions, so that a failure does not begin it anew."""
-_SETTLING_ATTEMPTS: Final = 20
-_SETTLING_SECONDS: Final = 0.5
 
 _OPTIONS: Final = (
     JobOption(
@@ -62,74 +53,44 @@ _OPTIONS: Final = (
     JobOption(
         name="path",
         is_required=True,
-        check=path_complaint,
-        meaning="The archive: a folder on any file system that Spark knows, of this job alone.",
-    ),
-    JobOption(
-        name="checkpoint",
-        meaning="A folder for what Spark remembers between runs; by default inside the archive, in "
-        f"{CHECKPOINT_PATH}.",
-    ),
-    JobOption(
-        name="file-size-target",
-        kind="bytes",
-        default="128 MiB",
-        minimum=1,
-        meaning="What a file should have: a batch whose files are much smaller is put together.",
-    ),
-    JobOption(
-        name="file-size-maximum",
-        kind="bytes",
-        default="512 MiB",
-        minimum=1,
-        meaning="What no file may exceed, unless a single record does.",
-    ),
-    JobOption(
-        name="compression",
-        default="snappy",
-        choices=("none", "snappy", "gzip", "zstd", "lz4_raw"),
-        meaning="How the columns are compressed.",
+        meaning="The table: a folder on any file system that Spark and Delta Lake know.",
     ),
     JobOption(
         name="verify",
         kind="bool",
         default=False,
-        meaning="At the end, read the archive back and fail if any record is there twice; gaps are "
-        "told.",
+        meaning="At the end, compare the table with the topics, record by record, and fail if they "
+        "differ.",
     ),
 )
-
-
-def check(settings: JobSettings) -> None:
-    """Refuse sizes that contradict each other. Raises: OptionsError."""
-    if settings["file-size-target"] > settings["file-size-maximum"]:
-        raise OptionsError("--file-size-target is more than --file-size-maximum")
 
 
 def plan(settings: JobSettings) -> Plan:
     """What is there to be archived, where it goes, and what is guaranteed."""
     facts = ClusterFacts.of(settings).topics(settings["topics"])
     path = settings["path"]
-    directory = local_archive(path)
-    last = directory.last() if directory is not None else None
-    lines = [("reads", _topic_line(topic, last)) for topic in facts.values()]
+    table = local_table(path) if is_local(path) else None
+    lines = [("reads", _topic_line(topic, table)) for topic in facts.values()]
     lines.append(("via", settings["via"]))
-    if directory is None:
-        lines.append(("archive", f"{path} (not on this machine: not looked at)"))
+    if not is_local(path):
+        lines.append(("table", f"{path} (not on this machine: not looked at)"))
+    elif table is None:
+        lines.append(("table", f"{path}: not there yet"))
     else:
-        held = last.totals if last is not None else Totals()
         lines.append(
-            ("archive", f"{path}: {held.record_count:,} records in {held.batch_count:,} batches")
+            (
+                "table",
+                f"{path}: {table.record_count:,} records in {len(table.files):,} files, version "
+                f"{table.version:,}",
+            )
         )
     lines += [
         (
             "writes",
-            f"batch=N/dt=DAY/*.parquet, {settings['compression']}, files of about "
-            f"{_size_text(settings['file-size-target'])}, at most "
-            f"{_size_text(settings['file-size-maximum'])}",
+            f"Delta Lake, partitioned by topic and day, {settings['compression']}, files of about "
+            f"{_size_text(settings['file-size-target'])}",
         ),
         ("when", trigger_text(settings)),
-        ("checkpoint", settings["checkpoint"] or f"{path}/{CHECKPOINT_PATH}"),
     ]
     if settings["group"]:
         lines.append(("progress", f"shown in consumer group {settings['group']}"))
@@ -138,7 +99,7 @@ def plan(settings: JobSettings) -> Plan:
             "guarantees",
             "every record of the topics exactly once by topic, partition and offset, whatever is "
             "killed when; keys, values, headers and timestamps as they are; readers see whole "
-            "batches",
+            "batches; of two jobs on one table, one is refused",
         )
     )
     return Plan.of(*lines)
@@ -146,93 +107,99 @@ def plan(settings: JobSettings) -> Plan:
 
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Archive what there is, or for ever."""
-    from barnabas_pipelines.archive.staging import ArchiveForm, SparkStager
-    from barnabas_pipelines.storage.hadoop_files import open_store
+    from barnabas_pipelines.archive.batches import Archiver, range_options
+    from barnabas_pipelines.archive.verify import verify
+    from barnabas_pipelines.sources import read_topic
+    from barnabas_pipelines.tables.delta import DeltaTable
 
-    # Spark's default is a type that only old readers of Parquet want.
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    directory = ArchiveDirectory(open_store(spark, settings["path"]))
-    last = directory.recover()
-    checkpoint = settings["checkpoint"] or directory.store.url(CHECKPOINT_PATH)
+    def read(starts: Ends, ends: Ends) -> DataFrame:
+        options = {
+            "kafka.bootstrap.servers": settings["bootstrap-servers"],
+            **(settings["source-option"] or {}),
+            **range_options(starts, ends),
+            "includeHeaders": "true",
+        }
+        return read_topic(spark, options, via=settings["via"])
+
+    table = DeltaTable(
+        spark,
+        settings["path"],
+        file_bytes=settings["file-size-target"],
+        compression=settings["compression"],
+    )
     cluster = ClusterFacts.of(settings)
-    topics = settings["topics"]
-    overrides = _going_on(settings, last, cluster, report) if last else {}
-    records = read_source(settings, spark, topics, include_headers=True, overrides=overrides)
-    sizes = FileSizes(
-        target_bytes=settings["file-size-target"], maximum_bytes=settings["file-size-maximum"]
-    )
-    write = BatchWriter(
-        directory,
-        last,
-        SparkStager(directory, ArchiveForm(sizes=sizes, compression=settings["compression"])),
-        topic_ids=lambda: cluster.topic_ids(topics),
-        checkpoint=open_store(spark, checkpoint),
-        say=report.line,
+    archiver = Archiver(
+        table,
+        cluster,
+        settings["topics"],
+        read,
+        report.line,
+        first_offsets=settings["starting-offsets"],
+        limit=settings["max-offsets-per-trigger"],
         is_loss_allowed=not settings["fail-on-data-loss"],
+        reads_committed=_reads_committed(settings),
     )
-    query = records.writeStream.foreachBatch(write)
-    run_query(query, settings, spark, report, name="archive", checkpoint=checkpoint)
-    newest = directory.last()
-    held = newest.totals if newest is not None else Totals()
-    report.line(
-        f"done: {report.record_count:,} records read; the archive has {held.record_count:,} in "
-        f"{held.batch_count:,} batches and {held.file_count:,} files"
-    )
+    _run_batches(archiver, cluster, settings, report)
+    for line in upkeep(table, settings):
+        report.line(line)
+    report.line(f"done: {report.record_count:,} records archived")
     if settings["verify"]:
-        _verify(spark, directory, report)
+        verify(table, cluster, settings["topics"], read, report.line)
 
 
-def _going_on(
-    settings: JobSettings, last: Manifest, cluster: ClusterFacts, report: Report
-) -> dict[str, str]:
-    """Start where the archive ends, should there be no checkpoint (any more).
-
-    Raises: DataLossError, PipelineError.
-    """
-    otherwise = _LATEST if settings["starting-offsets"] == "latest" else _EARLIEST
-    for _ in range(_SETTLING_ATTEMPTS):
-        topics = cluster.topics(settings["topics"])
-        found = continuation(last.ends, topics.values(), otherwise)
-        if not found.contradictions:
-            break
-        # A leader that was just elected may not know yet how far consumers could read.
-        time.sleep(_SETTLING_SECONDS)
-    if found.contradictions:
-        raise PipelineError(
-            f"the archive has more than the topic, which was made anew or has lost records: "
-            f"{'; '.join(found.contradictions)}; archive it into another folder, with another "
-            "checkpoint"
-        )
-    if found.lost and settings["fail-on-data-loss"]:
-        raise DataLossError(
-            f"records are gone that were not archived: {'; '.join(found.lost)}; go on without "
-            "them with --no-fail-on-data-loss"
-        )
-    for text in found.lost:
-        report.line(f"goes on without: {text}")
-    return {"startingOffsets": json.dumps(found.starts)}
+def _run_batches(
+    archiver: Archiver, cluster: ClusterFacts, settings: JobSettings, report: Report
+) -> None:
+    """All batches up to the topics' ends as they are now, or one at each trigger, for ever."""
+    seconds = trigger_seconds(settings["trigger"])
+    goal = archiver.goal() if seconds is None else None
+    clock = SystemClock()
+    while True:
+        began_ms = clock.monotonic_ms()
+        done = archiver.batch(goal)
+        if done is not None:
+            report.batch(_progress(done, began_ms, clock))
+            _show(cluster, settings["group"], done, report)
+        if seconds is None and done is None:
+            return
+        if seconds is not None:
+            left = seconds - (clock.monotonic_ms() - began_ms) / 1000
+            # An event and no sleep in the JVM: a signal is heard at once.
+            threading.Event().wait(max(0.0, left))
 
 
-def _verify(spark: SparkSession, directory: ArchiveDirectory, report: Report) -> None:
-    """Count offsets in the files themselves. Raises: PipelineError if one is there twice."""
-    from barnabas_pipelines.transforms.archive_rows import archive_census
-
-    rows = read_batches(spark, directory, manifests(directory))
-    for found in archive_census(rows).orderBy("topic", "partition").collect():
-        name = f"{found.topic}-{found.partition}"
-        doubled = found.record_count - found.offset_count
-        if doubled:
-            raise PipelineError(f"{name}: {doubled:,} records are in the archive twice")
-        gaps = found.last_offset - found.first_offset + 1 - found.offset_count
-        told = f", {gaps:,} of these offsets have no record" if gaps else ""
-        report.line(
-            f"{name}: offsets {found.first_offset:,} to {found.last_offset:,}, "
-            f"{found.record_count:,} records, none twice{told}"
-        )
+def _progress(done: DoneBatch, began_ms: int, clock: Clock) -> BatchProgress:
+    duration_ms = max(1, clock.monotonic_ms() - began_ms)
+    return BatchProgress(
+        batch_id=done.number,
+        record_count=done.record_count,
+        records_per_second=done.record_count * 1000 / duration_ms,
+        duration_ms=duration_ms,
+        offsets_behind=done.left_count,
+    )
 
 
-def _topic_line(topic: TopicFacts, last: Manifest | None) -> str:
-    archived = last.ends.get(topic.name, {}) if last is not None else {}
+def _show(cluster: ClusterFacts, group: str | None, done: DoneBatch, report: Report) -> None:
+    """Commit to the group, if there is one; the batch is in the table, whatever becomes of that."""
+    from barnabas_pipelines.archive.batches import by_topic
+
+    if group is None:
+        return
+    try:
+        for topic, ends in by_topic(done.ends).items():
+            cluster.commit_offsets(group, topic, ends)
+    except (PipelineError, BarnabasError) as error:
+        report.line(f"progress is not shown in group {group}: {error}")
+
+
+def _reads_committed(settings: JobSettings) -> bool:
+    given = {name.lower(): text for name, text in (settings["source-option"] or {}).items()}
+    return given.get("kafka.isolation.level") == "read_committed"
+
+
+def _topic_line(topic: TopicFacts, table: LocalTable | None) -> str:
+    reach = table.mark.topic(topic.name) if table is not None and table.mark is not None else None
+    archived = reach.ends if reach is not None else {}
     starts = {
         partition: min(max(archived.get(partition, 0), topic.starts[partition]), end)
         for partition, end in topic.ends.items()
@@ -255,13 +222,18 @@ def _size_text(size: int) -> str:
 
 JOB: Final = Job(
     name="archive",
-    summary="Writes topics to partitioned Parquet, every record exactly once: keys, values, "
+    summary="Writes topics to a table of Delta Lake, every record exactly once: keys, values, "
     "headers, timestamps, offsets.",
     options=(
         *_OPTIONS[:2],
         *SOURCE_OPTIONS,
+        *TABLE_OPTIONS,
         *_OPTIONS[2:],
-        STARTING_OFFSETS,
+        replace(
+            STARTING_OFFSETS,
+            meaning="Where a topic begins that the table does not know yet: earliest, latest or "
+            "JSON; otherwise each run goes on where the table ends.",
+        ),
         TRIGGER,
         GROUP,
         replace(MAX_OFFSETS_PER_TRIGGER, default=_BATCH_RECORDS),
@@ -270,7 +242,7 @@ JOB: Final = Job(
     ),
     plan=plan,
     run=run,
-    check=check,
+    uses_tables=True,
 )
 
 if __name__ == "__main__":

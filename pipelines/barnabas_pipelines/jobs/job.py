@@ -70,7 +70,8 @@ class Job:
     """A job: its name is that of its module, `plan` needs no Spark, `run` gets a session.
 
     `check` refuses settings that contradict each other, with OptionsError. A job with the option
-    `via` gets a session with the connector only where that says so; one without, never.
+    `via` gets a session with the connector only where that says so; one without, never. With
+    `uses_tables` the session knows Delta Lake.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Job:
     plan: Callable[[JobSettings], Plan]
     run: Callable[[JobSettings, SparkSession, Report], None]
     check: Callable[[JobSettings], None] = _accept_all
+    uses_tables: bool = False
 
 
 def load_job(name: str) -> Job:
@@ -171,6 +173,7 @@ def _session(job: Job, settings: JobSettings) -> SparkSession:
         f"barnabas-{job.name}",
         master=values.get("master"),
         with_connector=values.get("via") == "connector",
+        with_tables=job.uses_tables,
         conf=values.get("conf"),
         log_level="ERROR",
     )

@@ -8,6 +8,7 @@ Not here: where the numbers come from (`streaming.py`).
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from barnabas_pipelines.archive.checkpoint import offsets_in
+from barnabas_pipelines.progress_offsets import offsets_of_sources
 
 _BAR_CELLS: Final = 20
+_ENDS: Final = ("latestOffset", "endOffset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +62,16 @@ class BatchProgress:
 
 def _offsets_behind(source: Mapping[str, Any]) -> int | None:
     """How far the end of a batch is from the newest offsets; None where a source does not say."""
-    latest, end = offsets_in(source.get("latestOffset")), offsets_in(source.get("endOffset"))
-    if latest is None or end is None:
+    latest, end = (offsets_of_sources([_text(source.get(name))]) for name in _ENDS)
+    common = [partition for partition in latest if partition in end]
+    if not common:
         return None
-    return sum(
-        newest - end[topic].get(partition, newest)
-        for topic, found in latest.items()
-        if topic in end
-        for partition, newest in found.items()
-    )
+    return sum(latest[partition] - end[partition] for partition in common)
+
+
+def _text(offsets: Any) -> str | None:
+    """Offsets as text: Spark's progress has them parsed where they are JSON."""
+    return offsets if isinstance(offsets, str | None) else json.dumps(offsets)
 
 
 class Report:

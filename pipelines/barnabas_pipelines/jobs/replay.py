@@ -15,17 +15,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from barnabas_client.env import Environment
-from barnabas_pipelines.archive.directory import ArchiveDirectory
-from barnabas_pipelines.archive.manifest import Manifest
-from barnabas_pipelines.archive.reading import (
-    local_archive,
-    manifests,
-    path_complaint,
-    summary,
-)
 from barnabas_pipelines.errors import OptionsError, PipelineError
 from barnabas_pipelines.jobs.cluster_facts import TopicFacts
 from barnabas_pipelines.jobs.common_options import (
@@ -47,11 +41,11 @@ from barnabas_pipelines.replay.selection import (
 )
 from barnabas_pipelines.replay.state import FILE_NAME, ReplayState, parse_state
 from barnabas_pipelines.replay.target import Target
+from barnabas_pipelines.storage.file_store import LocalFiles
+from barnabas_pipelines.tables.local import is_local, local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from barnabas_pipelines.storage.file_store import FileStore
 
 ORIGINAL: Final = "original"
 BY_KEY: Final = "key"
@@ -73,7 +67,6 @@ _OPTIONS: Final = (
     JobOption(
         name="path",
         is_required=True,
-        check=path_complaint,
         meaning="The archive, as the job archive has written it.",
     ),
     JobOption(
@@ -201,27 +194,24 @@ def plan(settings: JobSettings) -> Plan:
 def _archive_lines(
     settings: JobSettings, facts: TopicFacts, target: Target
 ) -> list[tuple[str, str]]:
-    directory = local_archive(settings["path"])
-    if directory is None:
-        return [("archive", f"{settings['path']} (not on this machine: not looked at)")]
-    found = manifests(directory)
-    selection = selection_of(settings, topic_of(settings, found))
-    batches = [one for one in found if selection.may_have(one)]
-    held = summary(batches)
+    path = settings["path"]
+    if not is_local(path):
+        return [("archive", f"{path} (not on this machine: not looked at)")]
+    table = local_table(path)
+    topics = [one.name for one in table.mark.topics] if table and table.mark else []
+    selection = selection_of(settings, topic_of(settings, topics))
+    files = [one for one in (table.files if table else ()) if selection.may_have(one)]
+    count = sum(one.record_count for one in files)
     lines = [
         ("reads", selection.text()),
-        (
-            "archive",
-            f"{settings['path']}: {len(batches):,} of {len(found):,} batches, with "
-            f"{held.record_count:,} records",
-        ),
+        ("archive", f"{path}: {len(files):,} files with {count:,} records"),
     ]
-    state = LocalState(settings).read()
+    state = _local_state(settings)
     if state is not None:
         sent = sum(state.sent(facts.ends).values()) if not state.is_done else state.record_count
         lines.append(("goes on", f"{sent:,} of {state.record_count:,} records are there already"))
     retention = target.cluster.topic_setting(target.topic, "retention.ms")
-    oldest_ms = min((one.first_timestamp_ms for one in batches), default=None)
+    oldest_ms = min((one.first_ms for one in files if one.first_ms is not None), default=None)
     limit_ms = int(retention) if retention is not None else -1
     if oldest_ms is not None and 0 <= limit_ms < Environment().clock.wall_ms() - oldest_ms:
         lines.append(
@@ -234,25 +224,23 @@ def _archive_lines(
     return lines
 
 
-class LocalState:
-    """The state of a replay as far as a plan can see it: only on this machine."""
-
-    def __init__(self, settings: JobSettings) -> None:
-        directory = local_archive(settings["checkpoint"])
-        self._store: FileStore | None = directory.store if directory is not None else None
-
-    def read(self) -> ReplayState | None:
-        """The state; None if there is none, or not here."""
-        text = self._store.read(FILE_NAME) if self._store is not None else None
-        return parse_state(text) if text is not None else None
+def _local_state(settings: JobSettings) -> ReplayState | None:
+    """The state as far as a plan can see it: only on this machine."""
+    folder = settings["checkpoint"]
+    if not is_local(folder):
+        return None
+    text = LocalFiles(Path(urlsplit(folder).path)).read(FILE_NAME)
+    return parse_state(text) if text is not None else None
 
 
-def topic_of(settings: JobSettings, found: Sequence[Manifest]) -> str:
-    """The topic to replay. Raises: OptionsError if that is not clear; PipelineError."""
-    topics = sorted({one.topic for manifest in found for one in manifest.ranges})
+def topic_of(settings: JobSettings, topics: Sequence[str]) -> str:
+    """Which of the archive's topics to replay.
+
+    Raises: OptionsError if that is not clear; PipelineError if there is none.
+    """
     wanted: str | None = settings["topic"]
     if not topics:
-        raise PipelineError(f"there is no archive with records in {settings['path']}")
+        raise PipelineError(f"there is no archive in {settings['path']}")
     if wanted is not None and wanted not in topics:
         raise OptionsError(f"--topic {wanted}: the archive has {', '.join(topics)}")
     if wanted is None and len(topics) > 1:
@@ -262,24 +250,27 @@ def topic_of(settings: JobSettings, found: Sequence[Manifest]) -> str:
 
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Replay what is chosen, or what is left of it."""
+    from barnabas_pipelines.archive.batches import known
     from barnabas_pipelines.replay.runner import Replay, ReplayRequest
     from barnabas_pipelines.storage.hadoop_files import open_store
+    from barnabas_pipelines.tables.delta import DeltaTable
 
     # Times are compared and sent as they are, whatever the session was started with.
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    directory = ArchiveDirectory(open_store(spark, settings["path"]))
-    found = manifests(directory)
+    table = DeltaTable(spark, settings["path"])
+    mark = known(table).mark
+    topics = [one.name for one in mark.topics] if mark is not None else []
     request = ReplayRequest(
         archive=settings["path"],
         checkpoint=settings["checkpoint"],
         target=target_of(settings),
-        selection=selection_of(settings, topic_of(settings, found)),
+        selection=selection_of(settings, topic_of(settings, topics)),
         is_by_key=settings["partitioning"] == BY_KEY,
         records_per_second=settings["rate"],
         settle_ms=settings["settle"],
     )
     checkpoint = open_store(spark, settings["checkpoint"])
-    Replay(request, spark, report, directory, checkpoint).run(found)
+    Replay(request, spark, report, table, checkpoint).run()
 
 
 def _check_timestamps_are_kept(target: Target) -> None:
@@ -299,6 +290,7 @@ JOB: Final = Job(
     plan=plan,
     run=run,
     check=check,
+    uses_tables=True,
 )
 
 if __name__ == "__main__":

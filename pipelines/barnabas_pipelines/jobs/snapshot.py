@@ -1,15 +1,15 @@
-"""The latest value of each key of a topic, as a table of Parquet that each run brings up to date.
+"""The latest value of each key of a topic, as a table that each run brings up to date.
 
     python -m barnabas_pipelines.jobs.snapshot --bootstrap-servers localhost:9092 \\
         --topic users --table /data/users --value-format json --fields "name STRING, age INT"
 
-A run fixes the end of the topic, reads what was appended since the last version, merges it with
-that version, writes the whole table beside it and moves a pointer. It can be killed anywhere and
-run again. Records without a value delete their key.
+A run fixes the end of the topic, reads what was appended since the last run, and merges it into the
+table in one commit. It can be killed anywhere and run again. Records without a value delete their
+key.
 
 A key belongs in one partition; see `transforms/latest.py` for what happens with one that moved.
 
-Not here: versions and pointer (`snapshot/table.py`), when a run cannot go on from the last version
+Not here: the rows (`snapshot/table_rows.py`), when a run cannot go on from the table
 (`snapshot/ranges.py`), who comes first among the records of a key (`transforms/latest.py`).
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from typing import TYPE_CHECKING, Final
 
 from barnabas_client.env import Clock, SystemClock
@@ -28,7 +29,7 @@ from barnabas_pipelines.jobs.failures import failure_line
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
 from barnabas_pipelines.jobs.progress_bar import Report
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
-from barnabas_pipelines.snapshot.manifest import Manifest
+from barnabas_pipelines.snapshot.facts import SnapshotFacts, facts_of
 from barnabas_pipelines.snapshot.ranges import (
     ReadRange,
     TopicChangedError,
@@ -36,13 +37,13 @@ from barnabas_pipelines.snapshot.ranges import (
     check_deadline,
     next_range,
 )
-from barnabas_pipelines.snapshot.table import SnapshotTable
-from barnabas_pipelines.storage.file_store import FileStore
+from barnabas_pipelines.tables.options import TABLE_OPTIONS, upkeep
+from barnabas_pipelines.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from barnabas_pipelines.snapshot.version_rows import VersionCounts
+    from barnabas_pipelines.snapshot.table_rows import SnapshotWriter
 
 NAME: Final = "snapshot"
 FAIL: Final = "fail"
@@ -52,7 +53,7 @@ OPTIONS: Final = (
     JobOption(
         name="table",
         is_required=True,
-        meaning="A folder for the table and its versions; any file system that Spark knows.",
+        meaning="The table: a folder on any file system that Spark and Delta Lake know.",
     ),
     *SOURCE_OPTIONS,
     JobOption(
@@ -97,16 +98,9 @@ OPTIONS: Final = (
         name="rebuild",
         kind="bool",
         default=False,
-        meaning="Read the whole topic anew instead of going on from the last version.",
+        meaning="Read the whole topic anew instead of going on from the table.",
     ),
-    JobOption(
-        name="keep-versions",
-        kind="int",
-        default=2,
-        minimum=1,
-        maximum=10_000,
-        meaning="So many versions before the current one stay, for readers that still use them.",
-    ),
+    *TABLE_OPTIONS,
     GROUP,
     *SESSION_OPTIONS,
 )
@@ -131,7 +125,7 @@ def plan(settings: JobSettings) -> Plan:
     facts = ClusterFacts.of(settings)
     (topic,) = facts.topics([name], read_committed=True).values()
     policy = facts.topic_setting(name, "cleanup.policy") or "unknown"
-    start = "all of it" if settings["rebuild"] else "what was appended since the last version"
+    start = "all of it" if settings["rebuild"] else "what was appended since the last run"
     return Plan.of(
         (
             "reads",
@@ -151,13 +145,13 @@ def plan(settings: JobSettings) -> Plan:
         ("decodes", _decoding_text(settings)),
         (
             "writes",
-            f"{settings['table']}: a new version of the whole table, then the pointer CURRENT; "
-            f"{settings['keep-versions']} earlier versions stay",
+            f"{settings['table']}: one commit to a table of Delta Lake; older versions can be read "
+            "until --vacuum deletes their files",
         ),
         (
             "guarantees",
-            "a reader sees a whole version: the table at the end that its run has fixed. Killed "
-            "anywhere, a run changes nothing or is complete; run it again",
+            "a reader sees the table at the end that its run has fixed. Killed anywhere, a run "
+            "changes nothing or is complete; run it again. Of two runs at once one is refused",
         ),
     )
 
@@ -165,37 +159,57 @@ def plan(settings: JobSettings) -> Plan:
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Bring the table up to date.
 
-    Raises: what `next_range` does, SnapshotFailedError, TableInUseError.
+    Raises: what `next_range` does, SnapshotFailedError, SecondWriterError.
     """
-    from barnabas_pipelines.storage.hadoop_files import open_store
+    take_snapshot(settings, spark, report, table_of(settings, spark), SystemClock())
 
-    store = open_store(spark, settings["table"])
-    take_snapshot(settings, spark, report, store, SystemClock())
+
+def table_of(settings: JobSettings, spark: SparkSession) -> Table:
+    """The table that the settings name."""
+    from barnabas_pipelines.tables.delta import DeltaTable
+
+    return DeltaTable(
+        spark,
+        settings["table"],
+        file_bytes=settings["file-size-target"],
+        compression=settings["compression"],
+    )
 
 
 def take_snapshot(
-    settings: JobSettings, spark: SparkSession, report: Report, store: FileStore, clock: Clock
+    settings: JobSettings, spark: SparkSession, report: Report, table: Table, clock: Clock
 ) -> None:
-    """Bring the table in a store up to date; see `run`."""
-    table = SnapshotTable(store)
-    with table.locked():
-        last = None if settings["rebuild"] else table.current()
-        facts = ClusterFacts.of(settings)
-        topic = _state_of(settings["topic"], facts, clock)
-        found = next_range(topic, last, has_headers=settings["include-headers"])
-        if last is not None and not found.ends and last.decoding == _decoding(settings):
-            table.refresh(_after(topic, last.number, last.row_count, settings))
-            report.line(f"nothing new: version {last.number:,} is up to date")
-        else:
-            report.line(f"reading {found.offset_count:,} offsets of {len(found.ends)} partitions")
-            number = table.begin()
-            base = table.url(last.number) if last is not None else None
-            counts = _write(settings, spark, found, base, table.building_url(number))
+    """Bring the table up to date; see `run`."""
+    state = table.state()
+    last = None if settings["rebuild"] else facts_of(state)
+    facts = ClusterFacts.of(settings)
+    topic = _state_of(settings["topic"], facts, clock)
+    found = next_range(topic, last, has_headers=settings["include-headers"])
+    mark = _after(topic, settings).mark(state.sequence + 1, uuid.uuid4().hex)
+    writer = _writer(settings, table)
+    if last is not None and not found.ends and last.decoding == _decoding(settings):
+        writer.refresh(mark)
+        report.line("nothing new: the table is up to date")
+    else:
+        report.line(f"reading {found.offset_count:,} offsets of {len(found.ends)} partitions")
+
+        def check_read() -> None:
             check_deadline(topic, found, clock.wall_ms())
             _check_still_there(topic, facts)
-            table.finish(_after(topic, number, counts.rows, settings))
-            report.line(f"version {number:,}: {counts.text()}")
-        table.prune(settings["keep-versions"])
+
+        try:
+            records = _records(settings, spark, found) if found.ends else None
+            if records is not None and last is not None and last.decoding == _decoding(settings):
+                counts = writer.merge(records, mark, check_read)
+            else:
+                counts = writer.write(records, mark, check_read, is_rebuilt=last is None)
+        except PipelineError:
+            raise
+        except Exception as error:  # whatever Spark or a worker raised
+            raise SnapshotFailedError(failure_line(error)) from error
+        report.line(f"version {table.state().version:,}: {counts.text()}")
+    for line in upkeep(table, settings):
+        report.line(line)
     _show(settings, facts, topic, report)
 
 
@@ -225,27 +239,20 @@ def _check_still_there(topic: TopicState, facts: ClusterFacts) -> None:
         )
 
 
-def _after(topic: TopicState, number: int, row_count: int, settings: JobSettings) -> Manifest:
-    return Manifest(
-        number=number,
+def _after(topic: TopicState, settings: JobSettings) -> SnapshotFacts:
+    """What the table is to say of itself."""
+    return SnapshotFacts(
         topic=topic.name,
         topic_id=topic.topic_id,
         next_offsets=topic.ends,
         complete_at_ms=topic.seen_at_ms,
-        row_count=row_count,
         has_headers=settings["include-headers"],
         decoding=_decoding(settings),
     )
 
 
-def _write(
-    settings: JobSettings, spark: SparkSession, found: ReadRange, base: str | None, target: str
-) -> VersionCounts:
-    """Write the rows of the next version. Raises: SnapshotFailedError."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    from barnabas_pipelines.snapshot.version_rows import RowSettings, write_version
+def _writer(settings: JobSettings, table: Table) -> SnapshotWriter:
+    from barnabas_pipelines.snapshot.table_rows import RowSettings, SnapshotWriter
     from barnabas_pipelines.transforms.decoding import ValueFormat
 
     wanted = RowSettings(
@@ -256,11 +263,7 @@ def _write(
         fails_on_undecodable=settings["undecodable"] == FAIL,
         fails_on_keyless=settings["keyless"] == FAIL,
     )
-    try:
-        records = _records(settings, spark, found) if found.ends else None
-        return write_version(spark, records, base, target, wanted)
-    except (PySparkException, Py4JJavaError) as error:
-        raise SnapshotFailedError(failure_line(error)) from error
+    return SnapshotWriter(table, wanted)
 
 
 def _records(settings: JobSettings, spark: SparkSession, found: ReadRange) -> DataFrame:
@@ -293,7 +296,7 @@ def _show(settings: JobSettings, facts: ClusterFacts, topic: TopicState, report:
 
 
 def _decoding(settings: JobSettings) -> str:
-    """How columns are made of bytes: a version is written anew when it changes."""
+    """How columns are made of bytes: the table is written anew when it changes."""
     return json.dumps([settings[name] for name in ("key-format", "value-format", "fields")])
 
 
@@ -307,12 +310,13 @@ def _decoding_text(settings: JobSettings) -> str:
 
 JOB: Final = Job(
     name=NAME,
-    summary="The latest value of each key of a compacted topic as a table of Parquet, brought up "
-    "to date by each run.",
+    summary="The latest value of each key of a compacted topic as a table of Delta Lake, "
+    "brought up to date by each run.",
     options=OPTIONS,
     plan=plan,
     run=run,
     check=check,
+    uses_tables=True,
 )
 
 if __name__ == "__main__":

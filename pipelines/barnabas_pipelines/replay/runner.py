@@ -10,13 +10,10 @@ target has exactly what it was to get.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas_pipelines.archive.directory import ArchiveDirectory
-from barnabas_pipelines.archive.manifest import Manifest
-from barnabas_pipelines.archive.reading import read_batches
 from barnabas_pipelines.errors import OptionsError, PipelineError
 from barnabas_pipelines.jobs.progress_bar import Report
 from barnabas_pipelines.replay.pace import task_rate
@@ -26,6 +23,7 @@ from barnabas_pipelines.replay.state import FILE_NAME, ReplayState, parse_state
 from barnabas_pipelines.replay.target import Target
 from barnabas_pipelines.replay.task import ReplayTask
 from barnabas_pipelines.storage.file_store import FileStore
+from barnabas_pipelines.tables.table import Table
 from barnabas_pipelines.transforms.archive_rows import chosen, with_target_partition
 
 if TYPE_CHECKING:
@@ -65,22 +63,22 @@ class Replay:
         request: ReplayRequest,
         spark: SparkSession,
         report: Report,
-        directory: ArchiveDirectory,
+        table: Table,
         checkpoint: FileStore,
     ) -> None:
         self._request = request
         self._spark = spark
         self._report = report
-        self._directory = directory
+        self._table = table
         self._checkpoint = checkpoint
         self._target = request.target
 
-    def run(self, found: Sequence[Manifest]) -> None:
-        """Begin, or go on, with the batches of the archive; returns when all is there."""
+    def run(self) -> None:
+        """Begin, or go on, with one version of the archive; returns when all is there."""
         topic_id = self._target.cluster.topic_ids([self._target.topic])[self._target.topic]
         text = self._checkpoint.read(FILE_NAME)
         if text is None:
-            state, rows = self._begin(topic_id, found)
+            state, rows = self._begin(topic_id)
             ends: Mapping[int, int] = state.bases
         else:
             state = parse_state(text)
@@ -88,21 +86,18 @@ class Replay:
             if state.is_done:
                 self._report.line(f"done before: {state.record_count:,} records")
                 return
-            rows = self._rows(state.batch_numbers, found, len(state.bases))
+            rows = self._rows(state.version, len(state.bases))
             ends = self._target.settled_ends(self._request.settle_ms)
             present = sum(state.sent(ends).values())
             self._report.line(f"goes on behind {present:,} of {state.record_count:,} records")
         self._send(state, rows, ends)
         self._finish(state)
 
-    def _begin(
-        self, topic_id: str | None, found: Sequence[Manifest]
-    ) -> tuple[ReplayState, DataFrame]:
+    def _begin(self, topic_id: str | None) -> tuple[ReplayState, DataFrame]:
         """Fix what is to be replayed, before anything is sent."""
-        selection = self._request.selection
-        numbers = tuple(one.number for one in found if selection.may_have(one))
+        version = self._table.state().version
         ends = self._target.settled_ends(_BASE_QUIET_MS)
-        rows = self._rows(numbers, found, len(ends))
+        rows = self._rows(version, len(ends))
         counts = {row[0]: row[1] for row in rows.groupBy("target").count().collect()}
         missing = sorted(set(counts) - set(ends))
         if missing:
@@ -114,7 +109,7 @@ class Replay:
         state = ReplayState(
             asked=self._request.asked(),
             topic_id=topic_id,
-            batch_numbers=numbers,
+            version=version,
             bases=ends,
             counts={partition: counts.get(partition, 0) for partition in ends},
         )
@@ -122,18 +117,8 @@ class Replay:
         self._report.line(f"{state.record_count:,} records are chosen")
         return state, rows
 
-    def _rows(
-        self, numbers: Sequence[int], found: Sequence[Manifest], partition_count: int
-    ) -> DataFrame:
-        by_number = {one.number: one for one in found}
-        gone = [number for number in numbers if number not in by_number]
-        if gone:
-            raise PipelineError(
-                f"batch {gone[0]} of the archive, which is to be replayed, is not there any more"
-            )
-        batches = [by_number[number] for number in numbers]
-        archive = read_batches(self._spark, self._directory, batches)
-        records = chosen(archive, self._request.selection)
+    def _rows(self, version: int, partition_count: int) -> DataFrame:
+        records = chosen(self._table.rows(version), self._request.selection)
         return with_target_partition(records, partition_count, by_key=self._request.is_by_key)
 
     def _send(self, state: ReplayState, rows: DataFrame, ends: Mapping[int, int]) -> None:

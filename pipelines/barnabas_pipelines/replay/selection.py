@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from barnabas_pipelines.archive.manifest import Manifest
+from barnabas_pipelines.tables.local import FileFacts
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_DIGITS_MIN: Final = 12
@@ -34,26 +34,14 @@ class Selection:
     partitions: frozenset[int] | None = None
     offsets: Mapping[int, tuple[int, int | None]] = field(default_factory=dict)
 
-    def may_have(self, batch: Manifest) -> bool:
-        """Whether the batch can hold any such record, judging by its manifest."""
-        if self.from_ms is not None and batch.last_timestamp_ms < self.from_ms:
+    def may_have(self, file: FileFacts) -> bool:
+        """Whether a file of an archive can hold any such record, judging by its topic and times."""
+        if file.topic != self.topic:
             return False
-        if self.to_ms is not None and batch.first_timestamp_ms >= self.to_ms:
+        # A file without statistics of its times may have any.
+        if self.from_ms is not None and file.last_ms is not None and file.last_ms < self.from_ms:
             return False
-        return any(
-            one.topic == self.topic and self._overlaps(one.partition, one.start, one.end)
-            for one in batch.ranges
-        )
-
-    def _overlaps(self, partition: int, start: int, end: int) -> bool:
-        if self.partitions is not None and partition not in self.partitions:
-            return False
-        if not self.offsets:
-            return True
-        if partition not in self.offsets:
-            return False
-        first, last = self.offsets[partition]
-        return end > first and (last is None or start < last)
+        return self.to_ms is None or file.first_ms is None or file.first_ms < self.to_ms
 
     def text(self) -> str:
         """The choice in words, for a plan."""

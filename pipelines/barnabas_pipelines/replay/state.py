@@ -1,6 +1,6 @@
 """What a replay remembers, so that it can go on after a kill: one small file. Pure.
 
-It is written before the first record is sent: which batches of the archive are replayed, where each
+It is written before the first record is sent: which version of the archive is replayed, where each
 partition of the target ended then (`bases`), and how many records each is to get. How many it has
 got already, the target itself tells: its end less its base.
 
@@ -18,20 +18,20 @@ from typing import Any, Final
 from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
 
 FILE_NAME: Final = "replay.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
     """A replay: what it was asked, and what was true when it began.
 
-    `asked` is what somebody chose, `batch_numbers` what that meant in the archive; `bases` and
+    `asked` is what somebody chose, `version` that of the archive's table; `bases` and
     `counts` are by partition of the target.
     """
 
     asked: Mapping[str, Any]
     topic_id: str | None
-    batch_numbers: tuple[int, ...]
+    version: int
     bases: Mapping[int, int]
     counts: Mapping[int, int]
     is_done: bool = False
@@ -47,7 +47,7 @@ class ReplayState:
             "version": _VERSION,
             "asked": dict(self.asked),
             "topic_id": self.topic_id,
-            "batches": list(self.batch_numbers),
+            "table_version": self.version,
             "bases": {str(partition): base for partition, base in self.bases.items()},
             "counts": {str(partition): count for partition, count in self.counts.items()},
             "done": self.is_done,
@@ -100,7 +100,7 @@ def parse_state(text: str) -> ReplayState:
         return ReplayState(
             asked=document["asked"],
             topic_id=document["topic_id"],
-            batch_numbers=tuple(document["batches"]),
+            version=document["table_version"],
             bases={int(partition): base for partition, base in document["bases"].items()},
             counts={int(partition): count for partition, count in document["counts"].items()},
             is_done=document["done"],

@@ -1,5 +1,1 @@
-"""The latest value of each key of a topic as a table of Parquet: its versions, and how to read one.
-
-from barnabas_pipelines.snapshot.table import latest_snapshot
-pandas.read_parquet(latest_snapshot("/data/users"))
-"""
+"""The latest value of each key of a topic as a table: what is read next, and its rows."""

@@ -1,9 +1,9 @@
-"""Which offsets the next version of a snapshot reads, or why it cannot go on from the last. Pure.
+"""Which offsets a snapshot reads next, or why it cannot go on from its table. Pure.
 
-A version is the last one and what was appended since. That is right only if all of it can still be
-read: the same topic, no offset lost in between, and no tombstone. Compaction removes a tombstone
-`delete.retention.ms` after it was written, at the earliest; who comes later than that after the
-last version may never learn that a key was deleted.
+The table is brought up to date with what was appended since. That is right only if all of it can
+still be read: the same topic, no offset lost in between, and no tombstone. Compaction removes a
+tombstone `delete.retention.ms` after it was written, at the earliest; who comes later than that
+after the last run may never learn that a key was deleted.
 
 Not here: asking the cluster (`jobs/cluster_facts.py`), reading.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from barnabas_pipelines.errors import DataLossError, OptionsError, PipelineError
-from barnabas_pipelines.snapshot.manifest import Manifest
+from barnabas_pipelines.snapshot.facts import SnapshotFacts
 
 _REBUILD = "Run with --rebuild to make the table anew from what the topic holds now"
 
@@ -60,8 +60,8 @@ class ReadRange:
         return sum(end - self.starts[one] for one, end in self.ends.items())
 
 
-def next_range(topic: TopicState, last: Manifest | None, *, has_headers: bool) -> ReadRange:
-    """What is read after the last version; without one, everything.
+def next_range(topic: TopicState, last: SnapshotFacts | None, *, has_headers: bool) -> ReadRange:
+    """What is read after the last run; without one, everything.
 
     Raises: TopicChangedError, DataLossError, TombstonesLostError, OptionsError.
     """
@@ -109,13 +109,13 @@ def check_deadline(topic: TopicState, found: ReadRange, now_ms: int) -> None:
             "read faster"
         )
     raise TombstonesLostError(
-        f"the last version is older than delete.retention.ms ({topic.tombstone_ms}) of topic "
+        f"the last run is longer ago than delete.retention.ms ({topic.tombstone_ms}) of topic "
         f"{topic.name}: keys may have been deleted and their tombstones removed since. {_REBUILD}; "
         "run more often, or raise delete.retention.ms, to avoid it"
     )
 
 
-def _check_topic(topic: TopicState, last: Manifest) -> None:
+def _check_topic(topic: TopicState, last: SnapshotFacts) -> None:
     if topic.name != last.topic:
         raise TopicChangedError(
             f"the table was made of topic {last.topic}, not of {topic.name}: give it a folder of "
@@ -130,8 +130,7 @@ def _check_topic(topic: TopicState, last: Manifest) -> None:
             else f"partition {missing[0]} is not there any more"
         )
         raise TopicChangedError(
-            f"topic {topic.name} was deleted and made again since the last version: {what}. "
-            f"{_REBUILD}"
+            f"topic {topic.name} was deleted and made again since the last run: {what}. {_REBUILD}"
         )
 
 

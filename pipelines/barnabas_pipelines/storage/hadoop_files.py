@@ -6,7 +6,6 @@ also what Spark's own checkpoints rely on.
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
 _REPLACING_SCHEMES = ("file", "hdfs", "viewfs", "abfs", "abfss")
 """Where FileContext replaces a file in one step."""
-_EXISTS = "FileAlreadyExistsException"
 _MISSING = "FileNotFoundException"
-_NO_CONTEXT = "UnsupportedFileSystemException"
 
 
 def open_store(spark: SparkSession, root: str) -> FileStore:
@@ -62,20 +59,6 @@ class HadoopFiles:
             raise
         return tuple(sorted(str(one.getPath().getName()) for one in found))
 
-    def files(self, path: str) -> dict[str, int]:
-        """Return sizes by path."""
-        top = self._path(path)
-        if not self._files.exists(top):
-            return {}
-        prefix = f"{top.toUri().getPath()}/"
-        found: dict[str, int] = {}
-        listing = self._files.listFiles(top, True)
-        while listing.hasNext():
-            one = listing.next()
-            below = str(one.getPath().toUri().getPath()).removeprefix(prefix)
-            found[below] = int(one.getLen())
-        return dict(sorted(found.items()))
-
     def read(self, path: str) -> str | None:
         """Return the text of a file."""
         try:
@@ -101,25 +84,6 @@ class HadoopFiles:
         options = self._rename_options(self._hadoop.Options.Rename.OVERWRITE)
         self._context(beside).rename(beside, target, options)
 
-    def publish(self, source: str, target: str) -> None:
-        """Rename; a file system without FileContext is first asked whether the target exists."""
-        old, new = self._path(source), self._path(target)
-        try:
-            self._rename(old, new)
-        except Py4JJavaError as error:
-            kind = _class_name(error)
-            if kind == _EXISTS:
-                raise FileExistsError(
-                    errno.EEXIST, "it exists already", self.url(target)
-                ) from error
-            if kind == _MISSING:
-                raise FileNotFoundError(errno.ENOENT, "missing", self.url(source)) from error
-            raise
-
-    def delete(self, path: str) -> None:
-        """Delete a file or a folder."""
-        self._files.delete(self._path(path), True)
-
     def _create(self, target: Any, text: str) -> None:
         stream = self._files.create(target, True)
         try:
@@ -136,19 +100,6 @@ class HadoopFiles:
         for index, option in enumerate(options):
             found[index] = option
         return found
-
-    def _rename(self, old: Any, new: Any) -> None:
-        try:
-            context = self._context(old)
-        except Py4JJavaError as error:
-            if _class_name(error) != _NO_CONTEXT:
-                raise
-            if self._files.exists(new):
-                raise FileExistsError(errno.EEXIST, "it exists already", str(new)) from error
-            if not self._files.rename(old, new):
-                raise OSError(errno.EIO, "the file system refused to rename", str(old)) from error
-            return
-        context.rename(old, new, self._rename_options())
 
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(self._root, path) if path else self._root

@@ -1,4 +1,4 @@
-"""Prints how many rows an archive in Parquet has, how many different records they are, and the sum
+"""Prints how many rows an archive has, how many different records they are, and the sum
 of their values.
 
 Arguments: folder. It is sent to a pod that has the image of pipelines.
@@ -6,11 +6,11 @@ Arguments: folder. It is sent to a pod that has the image of pipelines.
 
 import sys
 
-import pyarrow.dataset as dataset
+from deltalake import DeltaTable
 
 
 def main(folder: str) -> None:
-    table = dataset.dataset(folder, format="parquet", partitioning="hive").to_table()
+    table = DeltaTable(folder).to_pyarrow_table()
     places = zip(
         *(table[name].to_pylist() for name in ("topic", "partition", "offset")), strict=True
     )

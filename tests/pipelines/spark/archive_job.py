@@ -1,9 +1,9 @@
-"""`archive` on the shared broker, for tests: records in, Parquet out, read without Spark."""
+"""`archive` on the shared broker, for tests: records in, a table out, read without Spark."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as parquet
+from deltalake import DeltaTable
 
 from barnabas_client import ConsumerRecord
 from barnabas_pipelines.jobs import archive
@@ -34,11 +34,6 @@ class ArchiveJob:
         self.path = path
         self.said: list[str] = []
 
-    @property
-    def checkpoint(self) -> Path:
-        """Spark's, where it is by default."""
-        return self.path / "_archive" / "checkpoint"
-
     def run(self, *topics: str, **options: Any) -> None:
         """Run it with further options; what it said is in `said`."""
         given = {
@@ -48,7 +43,6 @@ class ArchiveJob:
             **options,
         }
         settings = settings_of(archive.JOB.options, given)
-        archive.JOB.check(settings)
         archive.JOB.plan(settings)
         report = RecordedReport("archive")
         try:
@@ -56,23 +50,27 @@ class ArchiveJob:
         finally:
             self.said = report.lines
 
-    def files(self) -> list[Path]:
-        """The data files, in order."""
-        return sorted(self.path.glob("batch=*/dt=*/*.parquet"))
+    def table(self, version: int | None = None) -> DeltaTable:
+        """The table, by a reader that knows nothing of Spark."""
+        return DeltaTable(str(self.path), version=version)
 
-    def batches(self) -> list[int]:
-        """The numbers of the batches."""
-        return sorted(int(found.name.partition("=")[2]) for found in self.path.glob("batch=*"))
+    def files(self) -> list[Path]:
+        """The data files of the newest version."""
+        return [self.path / found for found in sorted(self.table().to_pyarrow_dataset().files)]
+
+    def days(self) -> set[str]:
+        """The days by which the table is partitioned."""
+        return {found["dt"] for found in self.table().partitions()}
 
     def rows(self) -> list[Archived]:
-        """All rows, by topic, partition and offset; each file is in that order by itself."""
-        found: list[Archived] = []
-        for file in self.files():
-            columns = parquet.ParquetFile(file).read().to_pylist()
-            rows = [_row(one) for one in columns]
-            assert [row[:3] for row in rows] == sorted(row[:3] for row in rows), file
-            found += rows
-        return sorted(found, key=lambda row: row[:3])
+        """All rows, by topic, partition and offset."""
+        return archived_rows(self.path)
+
+
+def archived_rows(path: Path) -> list[Archived]:
+    """All rows of an archive, by topic, partition and offset, read without Spark."""
+    columns = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    return sorted((_row(one) for one in columns), key=lambda row: row[:3])
 
 
 def _row(columns: dict[str, Any]) -> Archived:

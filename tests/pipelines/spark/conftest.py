@@ -28,6 +28,8 @@ PROPERTIES = {
     "offsets.topic.num.partitions": "4",
 }
 SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
+#: Compiled once and quickly: JVMs that live for a minute never earn back what better code costs.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _topic_numbers = itertools.count()
 
 
@@ -38,9 +40,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from barnabas_pipelines.session import session
 
     fetch_jars()
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
     directory = tmp_path_factory.mktemp("spark")
     conf = {**SPARK_CONF, "spark.sql.warehouse.dir": str(directory / "warehouse")}
-    started = session("tests", master="local[2]", conf=conf, log_level="ERROR")
+    started = session("tests", master="local[2]", with_tables=True, conf=conf, log_level="ERROR")
     yield started
     started.stop()
 

@@ -1,7 +1,6 @@
-"""`archive` through a real broker: what is in the files is what is in the topic, once."""
+"""`archive` through a real broker: what is in the table is what is in the topic, once."""
 
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,8 @@ import pytest
 
 from barnabas_client import TopicPartition
 from barnabas_client.admin import Admin
-from barnabas_pipelines.errors import DataLossError, OptionsError, PipelineError, TopicGoneError
+from barnabas_pipelines.errors import DataLossError, PipelineError, TopicGoneError
+from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from tests.pipelines.spark import records
 from tests.pipelines.spark.archive_job import (
     DAY_MS,
@@ -22,11 +22,12 @@ from tests.pipelines.spark.archive_job import (
 )
 from tests.pipelines.spark.records import RecordToSend
 from tests.support.barnabas_process import BarnabasProcess
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 NewTopic = Callable[..., str]
 
@@ -46,40 +47,38 @@ def test_every_record_is_archived_as_it_is_and_runs_go_on(
     records.produce(job.bootstrap, topic, awkward_records(120, 3))
     job.run(topic, via=via)
     assert job.rows() == expected(job.bootstrap, topic)
-    assert {path.parent.name for path in job.files()} == {
-        "dt=2026-01-01",
-        "dt=2026-01-02",
-        "dt=2026-01-03",
-    }
+    assert job.days() == {"2026-01-01", "2026-01-02", "2026-01-03"}
+    assert job.table().metadata().partition_columns == ["topic", "dt"]
     records.produce(job.bootstrap, topic, awkward_records(50, 2))
     job.run(topic, via=via, verify=True)
-    job.run(topic, via=via)
+    assert any("each once and the same as in the topic" in line for line in job.said), job.said
     assert job.rows() == expected(job.bootstrap, topic)
-    assert job.batches() == [0, 1]
+    version = job.table().version()
+    job.run(topic, via=via)
+    assert job.table().version() == version, "nothing new, nothing written"
 
 
 def test_columns_have_types_that_any_reader_knows(job: ArchiveJob, new_topic: NewTopic) -> None:
     """Spark's default for timestamps is one that only old programs want."""
-    import pyarrow.dataset as dataset
-
     topic = new_topic(configs=KEPT)
     records.produce(job.bootstrap, topic, awkward_records(5, 1))
     job.run(topic)
-    schema = dataset.dataset(str(job.path), partitioning="hive").schema
+    schema = job.table().to_pyarrow_dataset().schema
     assert {name: str(schema.field(name).type) for name in schema.names} == {
         "key": "binary",
         "value": "binary",
         "headers": "list<element: struct<key: string, value: binary>>",
         "topic": "string",
+        "topic_id": "string",
         "partition": "int32",
+        "leader_epoch": "int32",
         "offset": "int64",
         "timestamp": "timestamp[us, tz=UTC]",
         "timestampType": "int32",
-        "batch": "int32",
         "dt": "string",
     }
-    frame = job.spark.read.parquet(str(job.path))
-    assert frame.count() == 5
+    ids = set(job.table().to_pyarrow_table(columns=["topic_id"])["topic_id"].to_pylist())
+    assert ids == {ClusterFacts(job.bootstrap, {}).topic_ids([topic])[topic]}
 
 
 def test_small_batches_have_one_file_a_day(job: ArchiveJob, new_topic: NewTopic) -> None:
@@ -91,56 +90,115 @@ def test_small_batches_have_one_file_a_day(job: ArchiveJob, new_topic: NewTopic)
     assert job.rows() == expected(job.bootstrap, topic)
 
 
-def test_no_file_is_larger_than_allowed(job: ArchiveJob, new_topic: NewTopic) -> None:
-    """A long backlog of one partition, whose records grow on the way, is split by weight."""
+def test_files_are_of_the_size_that_was_asked_for(job: ArchiveJob, new_topic: NewTopic) -> None:
+    """What is written at once is cut, what was written in bits is put together."""
     topic = new_topic(configs=KEPT)
     chance = random.Random(1)
-    sent = [
-        RecordToSend(value=chance.randbytes(50 if number < 300 else 2000), timestamp_ms=NOON_MS)
-        for number in range(500)
-    ]
+    sent = [RecordToSend(value=chance.randbytes(2000), timestamp_ms=NOON_MS) for _ in range(300)]
     records.produce(job.bootstrap, topic, sent)
-    sizes = {"file-size-target": 30_000, "file-size-maximum": 60_000}
-    job.run(topic, **sizes)
-    found = [path.stat().st_size for path in job.files()]
-    assert max(found) <= 60_000
-    assert len(found) <= 50  # about 14 would do, were all records of one size
+    job.run(topic, **{"max-offsets-per-trigger": 60})
+    assert len(job.files()) == 5
+    job.run(topic, optimize=True)
+    assert len(job.files()) == 1
+    assert "archive: optimized: 1 files in place of 5" in job.said
     records.produce(job.bootstrap, topic, sent)
-    job.run(topic, **sizes)
-    assert max(path.stat().st_size for path in job.files()) <= 60_000
+    job.run(topic, verify=True)
     assert job.rows() == expected(job.bootstrap, topic)
 
 
-@pytest.mark.parametrize("via", ["connector", "python"])
-def test_a_lost_checkpoint_costs_nothing(job: ArchiveJob, new_topic: NewTopic, via: str) -> None:
-    """The archive knows how far it reaches; beginning at the earliest offset would double it."""
-    topic = new_topic(partitions=2, configs=KEPT)
-    records.produce(job.bootstrap, topic, awkward_records(40, 2))
-    job.run(topic, via=via)
-    shutil.rmtree(job.checkpoint)
-    records.produce(job.bootstrap, topic, awkward_records(20, 2))
-    job.run(topic, via=via)
+def test_old_versions_can_be_read_until_they_are_vacuumed(
+    job: ArchiveJob, new_topic: NewTopic, spark: "SparkSession"
+) -> None:
+    """A reader may go back in time; files that nobody wants any more go."""
+    topic = new_topic(configs=KEPT)
+    for count in (5, 3):
+        records.produce(job.bootstrap, topic, awkward_records(count, 1))
+        job.run(topic)
+    job.run(topic, optimize=True)
+    assert job.table(0).to_pyarrow_table().num_rows == 5
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    spark.conf.set(check, "false")
+    try:
+        job.run(topic, vacuum="1s")
+        wait_until(lambda: _vacuumed(job, topic), 60, lambda: str(job.said))
+    finally:
+        spark.conf.unset(check)
+    job.run(topic, verify=True)
     assert job.rows() == expected(job.bootstrap, topic)
-    assert job.batches() == [0, 1]
 
 
-def test_a_lost_commit_and_a_batch_in_other_portions_double_nothing(
+def _vacuumed(job: ArchiveJob, topic: str) -> bool:
+    """Whether only the files of the newest version are left; files have to be a second old."""
+    job.run(topic, vacuum="1s")
+    return len(list(job.path.rglob("*.parquet"))) == len(job.files())
+
+
+def test_somebody_elses_commits_between_ours_change_nothing(
     job: ArchiveJob, new_topic: NewTopic
 ) -> None:
-    """Spark runs the batch again; or another checkpoint cuts the topic elsewhere."""
+    """Files put together, a property set, an old day deleted; the table is found to end there."""
+    topic = new_topic(partitions=2, configs=KEPT)
+    records.produce(job.bootstrap, topic, awkward_records(30, 2))
+    job.run(topic)
+    job.table().optimize.compact()
+    job.spark.sql(f"ALTER TABLE delta.`{job.path}` SET TBLPROPERTIES ('made.by' = 'hand')")
+    job.table().delete("dt = '2026-01-01'")
+    left = job.rows()
+    assert 0 < len(left) < 30
+    records.produce(job.bootstrap, topic, awkward_records(10, 2))
+    job.run(topic)
+    new = [row for row in expected(job.bootstrap, topic) if row[2] >= 15]
+    assert job.rows() == sorted(left + new, key=lambda row: row[:3])
+
+
+def test_a_table_that_was_taken_back_gets_what_it_lost(
+    job: ArchiveJob, new_topic: NewTopic
+) -> None:
+    """RESTORE removes rows that a commit says are there: the job goes on where it was taken to."""
+    topic = new_topic(configs=KEPT)
+    for count in (5, 6, 7):
+        records.produce(job.bootstrap, topic, awkward_records(count, 1))
+        job.run(topic)
+    job.table().restore(0)
+    assert len(job.rows()) == 5
+    job.run(topic, verify=True)
+    assert job.rows() == expected(job.bootstrap, topic)
+
+
+def test_a_table_whose_history_was_cleaned_away_goes_on(
+    job: ArchiveJob, new_topic: NewTopic
+) -> None:
+    """Delta keeps a month of it; then the rows themselves say how far the table reaches."""
+    topic = new_topic(configs=KEPT)
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    job.run(topic)
+    job.table().create_checkpoint()
+    for entry in (job.path / "_delta_log").glob("*.json"):
+        entry.unlink()
+    job.spark.sql(f"ALTER TABLE delta.`{job.path}` SET TBLPROPERTIES ('made.by' = 'hand')")
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    job.run(topic, verify=True)
+    assert job.rows() == expected(job.bootstrap, topic)
+
+
+def test_a_table_of_somebody_else_is_left_alone(job: ArchiveJob, new_topic: NewTopic) -> None:
+    """Be it of another program, or of another job of ours."""
+    topic = new_topic(configs=KEPT)
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    job.spark.range(3).write.format("delta").save(str(job.path))
+    with pytest.raises(PipelineError, match="somebody else"):
+        job.run(topic)
+    assert job.table().version() == 0
+
+
+def test_portions_make_the_table_that_one_batch_makes(job: ArchiveJob, new_topic: NewTopic) -> None:
+    """Each is a commit, and each says how far the table reaches."""
     topic = new_topic(partitions=2, configs=KEPT)
     records.produce(job.bootstrap, topic, awkward_records(40, 2))
     job.run(topic, **{"max-offsets-per-trigger": 10})
-    before = job.rows()
-    newest = max(job.checkpoint.glob("commits/[0-9]*"), key=lambda path: int(path.name))
-    newest.unlink()
-    newest.with_name(f".{newest.name}.crc").unlink()
-    job.run(topic)
-    assert f"archive: batch {newest.name} was archived already" in job.said
+    assert job.table().version() == 3
     records.produce(job.bootstrap, topic, awkward_records(10, 2))
-    earliest = {"starting-offsets": "earliest", "checkpoint": str(job.path.parent / "another")}
-    job.run(topic, **earliest)
-    assert job.rows()[: len(before)] != []
+    job.run(topic, **{"starting-offsets": "latest"})
     assert job.rows() == expected(job.bootstrap, topic)
 
 
@@ -167,7 +225,9 @@ def test_records_that_retention_took_are_told(job: ArchiveJob, new_topic: NewTop
     records.delete_records(job.bootstrap, {(topic, 0): 8})
     with pytest.raises(DataLossError, match=r"ends at offset 5, the topic begins at 8, 3 offsets"):
         job.run(topic)
-    job.run(topic, **{"fail-on-data-loss": False})
+    job.run(topic, verify=True, **{"fail-on-data-loss": False})
+    assert any("goes on without" in line for line in job.said)
+    assert any("3 offsets were gone before they were read" in line for line in job.said)
     assert [row[2] for row in job.rows()] == [*range(5), *range(8, 15)]
 
 
@@ -177,7 +237,6 @@ def test_several_topics_share_an_archive(job: ArchiveJob, new_topic: NewTopic) -
     for topic in (first, second):
         records.produce(job.bootstrap, topic, awkward_records(6, 1))
     job.run(first)
-    shutil.rmtree(job.checkpoint)
     job.run(first, second)
     wanted = expected(job.bootstrap, first) + expected(job.bootstrap, second)
     assert job.rows() == sorted(wanted, key=lambda row: row[:3])
@@ -190,9 +249,8 @@ def test_timestamps_of_other_ages_have_days_too(job: ArchiveJob, new_topic: NewT
     sent = [RecordToSend(value=b"x", timestamp_ms=moment) for moment in moments]
     records.produce(job.bootstrap, topic, sent)
     job.run(topic)
-    days = [path.parent.name for path in job.files()]
-    assert days == ["dt=+10000-01-01", "dt=1970-01-01", "dt=1970-01-02", "dt=1970-01-20"]
-    frame = job.spark.read.parquet(str(job.path))
+    assert job.days() == {"+10000-01-01", "1970-01-01", "1970-01-02", "1970-01-20"}
+    frame = job.spark.read.format("delta").load(str(job.path))
     assert frame.count() == len(moments)
 
 
@@ -216,13 +274,8 @@ def test_progress_shows_in_a_group(job: ArchiveJob, new_topic: NewTopic) -> None
     }
 
 
-def test_what_cannot_be_archived_is_told_before_it_starts(
-    job: ArchiveJob, new_topic: NewTopic
-) -> None:
-    """A topic that is not there; sizes that contradict each other."""
+def test_what_cannot_be_archived_is_told_before_it_starts(job: ArchiveJob) -> None:
+    """A topic that is not there."""
     with pytest.raises(TopicGoneError, match="no-such-topic"):
         job.run("no-such-topic")
-    topic = new_topic()
-    with pytest.raises(OptionsError, match="more than"):
-        job.run(topic, **{"file-size-target": "2 GiB"})
     assert not job.path.exists()

@@ -48,30 +48,20 @@ def test_days_are_those_of_utc(spark: "SparkSession", zone: str) -> None:
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        rows = archive_rows(frame(spark, *({"timestamp_ms": one} for one in moments)))
+        rows = archive_rows(frame(spark, *({"timestamp_ms": one} for one in moments)), {})
         days = [row.dt for row in rows.collect()]
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
     assert days == ["1969-12-31", "1970-01-01", "1970-01-01", "1970-01-02", "2026-09-21"]
 
 
-def test_only_what_lies_behind_the_ends_is_new(spark: "SparkSession") -> None:
-    """By topic and partition; offsets need more than 32 bits."""
-    from barnabas_pipelines.transforms.archive_rows import not_archived
+def test_rows_have_the_id_of_their_topic(spark: "SparkSession") -> None:
+    """None where brokers have no ids."""
+    from barnabas_pipelines.transforms.archive_rows import archive_rows
 
-    places = [
-        ("orders", 0, 4),
-        ("orders", 0, 5),
-        ("orders", 1, 0),
-        ("orders", 2, 2**40 - 1),
-        ("orders", 2, 2**40),
-        ("orders", 7, 0),
-        ("others", 0, 0),
-    ]
-    rows = frame(spark, *({"topic": t, "partition": p, "offset": o} for t, p, o in places))
-    ends = {"orders": {0: 5, 2: 2**40}, "gone": {0: 100}, "empty": {}}
-    found = not_archived(rows, ends).select("topic", "partition", "offset").collect()
-    assert [tuple(row) for row in found] == [places[1], places[2], *places[4:]]
+    rows = frame(spark, {"topic": "a"}, {"topic": "b"}, {"topic": "c"})
+    found = archive_rows(rows, {"a": "1", "b": "2", "c": None}).select("topic_id").collect()
+    assert [row.topic_id for row in found] == ["1", "2", None]
 
 
 def test_choosing_is_by_time_partition_and_offset(spark: "SparkSession") -> None:
@@ -107,10 +97,14 @@ def test_keys_choose_their_partition_as_producers_do(spark: "SparkSession") -> N
     assert own == [5] * len(keys)
 
 
-def test_a_census_tells_doubled_records_from_gaps(spark: "SparkSession") -> None:
-    """The first must never be, the second are normal in compacted topics."""
-    from barnabas_pipelines.transforms.archive_rows import archive_census
+def test_rows_tell_how_far_an_archive_reaches(spark: "SparkSession") -> None:
+    """For when the history that says so was cleaned away; offsets need more than 32 bits."""
+    from barnabas_pipelines.tables.marks import TopicReach
+    from barnabas_pipelines.transforms.archive_rows import archive_rows, reach_of_rows
 
-    rows = frame(spark, *({"offset": offset} for offset in (3, 4, 4, 7)), {"partition": 1})
-    found = archive_census(rows).orderBy("partition").collect()
-    assert [tuple(row) for row in found] == [("orders", 0, 3, 7, 4, 3), ("orders", 1, 0, 0, 1, 1)]
+    places = [("a", 0, 4), ("a", 0, 7), ("a", 1, 2**40), ("b", 0, 0)]
+    rows = frame(spark, *({"topic": t, "partition": p, "offset": o} for t, p, o in places))
+    assert reach_of_rows(archive_rows(rows, {"a": "1", "b": None})) == (
+        TopicReach(name="a", topic_id="1", starts={0: 4, 1: 2**40}, ends={0: 8, 1: 2**40 + 1}),
+        TopicReach(name="b", topic_id=None, starts={0: 0}, ends={0: 1}),
+    )

@@ -26,9 +26,7 @@ def a_store(spark: "SparkSession", tmp_path: Path) -> "HadoopFiles":
 def test_what_is_not_there_is_empty(store: "HadoopFiles") -> None:
     """Nobody has to make folders first, nor ask."""
     assert store.names() == ()
-    assert store.files("a") == {}
     assert store.read("a/b") is None
-    store.delete("a")
 
 
 def test_files_are_written_whole_and_found_again(store: "HadoopFiles") -> None:
@@ -38,30 +36,6 @@ def test_files_are_written_whole_and_found_again(store: "HadoopFiles") -> None:
     store.write("a/d.json", "ä")
     assert store.read("a/b/c.json") == "two, longer"
     assert store.names("a") == ("b", "d.json")
-    assert store.files("a") == {"b/c.json": 11, "d.json": 2}
-
-
-def test_a_folder_is_published_once(store: "HadoopFiles") -> None:
-    """Hadoop's plain rename would move the second into the first."""
-    store.write("staged/1/x", "first")
-    store.write("staged/2/x", "second")
-    store.publish("staged/1", "batch=0")
-    assert store.names() == ("batch=0", "staged")
-    with pytest.raises(FileExistsError):
-        store.publish("staged/2", "batch=0")
-    assert store.files("batch=0") == {"x": 5}
-    assert store.read("staged/2/x") == "second"
-    with pytest.raises(FileNotFoundError):
-        store.publish("staged/1", "batch=1")
-
-
-def test_deleting_takes_all_that_is_below(store: "HadoopFiles") -> None:
-    """Files and folders alike."""
-    store.write("a/b/c", "")
-    store.write("a/d", "")
-    store.delete("a/b")
-    store.delete("a/d")
-    assert store.names("a") == ()
 
 
 def test_folders_of_this_machine_need_no_jvm(spark: "SparkSession", tmp_path: Path) -> None:

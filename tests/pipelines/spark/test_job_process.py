@@ -60,7 +60,7 @@ def test_spark_submit_runs_a_job_by_the_path_of_its_module(
     assert archive.__file__ is not None
     done = spark_submit("--jars", jars, archive.__file__, *arguments_of(job, topic))
     assert done.returncode == 0, done.stderr
-    assert "archive: done: 20 records read" in done.stdout  # spark-submit's doing
+    assert "archive: done: 20 records archived" in done.stdout  # spark-submit's doing
     assert job.rows() == expected(job.bootstrap, topic)
 
 

@@ -29,7 +29,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 NewTopic = Callable[..., str]
 COUNT = 240
@@ -85,7 +85,7 @@ def an_archive(
     records.produce(broker.bootstrap, topic, awkward_records(COUNT, PARTITIONS))
     job = ArchiveJob(spark, broker.bootstrap, tmp_path_factory.mktemp("replay") / "archive")
     job.run(topic, **{"max-offsets-per-trigger": 100})
-    assert len(job.batches()) == 3
+    assert job.table().version() == 2
     yield job
 
 

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from barnabas_client.env import SystemClock
 from barnabas_pipelines.errors import DataLossError, PipelineError
 from barnabas_pipelines.jobs import snapshot
 from barnabas_pipelines.jobs.settings import settings_of
 from barnabas_pipelines.snapshot.ranges import TombstonesLostError, TopicChangedError
-from barnabas_pipelines.snapshot.table import latest_snapshot
-from barnabas_pipelines.storage.file_store import LocalFiles
-from tests.pipelines.mortal_files import Killed, MortalFiles
+from barnabas_pipelines.tables.table import SecondWriterError, Table
 from tests.pipelines.spark import records
 from tests.pipelines.spark.recorded_report import RecordedReport
 from tests.pipelines.spark.records import RecordToSend
@@ -22,7 +21,7 @@ from tests.support.barnabas_process import BarnabasProcess
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 NewTopic = Callable[..., str]
 Change = tuple[str, str | None]
@@ -42,6 +41,30 @@ class ShiftedClock:
         return SystemClock().wall_ms() + self._shift_ms
 
 
+class Killed(BaseException):
+    """The process is gone: nothing catches it."""
+
+
+class MortalTable:
+    """A table whose writer dies at its commit, before it or after it."""
+
+    def __init__(self, table: Table, *, is_after: bool) -> None:
+        self._table = table
+        self._is_after = is_after
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._table, name)
+        return self._mortal(method) if name in ("append", "overwrite", "merge") else method
+
+    def _mortal(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def commit(*arguments: Any) -> None:
+            if self._is_after:
+                method(*arguments)
+            raise Killed
+
+        return commit
+
+
 class Job:
     """The job on one topic, and the dictionary that its table must be."""
 
@@ -56,16 +79,20 @@ class Job:
         self.wanted: dict[str, str] = {}
         self.said: list[str] = []
 
-    def run(self, *, files: Any = None, clock: Any = None, **options: Any) -> None:
+    def run(
+        self, *, wrap: Callable[[Table], Any] | None = None, clock: Any = None, **options: Any
+    ) -> None:
         """Run it with further options; what it said is in `said`."""
         given = {"bootstrap-servers": self.bootstrap, "topic": self.topic, "table": str(self.path)}
         given |= {name.replace("_", "-"): value for name, value in options.items()}
         settings = settings_of(snapshot.OPTIONS, given)
         snapshot.check(settings)
         report = RecordedReport("snapshot")
-        store = files or LocalFiles(self.path)
+        table = snapshot.table_of(settings, self.spark)
+        if wrap is not None:
+            table = wrap(table)
         try:
-            snapshot.take_snapshot(settings, self.spark, report, store, clock or SystemClock())
+            snapshot.take_snapshot(settings, self.spark, report, table, clock or SystemClock())
         finally:
             self.said = report.lines
 
@@ -88,11 +115,19 @@ class Job:
                 self.wanted[key] = value
 
     def table(self) -> dict[str, str]:
-        """What a reader finds now; each key once."""
-        rows = self.spark.read.parquet(latest_snapshot(str(self.path))).collect()
-        found = {bytes(row.key).decode(): bytes(row.value).decode() for row in rows}
+        """What a reader finds now, without Spark; each key once."""
+        rows = DeltaTable(str(self.path)).to_pyarrow_table().to_pylist()
+        found = {row["key"].decode(): row["value"].decode() for row in rows}
         assert len(found) == len(rows)
         return found
+
+    def version(self) -> int:
+        """The newest version of the table."""
+        return int(DeltaTable(str(self.path)).version())
+
+    def frame(self) -> Any:
+        """The table as Spark reads it."""
+        return self.spark.read.format("delta").load(str(self.path))
 
 
 @pytest.fixture
@@ -113,32 +148,52 @@ def test_each_run_brings_the_table_up_to_date(job: Job, via: str) -> None:
     job.produce(("key-1", None), ("key-2", "second"), ("key-3", None), ("key-3", ""), ("new", "1"))
     job.run(via=via)
     assert job.table() == job.wanted
-    assert "version 3: 20 rows, 5 records read, 1 keys deleted" in job.said[-1], job.said
-    before = latest_snapshot(str(job.path))
+    assert "version 2: 20 rows, 5 records read, 1 keys deleted" in job.said[-1], job.said
     job.run(via=via)
-    assert latest_snapshot(str(job.path)) == before, "nothing new, nothing written"
+    assert "nothing new" in job.said[-1]
+    assert job.table() == job.wanted
     job.run(via=via, rebuild=True)
     assert job.table() == job.wanted
 
 
 def test_killed_anywhere_the_table_is_whole_and_goes_on(job: Job) -> None:
-    """Before and after each change of a file; every run meets what the dead one has left."""
+    """Before and after its one commit; every run meets what the dead one has left."""
     job.produce(*((f"key-{number}", "first") for number in range(10)))
     job.run()
-    job.produce(("key-1", None))
-    counting = MortalFiles(LocalFiles(job.path))
-    job.run(files=counting)
-    before = dict(job.wanted)
-    for fatal in range(len(counting.changes)):
-        job.produce((f"key-{fatal % 7}", None if fatal % 3 else f"at {fatal}"))
-        is_after = bool(fatal % 2)
+    for number, is_after in enumerate((False, True, False, True)):
+        before = dict(job.wanted)
+        job.produce((f"key-{number}", None if number % 3 else f"at {number}"))
         with pytest.raises(Killed):
-            job.run(files=MortalFiles(LocalFiles(job.path), fatal, is_after=is_after))
-        now = job.table()
-        assert now in (before, job.wanted), f"killed at {counting.changes[fatal]}"
-        before = now
+            job.run(wrap=lambda table, after=is_after: MortalTable(table, is_after=after))
+        assert job.table() == (job.wanted if is_after else before)
     job.run()
     assert job.table() == job.wanted
+
+
+def test_of_two_runs_at_once_one_is_refused(job: Job) -> None:
+    """The second comes in when the first has read; the table is that of the second, whole."""
+    job.produce(*((f"key-{number}", "first") for number in range(10)))
+    job.run()
+
+    class Overtaken:
+        """A table that another run commits to before this one does."""
+
+        def __init__(self, table: Table) -> None:
+            self._table = table
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._table, name)
+
+        def merge(self, *arguments: Any) -> None:
+            job.run()
+            self._table.merge(*arguments)
+
+    job.produce(("key-1", None), ("key-2", "second"))
+    with pytest.raises(SecondWriterError, match="another job has written"):
+        job.run(wrap=Overtaken)
+    assert job.table() == job.wanted
+    job.run()
+    assert "nothing new" in job.said[-1]
 
 
 def test_a_topic_that_was_made_again_is_an_error_until_rebuilt(job: Job) -> None:
@@ -203,14 +258,14 @@ def test_json_fields_are_decoded_anew_when_they_change(job: Job) -> None:
     with pytest.raises(PipelineError, match=r"undecodable record: partition \d, offset \d"):
         job.run(value_format="json", fields="age INT")
     job.run(value_format="json", fields="age INT", undecodable="keep", key_format="text")
-    read = job.spark.read.parquet(latest_snapshot(str(job.path)))
+    read = job.frame()
     rows = {row.key_text: row for row in read.collect()}
     assert rows["a"].fields.age == 3
     assert rows["b"].fields is None
     assert "type" in rows["b"].undecodable_reason
     assert "1 rows undecodable" in job.said[-1]
     job.run(value_format="json", fields="name STRING, age STRING")
-    read = job.spark.read.parquet(latest_snapshot(str(job.path)))
+    read = job.frame()
     fields = {bytes(row.key): row.fields.asDict() for row in read.collect()}
     assert fields == {
         b"a": {"name": "Ann", "age": "3"},
@@ -226,7 +281,7 @@ def test_headers_are_kept_where_they_are_wanted(job: Job) -> None:
     job.run(include_headers=True)
     job.produce(("b", "2"))
     job.run(include_headers=True)
-    rows = job.spark.read.parquet(latest_snapshot(str(job.path))).collect()
+    rows = job.frame().collect()
     headers = {bytes(row.key): row.headers for row in rows}
     assert [tuple(one) for one in headers[b"a"]] == [("trace", bytearray(b"x")), ("none", None)]
     with pytest.raises(PipelineError, match="--rebuild"):

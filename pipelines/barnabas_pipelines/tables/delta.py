@@ -1,0 +1,227 @@
+"""Tables in Delta Lake's format, by Spark.
+
+Of writers that saw the same state one commits: each commit names the same `txnAppId` and the next
+`txnVersion`. Delta lets a writer fail when such a commit came in while it wrote, and leaves its
+rows out without a word when it was there before. So after each commit the history is asked whose
+it was.
+
+Source: Delta's protocol (transaction identifiers, commit provenance) and `delta-spark` 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas_pipelines.errors import PipelineError
+from barnabas_pipelines.tables.marks import Commit, Mark, TableChangedError, newest_mark
+from barnabas_pipelines.tables.table import SecondWriterError, TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+APPLICATION: Final = "barnabas"
+"""The `txnAppId` of every commit of every job."""
+
+FILE_BYTES: Final = 128 * 1024**2
+_PREFIX: Final = "spark.databricks.delta."
+#: The search for a mark begins with the newest commit, which it nearly always is.
+_HISTORY_LIMITS: Final = (1, 30, None)
+_CONFLICTS: Final = (
+    "ConcurrentTransactionException",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentWriteException",
+    "ProtocolChangedException",
+    "MetadataChangedException",
+    "DELTA_CONCURRENT",
+    "DELTA_PROTOCOL_CHANGED",
+    "DELTA_METADATA_CHANGED",
+)
+
+
+class DeltaTable:
+    """A table in a folder of any file system that Spark and Delta know."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        *,
+        file_bytes: int = FILE_BYTES,
+        compression: str = "snappy",
+    ) -> None:
+        """Take what files should weigh; nothing is read or written yet."""
+        self._spark = spark
+        self._path = path
+        conf = {
+            f"{_PREFIX}optimizeWrite.binSize": f"{file_bytes}b",
+            f"{_PREFIX}optimize.maxFileSize": str(file_bytes),
+            f"{_PREFIX}optimize.minFileSize": str(file_bytes),
+            # Spark's default is a type that only old readers of Parquet want.
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+            "spark.sql.parquet.compression.codec": compression,
+        }
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+
+    @property
+    def path(self) -> str:
+        """The folder, as it was named."""
+        return self._path
+
+    def state(self) -> TableState:
+        """Return what it has now."""
+        if not self._exists():
+            return TableState(version=-1, sequence=0, mark=None)
+        jvm: Any = self._spark._jvm
+        log: Any = jvm.org.apache.spark.sql.delta.DeltaLog
+        snapshot = log.forTableWithSnapshot(self._spark._jsparkSession, self._path)._2()
+        found = snapshot.transactions().get(APPLICATION)
+        version = int(snapshot.version())
+        if not found.isDefined():
+            raise TableChangedError(
+                f"{self._path} is a table of somebody else: no job of this package has written it"
+            )
+        return TableState(
+            version=version, sequence=int(found.get()), mark=self._newest_mark(version)
+        )
+
+    def rows(self, version: int | None = None) -> DataFrame:
+        """Return its rows."""
+        reader = self._spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        return reader.load(self._path)
+
+    def append(self, rows: DataFrame, mark: Mark, partition_by: Sequence[str]) -> None:
+        """Add rows."""
+        self._write(rows, mark, "append", partition_by, {})
+
+    def overwrite(self, rows: DataFrame, mark: Mark) -> None:
+        """Replace all rows, and the columns."""
+        self._write(rows, mark, "overwrite", (), {"overwriteSchema": "true"})
+
+    def merge(self, changes: DataFrame, mark: Mark, key: str, deleted_where: str) -> None:
+        """Replace, add and delete rows."""
+        view = f"barnabas_changes_{mark.attempt}"
+        changes.createOrReplaceTempView(view)
+        settings = {
+            f"{_PREFIX}write.txnAppId": APPLICATION,
+            f"{_PREFIX}write.txnVersion": str(mark.sequence),
+            f"{_PREFIX}commitInfo.userMetadata": mark.to_text(),
+            f"{_PREFIX}optimizeWrite.enabled": "true",
+        }
+        for name, value in settings.items():
+            self._spark.conf.set(name, value)
+        try:
+            with _conflicts_told(self._path):
+                self._spark.sql(
+                    f"MERGE INTO {self._name} AS old USING {view} AS new "
+                    f"ON old.`{key}` = new.`{key}` "
+                    f"WHEN MATCHED AND {deleted_where} THEN DELETE "
+                    "WHEN MATCHED THEN UPDATE SET * "
+                    f"WHEN NOT MATCHED AND NOT ({deleted_where}) THEN INSERT *"
+                )
+        finally:
+            for name in settings:
+                self._spark.conf.unset(name)
+            self._spark.catalog.dropTempView(view)
+        self._check_is_ours(mark)
+
+    def optimize(self) -> Mapping[str, int]:
+        """Put small files together."""
+        (row,) = self._spark.sql(f"OPTIMIZE {self._name}").collect()
+        return {"added": row.metrics.numFilesAdded, "removed": row.metrics.numFilesRemoved}
+
+    def vacuum(self, older_than_hours: float) -> None:
+        """Delete files that only old versions need."""
+        self._spark.sql(f"VACUUM {self._name} RETAIN {older_than_hours:f} HOURS").collect()
+
+    @property
+    def _name(self) -> str:
+        return "delta.`{}`".format(self._path.replace("`", "``"))
+
+    def _exists(self) -> bool:
+        jvm: Any = self._spark._jvm
+        delta: Any = jvm.io.delta.tables.DeltaTable
+        return bool(delta.isDeltaTable(self._spark._jsparkSession, self._path))
+
+    def _write(
+        self,
+        rows: DataFrame,
+        mark: Mark,
+        mode: str,
+        partition_by: Sequence[str],
+        more: Mapping[str, str],
+    ) -> None:
+        writer = rows.write.format("delta").mode(mode).options(**more)
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        with _conflicts_told(self._path):
+            (
+                writer.option("txnAppId", APPLICATION)
+                .option("txnVersion", str(mark.sequence))
+                .option("userMetadata", mark.to_text())
+                .option("optimizeWrite", "true")
+                .save(self._path)
+            )
+        self._check_is_ours(mark)
+
+    def _check_is_ours(self, mark: Mark) -> None:
+        """Raises: SecondWriterError if the commit of this sequence is not that of this mark."""
+        for limit in _HISTORY_LIMITS:
+            for commit in self._history(limit):
+                found = commit.mark()
+                if found is not None and found.sequence == mark.sequence:
+                    if found.attempt == mark.attempt:
+                        return
+                    raise _second_writer(self._path)
+        raise _second_writer(self._path)
+
+    def _newest_mark(self, version: int) -> Mark | None:
+        for limit in _HISTORY_LIMITS:
+            mark = newest_mark(one for one in self._history(limit) if one.version <= version)
+            if mark is not None:
+                return mark
+        return None
+
+    def _history(self, limit: int | None) -> list[Commit]:
+        """The commits of which the history is there, the newest first."""
+        bound = "" if limit is None else f" LIMIT {limit}"
+        found = self._spark.sql(f"DESCRIBE HISTORY {self._name}{bound}").collect()
+        return [
+            Commit(
+                version=row.version,
+                timestamp_ms=round(row.timestamp.timestamp() * 1000),
+                operation=row.operation,
+                parameters=dict(row.operationParameters or {}),
+                user_metadata=row.userMetadata,
+                metrics=dict(row.operationMetrics or {}),
+            )
+            for row in found
+        ]
+
+
+@contextmanager
+def _conflicts_told(path: str) -> Iterator[None]:
+    """Raises: SecondWriterError in place of what Delta says of commits that came in between."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        if any(name in text for name in _CONFLICTS):
+            raise _second_writer(path) from error
+        raise
+
+
+def _second_writer(path: str) -> PipelineError:
+    return SecondWriterError(
+        f"another job has written to {path} meanwhile, so nothing of this batch was written: let "
+        "one job at a time write to a table, then run it again"
+    )
