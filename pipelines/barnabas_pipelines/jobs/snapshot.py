@@ -29,7 +29,7 @@ from barnabas_pipelines.jobs.failures import failure_line
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
 from barnabas_pipelines.jobs.progress_bar import Report
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
-from barnabas_pipelines.snapshot.facts import SnapshotFacts, facts_of
+from barnabas_pipelines.snapshot.facts import SnapshotFacts, check_kind, facts_of
 from barnabas_pipelines.snapshot.ranges import (
     ReadRange,
     TopicChangedError,
@@ -181,6 +181,7 @@ def take_snapshot(
 ) -> None:
     """Bring the table up to date; see `run`."""
     state = table.state()
+    check_kind(state)
     last = None if settings["rebuild"] else facts_of(state)
     facts = ClusterFacts.of(settings)
     topic = _state_of(settings["topic"], facts, clock)

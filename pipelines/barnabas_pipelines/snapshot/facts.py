@@ -43,8 +43,17 @@ class SnapshotFacts:
         return Mark(kind=KIND, sequence=sequence, attempt=attempt, topics=(reach,), facts=facts)
 
 
+def check_kind(state: TableState) -> None:
+    """Make sure that no other job made the table, which --rebuild would write over.
+
+    Raises: TableChangedError.
+    """
+    if state.mark is not None and state.mark.kind != KIND:
+        raise TableChangedError(f"the table is no snapshot: the job {state.mark.kind} made it")
+
+
 def facts_of(state: TableState) -> SnapshotFacts | None:
-    """What the table says; None if there is none. Raises: TableChangedError."""
+    """What a snapshot says; None if there is none yet. Raises: TableChangedError."""
     mark = state.mark
     if mark is None:
         if state.sequence:
@@ -52,8 +61,6 @@ def facts_of(state: TableState) -> SnapshotFacts | None:
                 "the table's history does not tell any more how far it reaches: run with --rebuild"
             )
         return None
-    if mark.kind != KIND:
-        raise TableChangedError(f"the table is no snapshot: the job {mark.kind} made it")
     (reach,) = mark.topics
     return SnapshotFacts(
         topic=reach.name,

@@ -12,8 +12,10 @@ from barnabas_pipelines.errors import DataLossError, PipelineError
 from barnabas_pipelines.jobs import snapshot
 from barnabas_pipelines.jobs.settings import settings_of
 from barnabas_pipelines.snapshot.ranges import TombstonesLostError, TopicChangedError
+from barnabas_pipelines.tables.marks import TableChangedError
 from barnabas_pipelines.tables.table import SecondWriterError, Table
 from tests.pipelines.spark import records
+from tests.pipelines.spark.archive_job import ArchiveJob
 from tests.pipelines.spark.recorded_report import RecordedReport
 from tests.pipelines.spark.records import RecordToSend
 from tests.support.barnabas_process import BarnabasProcess
@@ -212,6 +214,18 @@ def test_a_topic_that_was_made_again_is_an_error_until_rebuilt(job: Job) -> None
     assert job.table() == before
     job.run(rebuild=True)
     assert job.table() == job.wanted
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_an_archive_is_not_written_over(job: Job, rebuild: bool) -> None:
+    """A slip in --table must not put latest values in place of all records, not by --rebuild."""
+    job.produce(("a", "1"), ("a", "2"))
+    archived = ArchiveJob(job.spark, job.bootstrap, job.path)
+    archived.run(job.topic)
+    with pytest.raises(TableChangedError, match="the job archive made it"):
+        job.run(rebuild=rebuild)
+    assert len(archived.rows()) == 2
+    assert job.version() == 0
 
 
 def test_lost_offsets_are_an_error_until_rebuilt(
