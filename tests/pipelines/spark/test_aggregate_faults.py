@@ -96,6 +96,8 @@ def test_a_broker_that_dies_in_mid_batch_loses_and_doubles_nothing(
         def batch(self, progress: BatchProgress) -> None:
             super().batch(progress)
             if len(restarts) < 2:
+                for earlier in restarts:
+                    earlier.join()  # on a busy machine it may still be starting
                 own_broker.kill()
                 restarts.append(threading.Thread(target=own_broker.start))
                 restarts[-1].start()
