@@ -55,7 +55,7 @@ class DeltaTable:
     ) -> None:
         """Take what files should weigh; nothing is read or written yet."""
         self._spark = spark
-        self._path = path
+        self._path = _whole_path(spark, path)
         conf = {
             f"{_PREFIX}optimizeWrite.binSize": f"{file_bytes}b",
             f"{_PREFIX}optimize.maxFileSize": str(file_bytes),
@@ -66,11 +66,6 @@ class DeltaTable:
         }
         for name, value in conf.items():
             spark.conf.set(name, value)
-
-    @property
-    def path(self) -> str:
-        """The folder, as it was named."""
-        return self._path
 
     def state(self) -> TableState:
         """Return what it has now."""
@@ -203,6 +198,15 @@ class DeltaTable:
             )
             for row in found
         ]
+
+
+def _whole_path(spark: SparkSession, path: str) -> str:
+    """The path with its file system and from its root on: SQL takes no other for a table."""
+    jvm: Any = spark._jvm
+    java: Any = spark._jsc
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    files = folder.getFileSystem(java.hadoopConfiguration())
+    return str(files.makeQualified(folder).toString())
 
 
 @contextmanager

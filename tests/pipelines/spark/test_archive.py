@@ -1,5 +1,6 @@
 """`archive` through a real broker: what is in the table is what is in the topic, once."""
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,14 @@ def test_every_record_is_archived_as_it_is_and_runs_go_on(
     version = job.table().version()
     job.run(topic, via=via)
     assert job.table().version() == version, "nothing new, nothing written"
+
+
+def test_a_path_may_be_relative(job: ArchiveJob, new_topic: NewTopic) -> None:
+    """As in the examples of the docs; SQL takes no such path for a table."""
+    topic = new_topic(configs=KEPT)
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    job.run(topic, path=os.path.relpath(job.path), optimize=True, verify=True)
+    assert job.rows() == expected(job.bootstrap, topic)
 
 
 def test_columns_have_types_that_any_reader_knows(job: ArchiveJob, new_topic: NewTopic) -> None:
