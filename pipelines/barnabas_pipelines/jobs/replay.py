@@ -198,8 +198,7 @@ def _archive_lines(
     if not is_local(path):
         return [("archive", f"{path} (not on this machine: not looked at)")]
     table = local_table(path)
-    topics = [one.name for one in table.mark.topics] if table and table.mark else []
-    selection = selection_of(settings, topic_of(settings, topics))
+    selection = selection_of(settings, topic_of(settings, table.topics if table else []))
     files = [one for one in (table.files if table else ()) if selection.may_have(one)]
     count = sum(one.record_count for one in files)
     lines = [

@@ -39,6 +39,13 @@ class LocalTable:
         """How many rows it has."""
         return sum(one.record_count for one in self.files)
 
+    @property
+    def topics(self) -> list[str]:
+        """What is archived: by the mark, or by the files where its history was cleaned away."""
+        if self.mark is not None:
+            return [one.name for one in self.mark.topics]
+        return sorted({one.topic for one in self.files if one.topic is not None})
+
 
 def is_local(path: str) -> bool:
     """Whether the path is of this machine."""

@@ -43,7 +43,7 @@ class Table(Protocol):
         """What it has now. Raises: TableChangedError."""
 
     def rows(self, version: int | None = None) -> DataFrame:
-        """Its rows, of the newest or an older version. Raises: PipelineError if that is gone."""
+        """Its rows, of the newest or an older version; reading them fails if that is gone."""
 
     def append(self, rows: DataFrame, mark: Mark, partition_by: Sequence[str]) -> None:
         """Add rows in one commit. Raises: SecondWriterError."""

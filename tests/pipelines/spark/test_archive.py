@@ -12,6 +12,7 @@ from barnabas_client import TopicPartition
 from barnabas_client.admin import Admin
 from barnabas_pipelines.errors import DataLossError, PipelineError, TopicGoneError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
+from barnabas_pipelines.tables.local import local_table
 from tests.pipelines.spark import records
 from tests.pipelines.spark.archive_job import (
     DAY_MS,
@@ -181,10 +182,13 @@ def test_a_table_whose_history_was_cleaned_away_goes_on(
     topic = new_topic(configs=KEPT)
     records.produce(job.bootstrap, topic, awkward_records(5, 1))
     job.run(topic)
-    job.table().create_checkpoint()
-    for entry in (job.path / "_delta_log").glob("*.json"):
-        entry.unlink()
     job.spark.sql(f"ALTER TABLE delta.`{job.path}` SET TBLPROPERTIES ('made.by' = 'hand')")
+    job.table().create_checkpoint()
+    (job.path / "_delta_log" / f"{0:020d}.json").unlink()
+    without_mark = local_table(str(job.path))
+    assert without_mark is not None
+    assert without_mark.mark is None
+    assert without_mark.topics == [topic], "a replay can still be planned"
     records.produce(job.bootstrap, topic, awkward_records(5, 1))
     job.run(topic, verify=True)
     assert job.rows() == expected(job.bootstrap, topic)
