@@ -1,7 +1,7 @@
 """Two writers of one table at once, and a topic that changes under a batch: all is there once.
 
 A second writer is let in at the worst moments: when the first has read the table's state, and when
-it has read its records. `BARNABAS_ROUNDS` says how often two whole jobs race.
+it has read its records. Two whole jobs race once for two of `BARNABAS_ROUNDS`: that takes long.
 """
 
 import sys
@@ -139,7 +139,7 @@ def test_two_whole_jobs_race(job: ArchiveJob, new_topic: NewTopic) -> None:
     arguments = ["--bootstrap-servers", job.bootstrap, "--topics", topic, "--path", str(job.path)]
     arguments += ["--max-offsets-per-trigger", "40", "--master", "local[1]", "--via", "python"]
     command = [sys.executable, "-m", "barnabas_pipelines.jobs.archive", *arguments]
-    for number in range(ROUNDS):
+    for number in range(max(1, ROUNDS // 2)):
         records.produce(job.bootstrap, topic, awkward_records(120, 3))
         logs = [job.path.with_name(f"{number}-{one}.log") for one in "ab"]
         racers = [ManagedProcess(command, log, {}) for log in logs]

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def spark_submit(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ def spark_submit(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
 
@@ -71,7 +71,7 @@ def test_sigterm_ends_a_job_in_order(job: ArchiveJob, new_topic: Callable[..., s
     more = ["--trigger", "1s", "--master", "local[2]"]
     driver = Driver("archive", [*arguments_of(job, topic), *more], job.path.with_name("log"))
     try:
-        wait_until(lambda: driver.line_count() > 0, 100, driver.output)
+        wait_until(lambda: driver.line_count() > 0, 300, driver.output)
         driver.process.terminate()
         assert driver.wait() == 1, driver.output()
     finally:
