@@ -44,6 +44,24 @@ def test_the_line_is_what_went_wrong(text: str, said: str) -> None:
     assert failure_line(RuntimeError(text)) == said
 
 
+class _WithCause(Exception):
+    """An error as PySpark makes it: the cause is kept beside the text."""
+
+    def __init__(self, text: str, cause: Exception) -> None:
+        super().__init__(text)
+        self._cause = cause
+
+
+def test_of_a_task_that_wrote_the_cause_is_told() -> None:
+    """Spark says only where it wrote to."""
+    refused = RuntimeError("[USER_RAISED_EXCEPTION] undecodable record: partition 2, offset 0")
+    writing = "[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake. SQLSTATE: 58030"
+    said = "undecodable record: partition 2, offset 0 (USER_RAISED_EXCEPTION)"
+    assert failure_line(_WithCause(writing, refused)) == said
+    stage = f"Job aborted: {writing}\nCaused by: org.apache.spark.SparkRuntimeException: {refused}"
+    assert failure_line(RuntimeError(stage)).startswith("[USER_RAISED_EXCEPTION] undecodable")
+
+
 def test_our_own_errors_are_shown_as_they_are() -> None:
     """They were written for that."""
     assert failure_line(DataLossError("two\nlines")) == "two lines"

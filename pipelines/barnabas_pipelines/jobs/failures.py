@@ -33,6 +33,9 @@ def failure_line(error: BaseException) -> str:
         text = wrapped[1].strip()
     causes = _CAUSE.findall(text)
     condition = _CONDITION.search(text)
+    cause = getattr(error, "_cause", None)  # which PySpark keeps and does not print
+    if condition is not None and condition[1] == _WRITING and cause is not None:
+        return failure_line(cause)
     if condition is not None and condition[1] not in _WRAPPERS:
         return _one_line(f"{condition[2]} ({condition[1]})")
     if causes:
@@ -41,9 +44,10 @@ def failure_line(error: BaseException) -> str:
     return _one_line(text or type(error).__name__)
 
 
+_WRITING: Final = "TASK_WRITE_FAILED"
 #: Conditions that only say that something failed.
 _WRAPPERS: Final = frozenset(
-    {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FAILED_EXECUTE_UDF"}
+    {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "FAILED_EXECUTE_UDF", _WRITING}
 )
 
 
