@@ -107,7 +107,7 @@ async def _suffer(stage: Stage, drawn: list[tuple[Fault, int]]) -> None:
             tasks.create_task(one(kind(victim), has_begun))
             await has_begun.wait()
         if len(drawn) == 1:
-            await stage.until_going(STEP)
+            await stage.until_going(STEP, in_all_partitions=False)
         else:
             # Nothing need be acknowledged meanwhile.
             await asyncio.sleep(2)
