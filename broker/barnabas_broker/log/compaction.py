@@ -64,10 +64,10 @@ class Compaction:
 
     __slots__ = (
         "_aborted",
-        "_active_base",
         "_closed",
         "_disk",
         "_generation",
+        "_holes_below",
         "_is_current",
         "_log",
         "_map",
@@ -108,7 +108,9 @@ class Compaction:
         segments = log.segments.values()
         # As the round left them: what else is missing, others have taken.
         self._closed = segments[:-1]
-        self._active_base = segments[-1].base_offset
+        # Not above: an end that is not flushed yet would be taken for a hole, once it is lost.
+        cleaned = next(one.base_offset for one in segments if one.base_offset >= plan.end_offset)
+        self._holes_below = max(cleaned, min(log.holes.below, segments[-1].base_offset))
         self._sources = [
             _Source(segment, by_base[segment.base_offset])
             for segment in segments[:-1]
@@ -244,7 +246,7 @@ class Compaction:
         A stale `.cleaned` file would make start-up drop a `.swap` that is complete. The holes that
         this round may make are noted before there are any.
         """
-        self._log.holes.allow(self._active_base, folder)
+        self._log.holes.allow(self._holes_below, folder)
         directory = self._log.directory
         for name in self._disk.list_directory(directory):
             if name.endswith(CLEANED_FILE_SUFFIX):

@@ -8,6 +8,7 @@ import pytest
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.log.holes import HOLES_FILE, UNSYNCED_HOLES_FILE, Holes
 from barnabas_broker.log.import_directory import import_partition, inspect_partition
+from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, TOPIC_ID, Bench, compacted, contents, put
 from tests.broker.log.log_fixtures import DIRECTORY, SMALL, LogFixture, config
@@ -61,6 +62,31 @@ def test_holes_of_compaction_stay_holes_under_another_policy(
         if cleaner_checkpoint == "lost":
             bench.disk.remove(directory.cleaner_offsets.path)
         assert contents(await bench.open(DELETE)) == before
+
+    asyncio.run(scenario())
+
+
+def test_an_end_that_is_not_flushed_is_no_hole_that_a_round_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 506534 of the log's histories: a power cut took it, and the log did not end there."""
+
+    async def not_now(self: PartitionLog) -> None:
+        """A flush that fails, or that has begun before segments were added."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        log = await bench.open(SETTINGS)
+        for number in range(60):
+            put(log, (b"k%d" % (number % 3), bytes(200)))
+        await log.flush()
+        flushed = log.log_end_offset
+        for number in range(60):
+            put(log, (b"k%d" % (number % 3), bytes(200)))
+        assert log.segments.active.base_offset > flushed
+        monkeypatch.setattr(PartitionLog, "flush", not_now)
+        assert await bench.manager.cleaner.clean_once()
+        assert 0 < log.holes.below <= flushed
 
     asyncio.run(scenario())
 
