@@ -208,7 +208,8 @@ class Stage:
         found: dict[int, list[int]] = defaultdict(list)
         for line in (self.directory / f"{topic}.txt").read_text().splitlines():
             partition, _, offset = map(int, line.split())
-            found[partition].append(offset)
+            if offset >= 0:  # else it is there, but the broker does not know where any more
+                found[partition].append(offset)
         return found
 
     async def stop(self) -> None:

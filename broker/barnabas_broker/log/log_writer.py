@@ -90,7 +90,7 @@ class LogWriter(LogState):
         else:
             records, header = self._validator.check(records, now_ms)
         if header[9] >= 0:
-            repeated = self.producer_state.check(header, now_ms)
+            repeated = self.producer_state.check(header, now_ms, self.high_watermark)
             if repeated is not None:
                 return AppendInfo(
                     repeated.first_offset,
@@ -116,7 +116,7 @@ class LogWriter(LogState):
         if leader_epoch != self._stamped_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
             self._stamped_epoch = leader_epoch
-        self.producer_state.append(header, first_offset)
+        self.producer_state.append(header, first_offset, leader_epoch)
         self._stage(records, size, first_offset, last_offset, max_timestamp)
         return AppendInfo(
             first_offset,

@@ -11,9 +11,9 @@ Use: a leader calls `check` (or `check_marker`) before it accepts a batch, and e
 and recovery alike.
 
 Source: KIP-98 (idempotence, transactions), KIP-360 (unknown producers may start anywhere).
-Invariants: a producer has at most `CACHED_BATCH_COUNT` cached batches, all of its current producer
-epoch; `_open` is in rising order of first offset; the first unstable offset never falls while
-batches are appended.
+Invariants: a producer has at most five cached batches, all of its current producer epoch; `_open`
+is in rising order of first offset; the first unstable offset never falls while batches are
+appended.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from barnabas_protocol.records.batch import BatchHeader
 
-# Producers keep at most five requests in flight to a broker; but while a former leader is frozen or
-# slow, its five may wait for their answers when five more are in the log of the next one, and the
-# same may happen to that. Apache Kafka knows five, and refuses the first of them until it expires.
-CACHED_BATCH_COUNT = 15
+# Producers keep at most five requests in flight, so a duplicate is one of the last five batches.
+CACHED_BATCH_COUNT = 5
 SEQUENCE_MAX = 2**31 - 1
+_HALF_A_ROUND = 2**30
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
@@ -61,18 +60,26 @@ class CachedBatch(NamedTuple):
 
 
 PRODUCERS_MAX = 20_000
-"""Producers that one partition remembers; each takes up to 3 KiB."""
+"""Producers that one partition remembers; each takes up to 800 bytes."""
 FORGOTTEN_COUNT = 1_000
 """How many are dropped at once where there are more, so that looking for them is rare."""
 
 
 class ProducerEntry:
-    """The state of one producer id."""
+    """The state of one producer id.
+
+    `earlier`: the newest batch of this producer epoch that came under an earlier leader epoch than
+    the newest of all. `known_from`: the sequence from which on all are in the log, up to the last:
+    that of the first batch of this producer epoch, or of the first one in a snapshot.
+    """
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
+        "earlier",
+        "known_from",
         "last_timestamp",
+        "leader_epoch",
         "producer_epoch",
         "producer_id",
         "transaction_first_offset",
@@ -91,6 +98,9 @@ class ProducerEntry:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.batches = list(batches)
+        self.leader_epoch = NO_EPOCH
+        self.earlier: CachedBatch | None = None
+        self.known_from = self.batches[0].first_sequence if self.batches else NO_SEQUENCE
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.transaction_first_offset = transaction_first_offset
@@ -111,6 +121,17 @@ class ProducerEntry:
             if batch.last_offset < end:
                 return batch.last_offset
         return self.last_offset
+
+    def is_earlier(self, first_sequence: int, last_sequence: int) -> bool:
+        """Whether a batch with these sequences is in the log since before the newest leader epoch.
+
+        Sequences wrap: what is less than half a round behind is older.
+        """
+        return (
+            self.earlier is not None
+            and (self.earlier.last_sequence - last_sequence) % (SEQUENCE_MAX + 1) < _HALF_A_ROUND
+            and (first_sequence - self.known_from) % (SEQUENCE_MAX + 1) < _HALF_A_ROUND
+        )
 
     def find(self, first_sequence: int, last_sequence: int) -> CachedBatch | None:
         """Return the cached batch with exactly these sequences."""
@@ -143,13 +164,19 @@ class ProducerState:
         # watermark.
         self._undecided: dict[int, int] = {}
 
-    def check(self, header: BatchHeader, now_ms: int) -> CachedBatch | None:
+    def check(
+        self, header: BatchHeader, now_ms: int, high_watermark: int = 0
+    ) -> CachedBatch | None:
         """Return the cached batch that this client batch repeats, None if it is new and may be
         appended.
 
         Changes nothing. Batches without a producer id are always new. `now_ms` is not used for
         sequences; it is there so that a caller has one signature for every check.
-        Raises: KafkaError 47 (old epoch), 45 (gap), 48 (plain batch inside an open transaction).
+        While a former leader was frozen or cut off, a batch may have waited there for its answer
+        for as long as a request may take, and many have come since, under other leaders. Its place
+        is not known any more, but that it is in the log is (below `high_watermark`, for good).
+        Raises: KafkaError 47 (old epoch), 45 (gap), 46 (such a batch), 20 (such a batch that is not
+        committed yet), 48 (plain batch inside an open transaction).
         """
         entry = self.producers.get(header.producer_id)
         if header.producer_id < 0 or entry is None:
@@ -162,7 +189,7 @@ class ProducerState:
             if repeated is not None:
                 return repeated
         self._check_epoch(entry, header.producer_epoch)
-        self._check_sequence(entry, header)
+        self._check_sequence(entry, header, high_watermark)
         if entry.transaction_first_offset != NO_TRANSACTION and not header.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
@@ -185,9 +212,14 @@ class ProducerState:
                 f"coordinator epoch {coordinator_epoch} is below {entry.coordinator_epoch}",
             )
 
-    def append(self, header: BatchHeader, base_offset: int | None = None) -> None:
-        """Apply a data batch that is in the log. `base_offset` replaces the header's if it is not
-        stamped.
+    def append(
+        self,
+        header: BatchHeader,
+        base_offset: int | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        """Apply a data batch that is in the log. `base_offset` and `leader_epoch` replace the
+        header's if it is not stamped.
         """
         first_offset = header[0] if base_offset is None else base_offset
         offset_delta = header[6]
@@ -200,6 +232,12 @@ class ProducerState:
             CachedBatch, (header.last_sequence, last_offset, offset_delta, max_timestamp)
         )
         batches = entry.batches
+        epoch = header[2] if leader_epoch is None else leader_epoch
+        if epoch != entry.leader_epoch:
+            entry.leader_epoch = epoch
+            entry.earlier = batches[-1] if batches else None
+        if not batches:
+            entry.known_from = header.base_sequence
         batches.append(batch)
         if len(batches) > CACHED_BATCH_COUNT:
             del batches[0]
@@ -310,6 +348,7 @@ class ProducerState:
         elif entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             entry.batches.clear()
+            entry.earlier = None
         return entry
 
     def _forget_oldest(self) -> None:
@@ -336,15 +375,20 @@ class ProducerState:
             )
 
     @staticmethod
-    def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    def _check_sequence(entry: ProducerEntry, header: BatchHeader, high_watermark: int) -> None:
         first = header.base_sequence
         if header.producer_epoch != entry.producer_epoch:
             expected = 0
         else:
             last = entry.last_sequence
             expected = 0 if last == SEQUENCE_MAX else last + 1
-        if first != expected:
-            raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {entry.producer_id} sent sequence {first}, expected {expected}",
-            )
+        if first == expected:
+            return
+        code, what = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"expected {expected}"
+        if header.producer_epoch == entry.producer_epoch and entry.is_earlier(
+            first, header.last_sequence
+        ):
+            code, what = ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "which it wrote to an earlier leader"
+            if entry.earlier is not None and entry.earlier.last_offset >= high_watermark:
+                code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        raise KafkaError(code, f"producer {entry.producer_id} sent sequence {first}, {what}")

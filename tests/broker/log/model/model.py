@@ -11,7 +11,7 @@ from barnabas_protocol.records.control import ControlType, read_marker
 from barnabas_protocol.records.record import Record, decode_records
 
 # How many of a producer's last batches a leader knows again.
-KNOWN_BATCHES = 15
+KNOWN_BATCHES = 5
 
 
 class Batch:
