@@ -43,7 +43,9 @@ def finish_interrupted_work(disk: Disk, directory: str) -> list[str]:
     cleaned = [_offset(name) for name in names if name.endswith(CLEANED_FILE_SUFFIX)]
     swap_limit = min(cleaned, default=None)
     swaps: list[str] = []
-    for name in names:
+    # A `.log.deleted` goes last: while it is there, what else is `.deleted` is of the same segment,
+    # and not of the one that has taken its place.
+    for name in sorted(names, key=lambda name: name.endswith(LOG_SUFFIX + DELETED_FILE_SUFFIX)):
         if name.endswith(SWAP_FILE_SUFFIX):
             if swap_limit is None or _offset(name) < swap_limit:
                 swaps.append(name)

@@ -181,3 +181,18 @@ def test_a_segment_whose_renaming_a_power_cut_has_undone_is_there_as_before() ->
     assert fixture.files() == {
         name: data for name, data in before.items() if not name.startswith(f"{0:020d}.")
     }
+
+
+def test_a_start_that_ends_while_it_removes_leaves_no_index_to_what_took_the_place() -> None:
+    """A segment that compaction has replaced: its log goes last, so its index is never given back
+    to the new one, whose aborted transactions may have lost their markers."""
+    fixture = filled()
+    asyncio.run(fixture.log.close())
+    disk, base = fixture.disk, f"{DIRECTORY}/{0:020d}"
+    for suffix in ("txnindex", "log"):
+        disk.write_atomically(f"{base}.{suffix}.deleted", b"of the old segment")
+    removed: list[str] = []
+    remove = disk.remove
+    disk.remove = lambda path: (removed.append(path), remove(path))[1]  # type: ignore[method-assign]
+    finish_interrupted_work(disk, DIRECTORY)
+    assert removed == [f"{base}.txnindex.deleted", f"{base}.log.deleted"]
