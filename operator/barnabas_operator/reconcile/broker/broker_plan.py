@@ -21,7 +21,9 @@ from barnabas_operator.reconcile.broker.members_gate import members_hindrance, m
 from barnabas_operator.reconcile.broker.observed import Observed, PodView
 from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS, size_defaults
 from barnabas_operator.reconcile.broker.revision import (
+    ASKED_FOR,
     CONFIG_ANNOTATION,
+    PARKED,
     REVISION_ANNOTATION,
     changes,
     digest,
@@ -175,12 +177,12 @@ def restart_reasons(
         found += _rack_reasons(spec, observed, pod)
         found += _factor_reasons(spec, observed, node_id)
         if pod.restart_asked:
-            found.append(f"restart asked for on its pod ({pod.restart_asked})")
+            found.append(f"{ASKED_FOR} on its pod ({pod.restart_asked})")
         secrets = tuple(str(one.get("name")) for one in spec.pod_template.image_pull_secrets)
         if secrets and secrets != pod.pull_secrets:
             found.append("imagePullSecrets changed")
         if node_id in spec.parked and not pod.is_gated:
-            found.append("it is parked")
+            found.append(PARKED)
         if found:
             reasons[node_id] = found
     return reasons

@@ -20,6 +20,9 @@ from barnabas_operator.broker_spec import BrokerSpec
 REVISION_ANNOTATION = "barnabas.dev/revision"
 CONFIG_ANNOTATION = "barnabas.dev/config"
 LAYOUT = "1"
+# How a reason begins that somebody gives, instead of a change that waits for a window.
+ASKED_FOR = "restart asked for"
+PARKED = "it is parked"
 _WORDS = {
     "layout": "the layout of the pods",
     "resources": "resources",
@@ -80,7 +83,7 @@ def changes(started: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
         if part == "image":
             reasons.append(f"image {started.get(part, 'unknown')} becomes {value}")
         elif part == "restart":
-            reasons.append(f"restart asked for ({value})" if value else "")
+            reasons.append(f"{ASKED_FOR} ({value})" if value else "")
         else:
             reasons.append(f"{_WORDS[part]} changed")
     return [reason for reason in reasons if reason]

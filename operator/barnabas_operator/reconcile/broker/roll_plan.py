@@ -32,11 +32,10 @@ from barnabas_operator.reconcile.broker.observed import (
     Observed,
     PodView,
 )
+from barnabas_operator.reconcile.broker.revision import ASKED_FOR, PARKED
 
 # The state in which a broker reads its logs after a crash; to stop it then is to begin anew.
 RECOVERY = "RECOVERY"
-# Reasons that somebody gives for this very broker or time begin with one of these.
-ASKED = ("restart asked for", "it is parked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +284,7 @@ def _choose(
 
 
 def _is_asked_for(reason: str) -> bool:
-    return reason.startswith(ASKED)
+    return reason.startswith((ASKED_FOR, PARKED))
 
 
 def _candidates(cluster: ClusterView, needs: Sequence[Need]) -> Sequence[Need]:
