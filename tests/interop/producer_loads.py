@@ -48,7 +48,7 @@ class Load:
     @property
     def count(self) -> int:
         """How many records were acknowledged."""
-        return self.path.read_bytes().count(b"\n")
+        return self.acknowledged_counts().total()
 
     def check(self) -> None:
         """It must not have given up."""

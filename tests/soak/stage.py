@@ -116,7 +116,7 @@ class Stage:
 
     def produced(self) -> dict[str, int]:
         """How many records were acknowledged, by topic."""
-        return {topic: counts.total() for topic, counts in self._acknowledged_counts().items()}
+        return {load.topic: load.count for load in self._loads}
 
     async def until_going(self, step: int, *, in_all_partitions: bool = True) -> None:
         """Every load has that many more records acknowledged, some of them of each partition.
