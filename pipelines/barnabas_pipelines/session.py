@@ -37,6 +37,12 @@ _TABLE_DEFAULTS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+_WRITTEN_BY_STREAMS: Final = (
+    "SPARK_LOCAL_DIRS",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_PYTHON_RUNTIME",
+)
 _LOCAL_DEFAULTS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -144,7 +150,20 @@ def _check_class(spark: SparkSession, name: str, what: str, otherwise: str) -> N
 
 
 def _register_source(spark: SparkSession) -> None:
-    """Let `format("barnabas")` be known."""
+    """Let `format("barnabas")` be known, with an environment that streams can share.
+
+    Each stream that starts writes a few variables into the one environment of the registered
+    source, a `HashMap` without a lock. Two that start together could both add a key, and the map
+    counted more entries than it had: no task that reads this source could be sent from then on.
+    Keys that are there already are only written over, which harms nobody.
+    """
     from barnabas_pipelines.datasource.source import BarnabasDataSource
 
-    spark.dataSource.register(BarnabasDataSource)
+    environment = spark.sparkContext.environment
+    before = dict(environment)
+    environment.update({name: environment.get(name, "") for name in _WRITTEN_BY_STREAMS})
+    try:
+        spark.dataSource.register(BarnabasDataSource)
+    finally:
+        environment.clear()
+        environment.update(before)

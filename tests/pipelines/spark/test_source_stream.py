@@ -74,6 +74,20 @@ def test_a_restart_goes_on_at_the_checkpoint(
     assert values == list(range(90))
 
 
+def test_a_stream_adds_nothing_to_what_all_streams_share(
+    spark: "SparkSession", stream: Stream, new_topic: NewTopic, produce: Produce
+) -> None:
+    """Two that start together would each add it to a map without a lock, and break all reading."""
+    manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
+    shared = manager.lookupDataSource("barnabas").dataSourceCls().envVars()
+    before = set(shared)
+    topic = new_topic()
+    produce(topic, numbered(5))
+    stream.run(topic)
+    assert len(stream.written()) == 5
+    assert set(shared) == before
+
+
 def test_latest_is_kept_when_nothing_has_come_yet(
     stream: Stream, new_topic: NewTopic, produce: Produce
 ) -> None:
