@@ -127,6 +127,7 @@ class LogLoading:
         self._holes = Holes.load(self._disk, self._directory, unless_noted)
         segments = self._find_segments(set(names))
         self._epochs = self._load_epochs(segments)
+        in_file = set(self._epochs.entries)
         end_offset = log_start_offset
         if segments:
             log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -153,7 +154,9 @@ class LogLoading:
             segments[0].create()
             self._state.clear(end_offset)
         snapshots.remove_outside(segments[0].base_offset, end_offset)
-        if self._epochs.truncate_from_end(end_offset):
+        self._epochs.truncate_from_end(end_offset)
+        if not in_file.issubset(self._epochs.entries):
+            # The batches that contradict the file may be deleted before it is written again.
             self._epochs.flush()
         self._epochs.truncate_from_start(log_start_offset)
         segments[-1].release_file()

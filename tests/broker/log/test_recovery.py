@@ -255,6 +255,23 @@ def test_leader_epochs_survive_a_kill_right_after_a_recovery() -> None:
         assert log.leader_epochs.entries == ((1, 0),)
 
 
+def test_an_epoch_without_records_does_not_come_back_when_its_offset_is_deleted() -> None:
+    """The first start drops it in memory; when the next one begins behind it, no batch says so.
+
+    Found by a history of the model (seed 623526).
+    """
+    fixture = filled(9)
+    fixture.log.leader_epochs.assign(1, fixture.log.log_end_offset)
+    fixture.log.leader_epochs.flush()
+    fixture.reopen_now(was_clean=False)
+    fixture.append(bytes(100), epoch=0)
+    start = fixture.log.log_end_offset + 1
+    for _ in range(2):
+        log = asyncio.run(fixture.reopen(was_clean=False, log_start_offset=start))
+        fixture.append(bytes(100), epoch=0)
+    assert log.leader_epochs.entries == ((0, start),)
+
+
 def test_broken_leader_epochs_are_assigned_from_the_batches() -> None:
     fixture = filled(30)
     expected = fixture.log.leader_epochs.entries
