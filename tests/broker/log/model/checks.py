@@ -196,17 +196,23 @@ def _check_producers(world: World, found: list[Batch]) -> None:
         got = entry and _producer(entry)
         if got == want:
             continue
-        if got is not None and got.last_sequence == want.last_sequence:
+        if got is not None:
             # Compaction has taken some between: it may know older ones instead.
             every = model.producers(world.batches, len(world.batches))[producer_id]
             is_part = set(got.known) <= set(every.known) and got.epoch == want.epoch
-            if world.may_forget or (
-                world.was_compacted
-                and is_part
-                and (
-                    got.open_first_offset == want.open_first_offset
-                    or world.may_be_gone
-                    or world.is_restarted
+            if world.may_be_gone and is_part and got.last_sequence < want.last_sequence:
+                continue  # its newest batch was emptied, since there were newer ones, now cut
+            is_newest = got.last_sequence == want.last_sequence
+            if is_newest and (
+                world.may_forget
+                or (
+                    world.was_compacted
+                    and is_part
+                    and (
+                        got.open_first_offset == want.open_first_offset
+                        or world.may_be_gone
+                        or world.is_restarted
+                    )
                 )
             ):
                 continue
