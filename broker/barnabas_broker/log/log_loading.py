@@ -293,6 +293,12 @@ class LogLoader:
             _logger.warning("%s; the partition counts as one without an id", error)
             topic_id = None
         is_healed = topic_id is None
+        if topic_id is None and self._is_remembered_elsewhere(directory, topic_partition):
+            # The disk failed when this one was deleted, and it was never flushed.
+            reason = "has no topic id, and the replica is in another directory"
+            manager.put_aside(directory, path, topic_partition, reason)
+            self._strays.add(topic_partition)
+            return
         if topic_id is None:
             # The machine stopped before the first flush made the id durable, or the partition is
             # older than topic ids: it belongs to the topic of its name.
@@ -309,6 +315,14 @@ class LogLoader:
         if is_healed:
             log.flushing.note_topic_id()
         manager.recovery.logs_loaded_count += 1
+
+    def _is_remembered_elsewhere(
+        self, directory: LogDirectory, topic_partition: TopicPartition
+    ) -> bool:
+        """Whether the metadata knows the replica in another directory that is in use."""
+        remembered = self._manager.remembered_directory(topic_partition)
+        others = (one for one in self._manager.online_directories() if one is not directory)
+        return any(one.directory_id == remembered != ZERO_UUID for one in others)
 
     async def _put_duplicates_aside(self, plans: dict[str, list[TopicPartition]]) -> None:
         """Load of a partition in two directories the replica that the metadata remembers.

@@ -431,6 +431,35 @@ def test_of_a_partition_in_two_directories_the_remembered_one_is_loaded(tmp_path
     assert [path.name.endswith("-stray") for path in a.glob("t-0*")] == [True]
 
 
+def test_a_log_without_an_id_is_not_taken_for_a_replica_that_is_in_another_directory(tmp_path):
+    """Its disk failed as its topic was deleted; that of the new topic went with the power.
+
+    Found by a history of the model (seed 787648).
+    """
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def make(manager):
+        manager.create(partition("t"), TOPIC_ID, topic_config(), str(a))
+        return [directory.directory_id for directory in manager.directories]
+
+    in_a, in_b = run_with(manager_over(a, b), make)
+    (a / "t-0" / "partition.metadata").write_bytes(b"version: 0\ntopic_id")
+
+    async def is_loaded(manager):
+        return partition("t") in manager.logs
+
+    manager = manager_over(a, b)
+    manager.remembered_directory = lambda topic_partition: in_b
+    assert not run_with(manager, is_loaded)
+    (stray,) = a.glob("t-0*")
+    assert stray.name.endswith("-stray")
+    stray.rename(a / "t-0")
+    (a / "t-0" / "partition.metadata").write_bytes(b"version: 0\ntopic_id")
+    manager = manager_over(a, b)
+    manager.remembered_directory = lambda topic_partition: in_a
+    assert run_with(manager, is_loaded)
+
+
 class FailingDisk(RealDisk):
     """A disk one of whose directories stops working."""
 
