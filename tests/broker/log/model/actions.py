@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
+from barnabas_protocol.ids import ZERO_UUID
 from tests.broker.log.model import producing
 from tests.broker.log.model.world import World
 
@@ -174,6 +175,8 @@ async def move(world: World, first: int, second: int) -> None:
     if world.name not in world.moves.moving:
         world.was_moved = True
         world.moves.move(world.name, ("/a", "/b")[first % 2])
+        if world.name in world.moves.wishes or world.name in world.moves.moving:
+            world.remembered_directory = ZERO_UUID
 
 
 @_kind(1)

@@ -95,6 +95,7 @@ class World:
         self.promised = self.written = 0
         self.high_watermark = self.high_watermark_highest = 0
         self.was_compacted = self.lost_epochs = self.is_restarted = self.was_moved = False
+        self.remembered_directory = ZERO_UUID
         self.cut_to: int | None = None  # while a truncation is not settled
         self.may_delete_below = 0
         # Whose append has failed, or which a power cut took and another one may bring back.
@@ -140,6 +141,7 @@ class World:
         self.manager = LogManager(
             _broker_config(), self.disk, self.clock, self.random, TailCache(self.cache_bytes)
         )
+        self.manager.remembered_directory = lambda _: self.remembered_directory
         await self.manager.load(self._topic_config, self._topic_id)
         await self.manager.forget_lost()  # the controller has been told
         offline = [d.path for d in self.manager.directories if d.is_offline]
@@ -296,6 +298,9 @@ class World:
         log = self.log
         if self.cut_to is not None:
             floor = min(floor, self.cut_to)
+            if self.cut_to <= starts[1]:
+                # All of it was to go when the disk failed: segments go one by one.
+                starts = starts[0], max(starts[1], log.log_start_offset)
         self.cut_to = None
         if floor <= starts[1]:
             floor = 0  # all that was safe has been deleted since
@@ -415,6 +420,8 @@ class World:
         log = self.manager.create(self.name, self.topic_id, self.config)
         self.replica = Replica(self.name, self.topic_id, log)
         self.moves.wishes.clear()
+        # The controller is told where it is: the old one may be left on a disk that failed.
+        self.remembered_directory = self.manager.directory_of(log).directory_id
 
     async def compact(self) -> None:
         """A round of the cleaner."""
