@@ -19,6 +19,7 @@ from barnabas_broker.log.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.log_identity import IdentityError
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.server.last_resort import Standing, fence_others, last_resort
+from barnabas_cli.data_owner import given_to_owner
 from barnabas_cli.failures import CommandError
 
 _REFUSALS = (
@@ -40,7 +41,8 @@ def recover_cluster(config_path: Path, settings: Mapping[str, str], *, is_confir
     text = config_path.read_text(encoding="utf-8")
     try:
         config = BrokerConfig.parse({**parse_properties(text), **settings})
-        asyncio.run(_recover(config, is_confirmed=is_confirmed))
+        with given_to_owner(map(Path, (*config.log_dirs, config.metadata_log_dir))):
+            asyncio.run(_recover(config, is_confirmed=is_confirmed))
     except _REFUSALS as error:
         raise CommandError(str(error)) from error
 

@@ -41,13 +41,14 @@ def import_directories(
     The topic gets the id that is in the directories' partition.metadata. Give all partitions of a
     topic at once. The directories are copied; nothing in them is changed.
     """
+    from barnabas_cli.data_owner import given_to_owner
     from barnabas_cli.log_import import import_partitions
 
     pairs = dict(setting.partition("=")[::2] for setting in settings)
-    for line in import_partitions(
-        [directory.resolve() for directory in directories], data.resolve(), pairs
-    ):
-        click.echo(line)
+    sources = [directory.resolve() for directory in directories]
+    with given_to_owner([data]):
+        for line in import_partitions(sources, data.resolve(), pairs):
+            click.echo(line)
 
 
 @command.command("inspect")

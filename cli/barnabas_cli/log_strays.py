@@ -33,6 +33,7 @@ from barnabas_broker.log.strays import Stray, StrayRefusedError, delete, list_st
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION, MetadataLogError
 from barnabas_broker.server.stopped_broker import recovered_metadata, stopped_broker
+from barnabas_cli.data_owner import given_to_owner
 from barnabas_cli.failures import CommandError
 from barnabas_cli.moments import moment_text
 from barnabas_cli.output import Column, Output, bytes_text
@@ -71,7 +72,7 @@ def delete_some(
     data: Sequence[Path], names: Sequence[str], output: Output, *, is_confirmed: bool
 ) -> None:
     """Delete strays of a stopped broker for good. Raises: CommandError."""
-    with _refusals(), _disk() as disk, _locked(disk, data):
+    with _refusals(), given_to_owner(data), _disk() as disk, _locked(disk, data):
         chosen = _chosen(_found(disk, data), names)
         if not is_confirmed:
             click.confirm(
@@ -91,7 +92,7 @@ def restore_some(data: Sequence[Path], names: Sequence[str], output: Output) -> 
 
     Raises: CommandError.
     """
-    with _refusals(), _disk() as disk:
+    with _refusals(), given_to_owner(data), _disk() as disk:
         chosen = _chosen(_found(disk, data), names)
         partitions = [stray.topic_partition for stray in chosen]
         for topic_partition in partitions:

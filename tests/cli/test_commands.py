@@ -1,6 +1,7 @@
 """The `barnabas` command as a user meets it."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,24 @@ def imported_log(data: Path) -> tuple[int, int, int]:
             return log.log_start_offset, log.log_end_offset, partition.leader_epoch
 
     return asyncio.run(run())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write what is not its own")
+def test_what_root_imports_belongs_to_the_brokers_user(tmp_path: Path) -> None:
+    """The broker is not root: it could open nothing of it. What was the user's stays as it is."""
+    source, target = tmp_path / "source" / "orders-0", tmp_path / "target"
+    kafka_partition(source, {0: [(0, 1000, 0)], 1: [(1, 2000, 0)]})
+    target.mkdir()
+    (target / "other").touch()
+    os.chown(target, 12345, 23456)
+    os.chown(target / "other", 34567, 34567)
+    result = barnabas("log", "import", str(source), "--data", str(target))
+    assert result.exit_code == 0, result.output
+    owners = {path.relative_to(target): path.stat().st_uid for path in target.rglob("*")}
+    assert owners.pop(Path("other")) == 34567
+    assert set(owners.values()) == {12345}
+    assert {"orders-0/00000000000000000000.log", "meta.properties"} <= set(map(str, owners))
+    assert os.stat(source).st_uid == 0
 
 
 def test_imported_records_stay_until_somebody_says_how_long(tmp_path: Path) -> None:
