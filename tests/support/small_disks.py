@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from tests.support.network_namespaces import run
@@ -24,14 +25,28 @@ def fill_up(folder: Path, filler: Path) -> None:
             return
 
 
+def take_all_inodes(folder: Path) -> None:
+    """Make empty files until no more can be made."""
+    folder.mkdir()
+    try:
+        for number in count():
+            (folder / str(number)).touch()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+
+
 @contextmanager
-def small_disks(folders: Sequence[Path], mebibytes: int) -> Iterator[None]:
-    """A file system of its own, of that size, under each folder."""
+def small_disks(
+    folders: Sequence[Path], mebibytes: int, *, inodes: int | None = None
+) -> Iterator[None]:
+    """A file system of its own, of that size and for so many files, under each folder."""
     mounted = []
+    options = f"size={mebibytes}m" + ("" if inodes is None else f",nr_inodes={inodes}")
     try:
         for folder in folders:
             folder.mkdir(parents=True)
-            run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(folder)])
+            run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)])
             mounted.append(folder)
         yield
     finally:
