@@ -83,7 +83,7 @@ async def _run(stage: Stage, arguments: argparse.Namespace) -> tuple[list[str], 
             began = time.monotonic()
             await _suffer(stage, drawn)
             done.update(kind.__name__ for kind, _ in drawn)
-            stage.sample()
+            await stage.sample()
             took = time.monotonic() - began
             records = sum(stage.produced().values())
             console.print(f"{done.total():5} {', '.join(names):32} {took:5.1f} s {records:9,}")

@@ -6,6 +6,7 @@ after processing. What they say is the history that is checked in the end.
 
 import asyncio
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 from barnabas_client.admin.admin import Admin
@@ -161,11 +162,11 @@ class Stage:
         for history in self.histories.values():
             assert history.failures == [], history.failures
 
-    def sample(self) -> None:
-        """Note what each broker uses."""
+    async def sample(self) -> None:
+        """Note what each broker uses, but for one whose admin port is not open yet."""
         for node_id, broker in self.brokers.items():
-            assert broker.process is not None
-            self.samples[node_id].append(usage(broker.process))
+            with suppress(OSError):
+                self.samples[node_id].append(await asyncio.to_thread(usage, broker))
 
     async def reassign(self, targets: dict[TopicPartition, list[int]]) -> None:
         """Begin to move partitions."""

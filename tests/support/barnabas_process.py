@@ -4,6 +4,7 @@ The interface is that of `ApacheKafka`, so that a test runs against either.
 """
 
 import json
+import re
 import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,14 @@ class BarnabasProcess:
         with urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels. Raises: OSError."""
+        url = f"http://{self.host}:{self.admin_port}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
+        assert found, name
+        return float(found[1])
 
     def start(self, timeout_seconds: float = 60) -> float:
         """Starts the broker; returns the seconds from exec until it accepts connections."""

@@ -12,8 +12,9 @@ from barnabas_broker.metrics.sample import Sample
 
 
 def log_samples(logs: LogManager) -> Iterator[Sample]:
-    """Directories, recovery and compaction."""
+    """Directories, memory, recovery and compaction."""
     yield from _directories(logs)
+    yield from _memory(logs)
     yield from _work(logs)
 
 
@@ -71,6 +72,15 @@ def _space(logs: LogManager, path: str) -> Iterator[Sample]:
         yield Sample(
             f"barnabas_log_directory_{name}_bytes", "gauge", text, {"directory": path}, value
         )
+
+
+def _memory(logs: LogManager) -> Iterator[Sample]:
+    cache = logs.tail_cache
+    for name, text, value in (
+        ("bytes", "Memory for the newest batches of all logs.", cache.size_bytes),
+        ("limit_bytes", "What that memory grows to as records are written.", cache.limit_bytes),
+    ):
+        yield Sample(f"barnabas_tail_cache_{name}", "gauge", text, {}, value)
 
 
 def _work(logs: LogManager) -> Iterator[Sample]:

@@ -51,3 +51,16 @@ def test_a_file_system_that_does_not_answer_leaves_the_rest_of_the_scrape_whole(
         assert set(told(manager, "total_bytes")) == {str(tmp_path)}
 
     run_with(manager_over(tmp_path, disk=UnreachableDisk()), work)
+
+
+def test_the_memory_of_the_newest_batches_is_told_with_its_limit(tmp_path: Path) -> None:
+    """A broker's resident memory rises by that much as records are written: no leak."""
+
+    async def work(manager: LogManager) -> None:
+        manager.tail_cache.limit_bytes = 5000
+        manager.tail_cache.add(manager.tail_cache.tail(), 100)
+        samples = {sample.name: sample.value for sample in log_samples(manager)}
+        assert samples["barnabas_tail_cache_bytes"] == manager.tail_cache.size_bytes > 100
+        assert samples["barnabas_tail_cache_limit_bytes"] == 5000
+
+    run_with(manager_over(tmp_path), work)
