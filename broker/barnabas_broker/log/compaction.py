@@ -111,6 +111,7 @@ class Compaction:
         # Not above: an end that is not flushed yet would be taken for a hole, once it is lost.
         cleaned = next(one.base_offset for one in segments if one.base_offset >= plan.end_offset)
         self._holes_below = max(cleaned, min(log.holes.below, segments[-1].base_offset))
+        log.holes.allow(self._holes_below)
         self._sources = [
             _Source(segment, by_base[segment.base_offset])
             for segment in segments[:-1]
@@ -246,7 +247,7 @@ class Compaction:
         A stale `.cleaned` file would make start-up drop a `.swap` that is complete. The holes that
         this round may make are noted before there are any.
         """
-        self._log.holes.allow(self._holes_below, folder)
+        self._log.holes.flush(folder, self._holes_below)
         directory = self._log.directory
         for name in self._disk.list_directory(directory):
             if name.endswith(CLEANED_FILE_SUFFIX):

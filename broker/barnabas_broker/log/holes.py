@@ -5,18 +5,21 @@ never reached the disk. Compaction makes holes too, where it takes away the last
 segment, and so does a follower that meets a gap too wide for a segment. Recovery must tell the two
 apart, whatever the topic's policy is by then: hence this note in the partition's folder.
 
-What is noted on the loop, which waits for no device, goes to a second file, with a checksum: a
-power cut may tear that one, and then the first still says what holds for all that was flushed. The
-next flush takes it over.
+What is noted on the loop, which waits for no device, goes to a second file, with a checksum and the
+id of the kernel's boot: a power cut may tear that file, or keep it and take the batches that were
+written before it. After one, the first file holds, which says what is true of all that was flushed.
+The next flush takes the second over.
 
 Not here: gaps within a segment, which any log may have. Source: `docs/formats/log.md`. Invariants:
-the note is on the device before the recovery point passes a hole that it allows; it never allows
-one above the log end; the second file is empty, on the device too, before the first is newer.
+the first file is on the device before the recovery point passes a hole that it allows; it allows
+none behind a batch that is not on the device; the second file is empty before the first allows
+more than it, and what that allows is made.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.checkpoints import CheckpointError, decode, encode, integer
@@ -35,15 +38,25 @@ _logger = logging.getLogger(__name__)
 class Holes:
     """The note of one log. `below`: a segment that begins here or lower may follow a hole."""
 
-    __slots__ = ("_disk", "_has_unsynced", "_is_dirty", "_is_noted", "below", "directory")
+    __slots__ = (
+        "_disk",
+        "_has_unsynced",
+        "_is_noted",
+        "_synced",
+        "_write_lock",
+        "below",
+        "directory",
+    )
 
     def __init__(
         self, disk: Disk, directory: str, below: int = 0, *, is_noted: bool = False
     ) -> None:
         self._disk = disk
         self._is_noted = is_noted
-        self._is_dirty = False  # the file, or the device, has something else
+        self._synced = below if is_noted else -1  # what the first file says
         self._has_unsynced = False
+        # A flush and a round of the cleaner may both write the first file.
+        self._write_lock = threading.Lock()
         self.directory = directory
         self.below = below
 
@@ -56,10 +69,11 @@ class Holes:
         """
         found = cls._load_synced(disk, directory, unless_noted)
         path = f"{directory}/{UNSYNCED_HOLES_FILE}"
-        offset = _decode_unsynced(disk.read_bytes(path)) if disk.exists(path) else None
-        if offset is not None:
-            found._note(offset)
+        if disk.exists(path):
+            offset = _decode_unsynced(disk.read_bytes(path), disk.boot_id())
             found._has_unsynced = True
+            if offset is not None:
+                found._note(offset)
         return found
 
     @classmethod
@@ -74,19 +88,18 @@ class Holes:
             _logger.warning("%s cannot be read: holes may be anywhere: %s", path, error)
             return cls(disk, directory, ANYWHERE)
 
-    def allow(self, offset: int, folder: DiskDirectory) -> None:
-        """Note, on the device, that there may be holes in front of a segment's base, or below it.
+    def allow(self, offset: int) -> None:
+        """Allow, in memory, holes in front of a segment's base, or below it: `flush` comes next.
 
-        No hole there is now may be above it. In a thread. Raises: OSError.
+        All batches there are on the device, and no hole there is now is above it.
         """
         if offset > self.below or not self._is_noted:
             self._note(offset)
-            self.flush(folder)
 
     def allow_soon(self, offset: int) -> None:
-        """As `allow`, on the loop: a kill finds the note, a power cut from the next flush on.
+        """As `allow`, for batches that are not on the device yet.
 
-        Raises: OSError.
+        A kill finds the note, a power cut from the next flush on. Raises: OSError.
         """
         if offset > self.below or not self._is_noted:
             self._note(offset)
@@ -101,34 +114,44 @@ class Holes:
             self._note(offset)
             self._write()
 
-    def flush(self, folder: DiskDirectory) -> None:
-        """Put the note on the device if it has changed. In a thread. Raises: OSError."""
-        if self._is_dirty:
-            self._is_dirty = False
-            try:
-                folder.write_atomically(HOLES_FILE, encode([(self.below,)]))
-                if self._has_unsynced:
-                    self._empty_unsynced(folder)
-            except OSError:
-                self._is_dirty = True
-                raise
+    def flush(self, folder: DiskDirectory, below: int) -> None:
+        """Put on the device what was noted when all that is there now was written.
+
+        What was noted since stays in the second file: a power cut may still take the batches in
+        front of such a hole. In a thread. Raises: OSError.
+        """
+        with self._write_lock:
+            below = min(self.below, max(below, self._synced))
+            if not self._is_noted or (below == self._synced and not self._has_unsynced):
+                return
+            if below != self._synced:
+                folder.write_atomically(HOLES_FILE, encode([(below,)]))
+                self._synced = below
+            if self._has_unsynced and below == self.below:
+                self._empty_unsynced(folder)
 
     def _note(self, offset: int) -> None:
-        self.below, self._is_noted, self._is_dirty = offset, True, True
+        self.below, self._is_noted = offset, True
 
     def _write(self) -> None:
         self._has_unsynced = True
         _replace(
             self._disk.open(f"{self.directory}/{UNSYNCED_HOLES_FILE}", create=True),
-            _encode_unsynced(self.below),
+            _encode_unsynced(self.below, self._disk.boot_id()),
         )
 
     def _empty_unsynced(self, folder: DiskDirectory) -> None:
         """What was noted on the loop is in the first file now. In a thread. Raises: OSError."""
-        _replace(folder.open(UNSYNCED_HOLES_FILE, create=True), b"", sync=True)
-        if self._is_dirty:  # the loop has noted something else meanwhile
+        self._has_unsynced = False
+        try:
+            _replace(folder.open(UNSYNCED_HOLES_FILE, create=True), b"", sync=True)
+        except OSError:
+            self._has_unsynced = True
+            raise
+        if self.below != self._synced:  # the loop has noted something else meanwhile
+            self._has_unsynced = True
             file = folder.open(UNSYNCED_HOLES_FILE, create=True)
-            _replace(file, _encode_unsynced(self.below))
+            _replace(file, _encode_unsynced(self.below, self._disk.boot_id()))
 
 
 def _replace(file: DiskFile, data: bytes, *, sync: bool = False) -> None:
@@ -141,13 +164,13 @@ def _replace(file: DiskFile, data: bytes, *, sync: bool = False) -> None:
         file.close()
 
 
-def _encode_unsynced(offset: int) -> bytes:
-    text = b"%d" % offset
+def _encode_unsynced(offset: int, boot_id: str) -> bytes:
+    text = f"{offset} {boot_id}".encode()
     return b"%s %08x\n" % (text, crc32c(text))
 
 
-def _decode_unsynced(data: bytes) -> int | None:
-    """The offset, None for what was torn or emptied."""
+def _decode_unsynced(data: bytes, boot_id: str) -> int | None:
+    """The offset, None for what was torn, emptied, or written before the machine went down."""
     text = data.partition(b" ")[0]
-    is_whole = text.isdigit() and data == _encode_unsynced(int(text))
+    is_whole = text.isdigit() and data == _encode_unsynced(int(text), boot_id)
     return int(text) if is_whole else None

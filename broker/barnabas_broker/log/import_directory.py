@@ -151,7 +151,7 @@ def import_partition(
             )
             if found.has_holes:
                 # It was compacted: the topic's policy here may be another one.
-                Holes(disk, working).allow_soon(found.log_end_offset)
+                _allow_holes(disk, working, found.log_end_offset)
             loaded = LogLoading(disk, working, config, clock.wall_ms()).load(
                 recovery_point=0, log_start_offset=found.log_start_offset, was_clean=False
             )
@@ -353,6 +353,15 @@ def _abort_open(disk: Disk, path: str, loaded: LoadedLog, now_ms: int) -> int:
         segment.open_transaction_index().append(state.aborted(completed))
         loaded.log_end_offset = offset + 1
     return len(opened)
+
+
+def _allow_holes(disk: Disk, path: str, below: int) -> None:
+    holes, folder = Holes(disk, path), disk.open_directory(path)
+    try:
+        holes.allow(below)
+        holes.flush(folder, below)
+    finally:
+        folder.close()
 
 
 def _make_durable(disk: Disk, path: str, loaded: LoadedLog) -> None:

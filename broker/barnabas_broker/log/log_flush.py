@@ -248,7 +248,7 @@ class LogFlush:
             return
         log.write_staged()
         generation, end_offset, active = log.generation, log.log_end_offset, log.segments.active
-        active_bytes = active.size_bytes
+        active_bytes, holes_below = active.size_bytes, log.holes.below
         is_full = (
             active is not self._flushed_active
             or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
@@ -259,7 +259,7 @@ class LogFlush:
             steps, noted = self._steps(is_full)
             if snapshot is not None or noted or _new_names(steps):
                 folder = log.disk.open_directory(log.directory)
-            await log.disk.run(self._write, folder, steps, end_offset, snapshot)
+            await log.disk.run(self._write, folder, steps, end_offset, snapshot, holes_below)
             if self.companion is not None:
                 await self.companion(end_offset)
             if self._log.is_offline:
@@ -337,6 +337,7 @@ class LogFlush:
         steps: list[_Step],
         end_offset: int,
         snapshot: bytes | None,
+        holes_below: int,
     ) -> None:
         """In a thread: the batches, then the time index, then the offset index, each synced.
 
@@ -357,7 +358,7 @@ class LogFlush:
         if snapshot is not None:
             assert folder is not None
             log.leader_epochs.flush(folder)
-            log.holes.flush(folder)
+            log.holes.flush(folder, holes_below)
             write_snapshot(folder, end_offset, snapshot)
             if self.is_topic_id_unsynced:
                 sync_topic_id(log.disk, folder, log.directory.rpartition("/")[0])

@@ -41,13 +41,19 @@ def truncation_step(log: LogWriter, offset: int) -> int:
 
 
 async def settle(log: LogWriter) -> None:
-    """Return when no crash can bring back what was cut off the log. Raises: OSError."""
+    """Return when no crash can bring back what was cut off the log. Raises: OSError.
+
+    A flush that began before the cut ends first: it would put the note of holes back.
+    """
+    if log.is_cut_unsettled:
+        await log.flushing.ended()
     while log.is_cut_unsettled and not log.is_offline:
         log.is_cut_unsettled = False
         folder = log.disk.open_directory(log.directory)
         try:
             file = log.segments.active.file
-            await log.disk.run(_settle, folder, file, log.leader_epochs, log.holes)
+            epochs, holes = log.leader_epochs, log.holes
+            await log.disk.run(_settle, folder, file, epochs, holes, holes.below)
         except BaseException:
             log.is_cut_unsettled = True
             raise
@@ -56,13 +62,17 @@ async def settle(log: LogWriter) -> None:
 
 
 def _settle(
-    folder: DiskDirectory, file: DiskFile, leader_epochs: LeaderEpochs, holes: Holes
+    folder: DiskDirectory,
+    file: DiskFile,
+    leader_epochs: LeaderEpochs,
+    holes: Holes,
+    holes_below: int,
 ) -> None:
     """In a thread: the names, the content, then the leader epochs and the note of holes."""
     folder.sync()
     file.sync()
     leader_epochs.flush(folder)
-    holes.flush(folder)
+    holes.flush(folder, holes_below)
 
 
 def truncate_to(log: LogWriter, offset: int) -> bool:

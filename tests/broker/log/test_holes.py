@@ -6,6 +6,8 @@ import dataclasses
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.env.disk import DiskDirectory
+from barnabas_broker.log.checkpoints import decode
 from barnabas_broker.log.holes import HOLES_FILE, UNSYNCED_HOLES_FILE, Holes
 from barnabas_broker.log.import_directory import import_partition, inspect_partition
 from barnabas_broker.log.partition_log import PartitionLog
@@ -225,6 +227,67 @@ def test_a_torn_note_of_a_gap_makes_no_hole_of_a_lost_end(size: int) -> None:
     asyncio.run(scenario())
 
 
+def lose_the_end(fixture: LogFixture) -> None:
+    """A power cut takes a batch that was not flushed, and keeps all that was written after it."""
+    fixture.append(b"lost")
+    lost, size = fixture.log.segments.active, fixture.log.segments.active.size_bytes
+    fixture.append(b"lost")
+    follow(fixture, FAR)
+    lost.file.truncate(size)
+
+
+def test_a_note_of_another_boot_makes_no_hole_of_a_lost_end() -> None:
+    """Seed 816178 of the log's histories: the note lived, what had been written before did not."""
+    fixture = LogFixture()
+    lose_the_end(fixture)
+    for name in fixture.disk.list_directory(DIRECTORY):
+        fixture.disk.open(f"{DIRECTORY}/{name}").sync()
+    fixture.disk.sync_directory(DIRECTORY)
+    fixture.disk.crash(keep_some=False)
+
+    async def scenario() -> None:
+        await fixture.reopen(was_clean=False)
+        assert await fixture.offsets() == [0]
+        assert fixture.log.log_end_offset == 1
+
+    asyncio.run(scenario())
+
+
+def noted_on_device(fixture: LogFixture) -> int:
+    path = f"{DIRECTORY}/{HOLES_FILE}"
+    if not fixture.disk.exists(path):
+        return 0
+    ((offset,),) = decode(path, fixture.disk.read_bytes(path), 1)
+    return int(offset)
+
+
+def test_a_flush_that_began_before_a_gap_leaves_its_note_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 824566: in front of the gap was a batch that this flush did not sync."""
+    fixture = LogFixture()
+    noted: list[tuple[int, int]] = []
+    flush = Holes.flush
+
+    def watched(self: Holes, folder: DiskDirectory, below: int) -> None:
+        if not noted:
+            follow(fixture, 1, FAR)  # on the loop, while the thread is at its segments
+        flush(self, folder, below)
+        noted.append((self.below, noted_on_device(fixture)))
+
+    monkeypatch.setattr(Holes, "flush", watched)
+    fixture.append(b"flushed")
+
+    async def scenario() -> None:
+        await fixture.log.flush(1)
+        assert noted[0][0] > 1 >= noted[0][1]
+        assert Holes.load(fixture.disk, DIRECTORY, 0).below == noted[0][0]  # a kill finds it
+        await fixture.log.flush()
+        assert noted[-1][0] == noted[-1][1] > 1
+
+    asyncio.run(scenario())
+
+
 def test_an_older_note_in_the_page_cache_does_not_come_back() -> None:
     """It would forbid holes that compaction made since, and cost all that comes behind them."""
     fixture = LogFixture(config({"cleanup.policy": "compact"}, **SMALL))
@@ -233,7 +296,8 @@ def test_an_older_note_in_the_page_cache_does_not_come_back() -> None:
     async def scenario() -> None:
         await fixture.log.flush()
         folder = fixture.disk.open_directory(DIRECTORY)
-        await fixture.disk.run(fixture.log.holes.allow, 2 * FAR, folder)
+        fixture.log.holes.allow(2 * FAR)
+        await fixture.disk.run(fixture.log.holes.flush, folder, 2 * FAR)
         fixture.disk.crash(keep_some=False)
         assert Holes.load(fixture.disk, DIRECTORY, 0).below == 2 * FAR
 

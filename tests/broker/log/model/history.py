@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import patch
 
-from barnabas_broker.log import leader_epochs, log_flush
+from barnabas_broker.log import holes, leader_epochs, log_flush
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.model.actions import KINDS, THEMES, weights_of
@@ -88,6 +88,7 @@ def run_history(seed: int, actions: list[Action] | None = None) -> str | None:
     try:
         with (
             patch.object(leader_epochs, "threading", SimpleNamespace(Lock=StepLock)),
+            patch.object(holes, "threading", SimpleNamespace(Lock=StepLock)),
             patch.object(log_flush, "FULL_FLUSH_BYTES", full_bytes),
         ):
             history = draw_history(seed) if actions is None else actions

@@ -474,6 +474,7 @@ class World:
         self._take_markers(imported.path)
         self.start_floor = 0
         self.lost_epochs = self.may_forget = True
+        self.remembered_directory = ZERO_UUID  # as a topic that is created: in any directory
         self.high_watermark = self.end  # what is imported counts as committed
         self.high_watermark_highest = max(self.high_watermark_highest, self.high_watermark)
 
@@ -514,6 +515,7 @@ class World:
     async def read_meanwhile(self, offset: int, max_bytes: int) -> None:
         """Read while others change the log: what it answers was in it."""
         log, ever, generation = self.log, self.ever, self.log.generation
+        incarnation, was_compacted = self.incarnation, self.was_compacted
         end = log.log_end_offset
         expected = next((batch for batch in self.batches if batch.end > offset), None)
         try:
@@ -524,7 +526,8 @@ class World:
                 return
             raise
         got = model.parse(b"".join(bytes(buffer) for buffer in read.buffers))
-        if self.was_compacted:
+        # Whatever was compacted before the topic was deleted, is not known any more.
+        if was_compacted or self.was_compacted or incarnation != self.incarnation:
             known = {record.offset: record for one in ever.values() for record in one.records}
             strange = [r for b in got for r in b.records if known.get(r.offset) != r]
         else:
