@@ -369,7 +369,10 @@ class LogFlush:
             index.is_name_unsynced = False
 
     def _undo(self, steps: list[_Step], end_offset: int) -> None:
-        """Take back what was written of a log that was cut meanwhile. Raises: OSError."""
+        """Take back what was written of a log that was cut meanwhile. Raises: OSError.
+
+        Indexes of segments that are there still are put right when the cut is settled.
+        """
         log = self._log
         self._flushed_active = None
         log.snapshots.remove(end_offset)
@@ -380,11 +383,8 @@ class LogFlush:
             now = present.get(step.segment.base_offset)
             if now is None:
                 self._remove_indexes(step)
-                continue
-            self.note_unsynced(now)
-            if now.time_index is not None and now.offset_index is not None:
-                for kept in (now.time_index, now.offset_index):
-                    write_index(log.disk, kept.path, kept.written_bytes, b"", sync=False)
+            else:
+                self.note_unsynced(now)
 
     def _remove_indexes(self, step: _Step) -> None:
         """Remove what came into being after the segment's own files were renamed."""

@@ -144,7 +144,7 @@ class LogReopening:
 def _take_over(old: PartitionLog, new: PartitionLog) -> None:
     """Have the new log know what the files do not say."""
     new.update_config(old.config)
-    new.is_cut_unsettled, new.is_cut_unnoted = old.is_cut_unsettled, old.is_cut_unnoted
+    new.is_cut_unnoted = old.is_cut_unnoted  # and settled by opening it again
     if old.flushing.is_topic_id_unsynced:
         new.flushing.note_topic_id()
     unsynced = old.flushing.unsynced_bases

@@ -6,7 +6,8 @@ REC-5, `docs/decisions/0018-no-fsync-on-the-loop.md`. Invariants: afterwards no 
 the offset is left, in no file; indexes, leader epochs and producer state are those of a log that
 was never longer. Whoever cuts a log settles it before it appends, and before it tells anybody where
 the log ends; a segment is cut only after the removal of those behind it is settled, or a power cut
-could leave a hole between them.
+could leave a hole between them. A process that was killed in between is told so by a file, and the
+next one settles the cut before it opens the log.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX, UNSETTLED_CUT_FILE
 from barnabas_broker.log.producer_replay import replay
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.segment_recovery import load_checked_indexes, resume
@@ -43,7 +45,7 @@ def truncation_step(log: LogWriter, offset: int) -> int:
 async def settle(log: LogWriter) -> None:
     """Return when no crash can bring back what was cut off the log. Raises: OSError.
 
-    A flush that began before the cut ends first: it would put the note of holes back.
+    A flush that began before the cut ends first: its thread writes the note of holes and indexes.
     """
     if log.is_cut_unsettled:
         await log.flushing.ended()
@@ -51,9 +53,13 @@ async def settle(log: LogWriter) -> None:
         log.is_cut_unsettled = False
         folder = log.disk.open_directory(log.directory)
         try:
-            file = log.segments.active.file
+            active = log.segments.active
             epochs, holes = log.leader_epochs, log.holes
-            await log.disk.run(_settle, folder, file, epochs, holes, holes.below)
+            await log.disk.run(
+                _settle, folder, active.file, _index_ends(active), epochs, holes, holes.below
+            )
+            if not log.is_cut_unsettled and not log.is_offline:
+                log.disk.remove(f"{log.directory}/{UNSETTLED_CUT_FILE}")
         except BaseException:
             log.is_cut_unsettled = True
             raise
@@ -61,16 +67,36 @@ async def settle(log: LogWriter) -> None:
             folder.close()
 
 
+def _note_cut(log: LogWriter) -> None:
+    """Note that the log is being cut, in memory and for the next process. Raises: OSError."""
+    log.generation += 1
+    log.is_cut_unsettled = log.is_cut_unnoted = True
+    log.disk.open(f"{log.directory}/{UNSETTLED_CUT_FILE}", create=True).close()
+
+
+def _index_ends(segment: Segment) -> list[tuple[str, int]]:
+    """Where the index files are to end; no offset index is ever ahead of its time index."""
+    indexes = ((segment.offset_index, INDEX_SUFFIX), (segment.time_index, TIME_INDEX_SUFFIX))
+    return [
+        (segment.name(suffix), index.written_bytes)
+        for index, suffix in indexes
+        if index is not None
+    ]
+
+
 def _settle(
     folder: DiskDirectory,
     file: DiskFile,
+    index_ends: list[tuple[str, int]],
     leader_epochs: LeaderEpochs,
     holes: Holes,
     holes_below: int,
 ) -> None:
-    """In a thread: the names, the content, then the leader epochs and the note of holes."""
+    """In a thread: names and content, the indexes, then the leader epochs and the note of holes."""
     folder.sync()
     file.sync()
+    for name, end in index_ends:
+        write_index(folder, name, end, b"")
     leader_epochs.flush(folder)
     holes.flush(folder, holes_below)
 
@@ -90,8 +116,7 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
             # that still finds the old log start in its checkpoint.
             truncate_fully_and_start_at(log, offset)
             return True
-        log.generation += 1
-        log.is_cut_unsettled = log.is_cut_unnoted = True
+        _note_cut(log)
         log.drop_completed_output()
         # The segment that ends where the offset is stays, an empty one behind it does not (REC-5).
         kept = log.segments.floor(max(offset - 1, 0))
@@ -120,10 +145,9 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
 def truncate_fully_and_start_at(log: LogWriter, offset: int) -> None:
     """Drop all segments; one empty one at `offset` is left. Raises: LogDirectoryError."""
     log.discard_staged()
-    log.generation += 1
-    log.is_cut_unsettled = log.is_cut_unnoted = True
     gone = log.segments.values()
     try:
+        _note_cut(log)
         log.drop_completed_output()
         log.segments.remove(gone)
         log.removal.remove(gone)
@@ -153,8 +177,6 @@ def _cut(log: LogWriter, segment: Segment, offset: int) -> None:
     segment.time_index.truncate_to(offset)
     resume(segment, end, below=offset)
     segment.file.truncate(segment.size_bytes)
-    for index in (segment.time_index, segment.offset_index):
-        write_index(log.disk, index.path, index.written_bytes, b"", sync=False)
     segment.open_transaction_index().truncate_to(offset)
 
 

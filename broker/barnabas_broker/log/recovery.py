@@ -24,6 +24,7 @@ from barnabas_broker.log.layout import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
+    UNSETTLED_CUT_FILE,
     parse_offset,
     segment_file_name,
 )
@@ -159,6 +160,8 @@ class LogLoading:
             # The batches that contradict the file may be deleted before it is written again.
             self._epochs.flush()
         self._epochs.truncate_from_start(log_start_offset)
+        if UNSETTLED_CUT_FILE in names:
+            self._settle_cut(segments[-1])
         segments[-1].release_file()
         return LoadedLog(
             segments=Segments(segments),
@@ -172,6 +175,12 @@ class LogLoading:
             is_clean=self._is_clean,
             unsynced=[segment for segment in self._unsynced if segment in segments],
         )
+
+    def _settle_cut(self, active: Segment) -> None:
+        """See to it that no power cut undoes a truncation that the process before began."""
+        self._disk.sync_directory(self._directory)
+        active.file.sync()
+        self._disk.remove(f"{self._directory}/{UNSETTLED_CUT_FILE}")
 
     def _load_epochs(self, segments: list[Segment]) -> LeaderEpochs:
         """The leader epochs in their file, or those of all batches if that is lost."""
