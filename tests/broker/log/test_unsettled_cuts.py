@@ -1,13 +1,14 @@
 """A process that dies between a truncation and its fsync: the next one must not build on it."""
 
 import asyncio
+import errno
 
 import pytest
 
 from barnabas_broker.env.disk import DiskDirectory
 from barnabas_broker.log import log_flush
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.layout import TIME_INDEX_SUFFIX, UNSETTLED_CUT_FILE
+from barnabas_broker.log.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX, UNSETTLED_CUT_FILE
 from tests.broker.log.log_fixtures import DIRECTORY, NOW_MS, LogFixture
 
 
@@ -69,6 +70,7 @@ def test_a_cut_within_a_flush_leaves_no_offset_index_ahead_of_its_time_index(
     fixture.append(bytes(300), timestamp=newest)
     for _ in range(4):
         fixture.append(bytes(300), timestamp=NOW_MS)
+    fixture.disk.sync_directory(DIRECTORY)
     write, done = log_flush.write_index, []
 
     def cut_before_the_sync(folder: DiskDirectory, name: str, position: int, data: bytes) -> None:
@@ -79,15 +81,15 @@ def test_a_cut_within_a_flush_leaves_no_offset_index_ahead_of_its_time_index(
             folder.open(name).sync()
         else:
             write(folder, name, position, data)
+            if name.endswith(INDEX_SUFFIX):
+                raise OSError(errno.EIO, "the machine is dead")
 
     monkeypatch.setattr(log_flush, "write_index", cut_before_the_sync)
 
     async def scenario() -> None:
-        flushing = asyncio.ensure_future(fixture.log.flush())
-        while not done:
-            await asyncio.sleep(0)
+        with pytest.raises(LogDirectoryError):
+            await fixture.log.flush()
         fixture.disk.crash(keep_some=False)
-        flushing.cancel()
         await fixture.reopen(was_clean=False, recovery_point=4)
         found = await fixture.log.offset_for_timestamp(newest, 4)
         assert found is not None

@@ -58,6 +58,7 @@ class Worker:
     def __init__(self, disk: SteppingDisk, call: Callable[[], Any]) -> None:
         self.disk = disk
         self.is_done = self.is_killed = False
+        self.is_waiting = False  # for a lock
         self.pace = _PACES[disk.random.integer(len(_PACES))]
         self._left = 0  # operations that it may make before it stands still again
         self.value: Any = None
@@ -105,7 +106,9 @@ class Worker:
         """In the thread: let another go on, which holds what is waited for."""
         self._left = 0
         if self._thread is not None:
+            self.is_waiting = True
             self.pause()
+            self.is_waiting = False
             return
         for other in list(self.disk.workers):
             if other is not self and other._thread is not None and not other.is_done:
@@ -178,6 +181,8 @@ class SteppingDisk(SimulatedDisk):
                 for _ in range(1 + (self.random.integer(4) == 0) * 3):
                     await asyncio.sleep(0)
                 wait_seconds = 0.001
+                if worker.is_waiting:  # time passes, or who is held would never let go
+                    await asyncio.sleep(wait_seconds)
                 while worker in self.held and wait_seconds < STALL_SECONDS_MAX:
                     await asyncio.sleep(wait_seconds)
                     wait_seconds *= 2
