@@ -111,9 +111,11 @@ def truncate_to(log: LogWriter, offset: int) -> bool:
             # A start after a crash drops that note as well: it need not be settled.
             log.leader_epochs.truncate_from_end(log.log_end_offset)
             return False
-        if offset < max(log.segments.first.base_offset, log.log_start_offset):
+        first_base = log.segments.first.base_offset
+        if offset < first_base or (first_base < offset <= log.log_start_offset):
             # Nothing that is left of the log can be read: it is an empty one, also for a start
-            # that still finds the old log start in its checkpoint.
+            # that still finds the old log start in its checkpoint. A segment that is empty below
+            # the log start would be one whose end was lost, for the next one to begin behind.
             truncate_fully_and_start_at(log, offset)
             return True
         _note_cut(log)

@@ -72,6 +72,25 @@ def test_a_crash_before_the_lowered_start_is_written_leaves_the_cut_log(power: s
     asyncio.run(scenario())
 
 
+def test_a_log_that_is_cut_at_its_start_begins_there() -> None:
+    """Seed 1054628: of an empty first segment a start thought that its end had been lost."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        log = await bench.open(CONFIG)
+        follow(bench, log, 3, 1)
+        log.advance_high_watermark(3)
+        await log.delete_records(1)
+        await log.truncate(1)
+        log.roll()
+        follow(bench, log, 2, 2)
+        kill(bench)
+        log = await bench.open(CONFIG)
+        assert (log.log_start_offset, log.log_end_offset) == (1, 3)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("how", ["clean", "killed"])
 @pytest.mark.parametrize("damage", ["missing", "torn"])
 def test_lost_leader_epochs_are_taken_from_all_batches(how: str, damage: str) -> None:

@@ -94,6 +94,7 @@ class World:
         self.empty_until = 0  # where an empty segment behind a wide gap begins
         self.promised = self.written = 0
         self.high_watermark = self.high_watermark_highest = 0
+        self.committed = 0  # a start may find an older high watermark, or that of another directory
         self.was_compacted = self.lost_epochs = self.is_restarted = self.was_moved = False
         self.remembered_directory = ZERO_UUID
         self.cut_to: int | None = None  # while a truncation is not settled
@@ -324,7 +325,7 @@ class World:
         last = self.batches[-1].end if self.batches else start
         if not self.was_compacted and start < end != last and not is_far:
             raise Wrong(f"the log ends at {end}, within a batch")
-        if log.high_watermark > max(self.high_watermark, start):
+        if log.high_watermark > max(self.committed, start):
             raise Wrong(f"the high watermark is {log.high_watermark} after the start")
         self.maybe = [batch for batch in possible if batch.end > end]
         self.start = start
@@ -379,6 +380,7 @@ class World:
         self.log.advance_high_watermark(offset)
         self.high_watermark = max(self.high_watermark, min(offset, self.log.log_end_offset))
         self.high_watermark_highest = max(self.high_watermark_highest, self.high_watermark)
+        self.committed = max(self.committed, self.high_watermark)
 
     async def truncate(self, offset: int) -> None:
         """As a follower does that has other records than its leader."""
@@ -406,6 +408,7 @@ class World:
         self.start_floor = min(self.start_floor, self.start)
         self.written, self.promised = self.end, min(self.promised, offset)
         self.high_watermark = min(self.high_watermark, offset)
+        self.committed = min(self.committed, offset)
         self.cut_to = None
         self.is_restarted = True  # as far as producers are concerned
         self.epoch += 1
@@ -475,7 +478,7 @@ class World:
         self.start_floor = 0
         self.lost_epochs = self.may_forget = True
         self.remembered_directory = ZERO_UUID  # as a topic that is created: in any directory
-        self.high_watermark = self.end  # what is imported counts as committed
+        self.high_watermark = self.committed = self.end  # what is imported counts as committed
         self.high_watermark_highest = max(self.high_watermark_highest, self.high_watermark)
 
     def _take_markers(self, path: str) -> None:
