@@ -15,6 +15,7 @@ from barnabas_broker.controller.placement import Assignment, PlacementBroker, pl
 from barnabas_broker.controller.replica_room import UNLIMITED, ReplicaRoom
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, TopicImage
+from barnabas_broker.metadata.members_plan import is_leaving
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -169,11 +170,15 @@ def live_replicas(image: MetadataImage, replicas: Sequence[int]) -> list[int]:
 def placement_brokers(
     image: MetadataImage, cordoned: Collection[int] = ()
 ) -> list[PlacementBroker]:
-    """The brokers that may get replicas; those that are shutting down may not (TOP-12)."""
+    """The brokers that may get replicas (TOP-12).
+
+    Those that are shutting down may not, nor those that are to go for good: they are taken away
+    when they hold nothing, and nobody would come to move what they got in between.
+    """
     return [
         PlacementBroker(broker.node_id, broker.rack, broker.fenced, broker.node_id in cordoned)
         for broker in image.brokers.values()
-        if not broker.is_shutting_down
+        if not broker.is_shutting_down and not is_leaving(image, broker.node_id)
     ]
 
 
@@ -201,16 +206,22 @@ def assigned_partitions(assignments: Sequence[tuple[int, Sequence[int]]]) -> lis
 
 
 def check_assignment(
-    image: MetadataImage, index: int, replicas: Assignment, replication_factor: int | None
+    image: MetadataImage,
+    index: int,
+    replicas: Assignment,
+    replication_factor: int | None,
+    kept: Collection[int] = (),
 ) -> None:
     """Check the given replicas of one partition (TOP-4). Raises: KafkaError 39.
 
-    Without a replication factor it is the target of a reassignment: neither its size nor whether
-    its brokers are there at the moment matters (LEAD-10).
+    `kept` are those that it has already: a broker that is to go for good gets no others. Without a
+    replication factor it is the target of a reassignment: neither its size nor whether its brokers
+    are there at the moment matters (LEAD-10).
     """
     complaint = None
     unknown = [node_id for node_id in sorted(replicas) if node_id not in image.brokers]
     repeated = [node_id for node_id in sorted(set(replicas)) if replicas.count(node_id) > 1]
+    leaving = [node for node in sorted(set(replicas) - set(kept)) if is_leaving(image, node)]
     prefix = "The manual partition assignment includes"
     if not replicas:
         complaint = f"{prefix} an empty replica list."
@@ -218,6 +229,8 @@ def check_assignment(
         complaint = f"{prefix} broker {unknown[0]}, but no such broker is registered."
     elif repeated:
         complaint = f"{prefix} the broker {repeated[0]} more than once."
+    elif leaving:
+        complaint = f"{prefix} broker {leaving[0]}, which is to go for good."
     elif replication_factor is None:
         return
     elif len(replicas) != replication_factor:

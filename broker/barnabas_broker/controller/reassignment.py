@@ -138,7 +138,7 @@ def _alter(
         )
     else:
         target = tuple(asked.replicas)
-        check_assignment(image, asked.partition, target, None)
+        check_assignment(image, asked.partition, target, None, kept=partition.replicas)
         if not may_change_factor and len(partition.target_replicas) != len(target):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -18,12 +18,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
 from barnabas_broker.metadata.quorum import Seat
 
 # A fetch comes at least every half second: who was not heard for this long is no candidate.
 CANDIDATE_SILENCE_MS_MAX: Final = 3000
 # A broker's own setting; it is in the metadata, so that every leader knows it.
 MEMBER_LEAVING: Final = "metadata.member.leaving"
+
+
+def is_leaving(image: MetadataImage, node_id: int) -> bool:
+    """Whether a broker is to go for good: it leaves the members, and gets no more replicas."""
+    overrides = image.config_overrides(RESOURCE_BROKER, str(node_id))
+    return overrides.get(MEMBER_LEAVING, "").strip().lower() == "true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

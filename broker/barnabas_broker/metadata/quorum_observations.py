@@ -11,18 +11,12 @@ from functools import partial
 from barnabas_broker.arbiter.arbiter import Leader, Stored
 from barnabas_broker.arbiter.election import Expiry
 from barnabas_broker.env.clock import Clock
-from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
-from barnabas_broker.metadata.members_plan import MEMBER_LEAVING, MemberSituation
+from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.members_plan import MemberSituation, is_leaving
 from barnabas_broker.metadata.quorum import Seat
 from barnabas_broker.metadata.quorum_messages import RecordsAnswered
 from barnabas_broker.metadata.quorum_node import QuorumNode, Role
 from barnabas_broker.metadata.quorum_timing import QuorumSettings, Situation
-
-
-def is_leaving(image: MetadataImage, node_id: int) -> bool:
-    """Whether a broker is to go for good, and so has to leave the members first."""
-    overrides = image.config_overrides(RESOURCE_BROKER, str(node_id))
-    return overrides.get(MEMBER_LEAVING, "").strip().lower() == "true"
 
 
 class Observations:

@@ -63,6 +63,17 @@ def refusal(
     return error.code, error.message
 
 
+def test_a_broker_that_is_to_go_for_good_keeps_what_it_has_and_gets_no_more() -> None:
+    leaving = ConfigRecord(RESOURCE_BROKER, "2", "metadata.member.leaving", "true")
+    image = applied(with_topic(cluster(range(4)), partition((0, 2))), [leaving])
+    assert set(done(image, (2, 1)).replicas) == {0, 1, 2}
+    image = applied(with_topic(cluster(range(4)), partition((0, 1))), [leaving])
+    code, message = refusal(image, (0, 2))
+    assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert message is not None
+    assert message.endswith("broker 2, which is to go for good.")
+
+
 def test_replicas_are_the_wanted_and_the_leaving_while_new_ones_catch_up() -> None:
     """LEAD-10: the leader and the ISR stay, and nothing raises the leader epoch yet."""
     image = with_topic(cluster(range(6)), partition([0, 1, 2]))

@@ -18,8 +18,13 @@ from barnabas_broker.controller.topics import (
     validate_topic_name,
 )
 from barnabas_broker.metadata.delta import MetadataDelta
-from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
-from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
+from barnabas_broker.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+    MetadataImage,
+    TopicImage,
+)
+from barnabas_broker.metadata.records import ConfigRecord, EpochRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from tests.support.control_plane import CLUSTER_ID, LISTENER
@@ -351,6 +356,21 @@ def test_the_only_directory_of_a_broker_is_remembered_at_once() -> None:
     image = applied(image, assign_directories(image, 2, told)[0])
     assert topic_of(image, "t").partitions[1].directories == (second, first)
     assert assign_directories(image, 2, told) == ([], None)
+
+
+def test_a_broker_that_is_to_go_for_good_gets_no_replicas() -> None:
+    """It is taken away when it holds nothing: a topic made in between would stay without it."""
+    leaving = ConfigRecord(RESOURCE_BROKER, "2", "metadata.member.leaving", "true")
+    image = applied(cluster(0, 1, 2), [leaving])
+    after, (result,) = create(image, NewTopic(name="t", partition_count=6))
+    assert result.error is None
+    assert {node for one in topic_of(after, "t").partitions for node in one.replicas} == {0, 1}
+    code, message = error_of(image, NewTopic(name="u", assignments=[(0, (1, 2))]))
+    assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert message is not None
+    assert message.endswith("broker 2, which is to go for good.")
+    code, _ = error_of(image, NewTopic(name="v", replication_factor=3))
+    assert code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_a_broker_gets_no_more_replicas_than_it_has_descriptors_for() -> None:
