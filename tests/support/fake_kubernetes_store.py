@@ -7,16 +7,17 @@ along, and a namespace goes when it is empty. Conflicts, uid preconditions and s
 (per manager, whole lists) are modelled; validation beyond names, controllers and quotas are not.
 """
 
-import copy
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from barnabas_operator.crd import KINDS, definition
 from barnabas_operator.kubernetes import kinds as known
 from barnabas_operator.kubernetes.kinds import ALL_KINDS, Kind
 
+T = TypeVar("T")
 Manifest = dict[str, Any]
 Event = tuple[int, Kind, str, Manifest]
 
@@ -53,7 +54,13 @@ class Refused(Exception):
 class FakeStore:
     """All objects; `listeners` hear of every change after it was made."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._now = now
+        self._new_uid = new_uid
         self.objects: dict[Kind, dict[tuple[str, str], Manifest]] = {kind: {} for kind in SERVED}
         self.events: list[Event] = []
         self.listeners: list[Callable[[Event], None]] = []
@@ -79,7 +86,7 @@ class FakeStore:
         ]
 
     def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
-        one = copy.deepcopy(manifest)
+        one = copied(manifest)
         metadata = one.setdefault("metadata", {})
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + uuid.uuid4().hex[:5]
@@ -95,9 +102,9 @@ class FakeStore:
         if namespace:
             metadata["namespace"] = namespace
         metadata |= {
-            "uid": str(uuid.uuid4()),
+            "uid": self._new_uid(),
             "generation": 1,
-            "creationTimestamp": _now(),
+            "creationTimestamp": _text(self._now()),
         }
         if kind in WITH_STATUS:
             one.pop("status", None)
@@ -117,7 +124,7 @@ class FakeStore:
     ) -> Manifest:
         """Store what `change` makes of the object; versions and uids in it are preconditions."""
         old = self.get(kind, namespace, name)
-        new = change(copy.deepcopy(old))
+        new = change(copied(old))
         for field, code in (("uid", "Precondition failed: UID"), ("resourceVersion", "modified")):
             if new["metadata"].get(field) not in (None, old["metadata"][field]):
                 raise Refused(409, "Conflict", f'cannot be fulfilled on "{name}": {code}')
@@ -126,11 +133,11 @@ class FakeStore:
         }
         new["metadata"]["generation"] = old["metadata"]["generation"]
         if is_status:
-            new = {**copy.deepcopy(old), "status": new.get("status")}
+            new = {**copied(old), "status": new.get("status")}
         elif kind in WITH_STATUS:
             new.pop("status", None)
             if "status" in old:
-                new["status"] = copy.deepcopy(old["status"])
+                new["status"] = copied(old["status"])
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if kind in self._schemas:
             new = _fitted(new, self._schemas[kind])
@@ -151,14 +158,14 @@ class FakeStore:
         """A server-side apply with force: what the manager no longer names goes."""
         key = (kind, namespace, name, manager)
         before = self._applied.get(key, {})
-        wanted = copy.deepcopy(intent)
+        wanted = copied(intent)
         if (namespace, name) not in self.objects[kind]:
             one = self.create(kind, namespace, wanted)
         else:
             one = self.update(
                 kind, namespace, name, lambda old: _merged(_without(old, before, wanted), wanted)
             )
-        self._applied[key] = copy.deepcopy(intent)
+        self._applied[key] = copied(intent)
         return one
 
     def delete(self, kind: Kind, namespace: str, name: str, uid: str | None = None) -> Manifest:
@@ -169,9 +176,9 @@ class FakeStore:
             return self._delete_namespace(name, one)
         if one["metadata"].get("finalizers"):
             if not _is_going(one):
-                going = copy.deepcopy(one)
+                going = copied(one)
                 going["metadata"] |= {
-                    "deletionTimestamp": _now(),
+                    "deletionTimestamp": _text(self._now()),
                     "deletionGracePeriodSeconds": 0,
                     "generation": one["metadata"]["generation"] + 1,
                 }
@@ -181,8 +188,8 @@ class FakeStore:
         return one
 
     def _delete_namespace(self, name: str, one: Manifest) -> Manifest:
-        going = copy.deepcopy(one)
-        going["metadata"]["deletionTimestamp"] = _now()
+        going = copied(one)
+        going["metadata"]["deletionTimestamp"] = _text(self._now())
         going["status"] = {"phase": "Terminating"}
         self._store(known.NAMESPACE, going, "MODIFIED")
         for kind, objects in self.objects.items():
@@ -222,7 +229,7 @@ class FakeStore:
         namespace, name = one["metadata"].get("namespace", ""), one["metadata"]["name"]
         self.objects[kind].pop((namespace, name), None)
         self.version += 1
-        gone = copy.deepcopy(one)
+        gone = copied(one)
         gone["metadata"]["resourceVersion"] = str(self.version)
         self._tell(kind, "DELETED", gone)
         for other_kind, where, other in list(self._dependants(one["metadata"]["uid"])):
@@ -238,10 +245,20 @@ class FakeStore:
                     yield kind, namespace, name
 
     def _tell(self, kind: Kind, event: str, one: Manifest) -> None:
-        told: Event = (self.version, kind, event, copy.deepcopy(one))
+        told: Event = (self.version, kind, event, copied(one))
         self.events.append(told)
         for listener in tuple(self.listeners):
             listener(told)
+
+
+def copied(value: T) -> T:
+    """A deep copy of what JSON can say; `copy.deepcopy` takes five times as long."""
+    found: Any = value
+    if isinstance(found, dict):
+        found = {key: copied(one) for key, one in found.items()}
+    elif isinstance(found, list):
+        found = [copied(one) for one in found]
+    return cast("T", found)
 
 
 def merge_patched(target: Any, patch: Any) -> Any:
@@ -259,7 +276,7 @@ def merge_patched(target: Any, patch: Any) -> Any:
 
 def _merged(target: Any, intent: Any) -> Any:
     if not isinstance(intent, dict) or not isinstance(target, dict):
-        return copy.deepcopy(intent)
+        return copied(intent)
     return {
         **target,
         **{key: _merged(target.get(key), value) for key, value in intent.items()},
@@ -277,6 +294,7 @@ def _without(target: Any, before: Any, wanted: Any) -> Any:
     }
 
 
+@cache
 def _schema(kind: Kind) -> Manifest:
     versions = definition(kind.kind)["spec"]["versions"]
     schema: Manifest = next(
@@ -318,7 +336,7 @@ def _pruned(value: Any, schema: Manifest) -> Any:
     }
     for key, field in properties.items():
         if "default" in field and key not in kept:
-            kept[key] = copy.deepcopy(field["default"])
+            kept[key] = copied(field["default"])
     return kept
 
 
@@ -326,5 +344,5 @@ def _is_going(one: Manifest) -> bool:
     return "deletionTimestamp" in one["metadata"]
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -11,10 +11,10 @@ at the same time, so what one of them has met with is its own; all that they sha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.env import Clock
@@ -34,7 +34,12 @@ from barnabas_operator.kubernetes.objects import (
 )
 from barnabas_operator.reconcile.broker_reference import admits
 from barnabas_operator.reconcile.connection_secret import SecretState
-from barnabas_operator.reconcile.topic_apply import SkippedError, StepResult, reconcile_topics
+from barnabas_operator.reconcile.topic_apply import (
+    SkippedError,
+    StepResult,
+    TopicGateway,
+    reconcile_topics,
+)
 from barnabas_operator.reconcile.topic_discovery import patterns_of
 from barnabas_operator.reconcile.topic_extras import TopicExtras
 from barnabas_operator.reconcile.topic_finalizer import (
@@ -42,7 +47,7 @@ from barnabas_operator.reconcile.topic_finalizer import (
     going_seconds,
     release_without_cluster,
 )
-from barnabas_operator.reconcile.topic_measuring import Measuring
+from barnabas_operator.reconcile.topic_measuring import Measurer, Measuring
 from barnabas_operator.reconcile.topic_plan import why_kept
 from barnabas_operator.reconcile.topic_plan_text import step_summary
 from barnabas_operator.reconcile.topic_resources import TopicResource, TopicResources
@@ -70,6 +75,15 @@ _LET_GO = Release(reason="", message="")
 _MADE_MAX = 50_000
 
 
+class Gateway(TopicGateway, Measurer, Protocol):
+    """The brokers of one cluster; `last` is what `observe` has told last, if it has."""
+
+    last: ObservedCluster | None
+
+
+MakeGateway = Callable[[Admin], Gateway]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """What all passes have in common; rates are measured from one pass to the next."""
@@ -79,6 +93,7 @@ class Tools:
     settings: OperatorSettings
     clock: Clock
     extras: TopicExtras
+    make_gateway: MakeGateway = KafkaTopics
     measuring: dict[Key, Measuring] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)  # uids of resources whose topic we have made
 
@@ -113,6 +128,7 @@ class TopicPass:
         self._settings = tools.settings
         self._clock = tools.clock
         self._extras = tools.extras
+        self._make_gateway = tools.make_gateway
         self._measuring = tools.measuring
         self._made = tools.made
         self._resources = resources
@@ -186,7 +202,9 @@ class TopicPass:
                 outcome = await self._bring_about(admin, [_spec(one) for one in meant])
                 measuring = self._measuring.setdefault(key, Measuring())
                 await measuring.update(
-                    self._clock.monotonic_ms() / 1000, KafkaTopics(admin), outcome.observed.topics
+                    self._clock.monotonic_ms() / 1000,
+                    self._make_gateway(admin),
+                    outcome.observed.topics,
                 )
         except BarnabasError:
             return await self._unreachable(key, broker, meant, going)
@@ -223,7 +241,7 @@ class TopicPass:
 
     async def _bring_about(self, admin: Admin, specs: Sequence[TopicSpec]) -> _Outcome:
         """Look, plan and act; at the end it has looked after the last act."""
-        gateway = KafkaTopics(admin)
+        gateway = self._make_gateway(admin)
         plan, results = await reconcile_topics(specs, gateway)
         observed = gateway.last
         if observed is None or plan.steps:

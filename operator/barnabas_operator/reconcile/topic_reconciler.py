@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from barnabas_client.env import Clock
 from barnabas_operator.admin_pool import AdminPool
+from barnabas_operator.gateway.kafka_topics import KafkaTopics
 from barnabas_operator.kubernetes.api import KubernetesApi
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import TOPIC, Kind
 from barnabas_operator.reconcile.topic_extras import TopicExtras
-from barnabas_operator.reconcile.topic_pass import Tools, TopicPass
+from barnabas_operator.reconcile.topic_pass import MakeGateway, Tools, TopicPass
 from barnabas_operator.reconcile.topic_resources import TopicResources
 from barnabas_operator.reconcile.topic_status import is_ready
 from barnabas_operator.settings import OperatorSettings
@@ -34,6 +35,7 @@ class TopicReconciler:
         clock: Clock,
         *,
         counted: Callable[[Kind, Key, int, int], None] = lambda kind, key, ready, others: None,
+        make_gateway: MakeGateway = KafkaTopics,
     ) -> None:
         """`counted` hears how many resources are ready and how many are not."""
         self._api = api
@@ -46,6 +48,7 @@ class TopicReconciler:
             settings=settings,
             clock=clock,
             extras=TopicExtras(api, self._events),
+            make_gateway=make_gateway,
         )
         self._conflicts: dict[Key, float] = {}
 

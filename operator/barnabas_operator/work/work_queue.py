@@ -19,6 +19,9 @@ from itertools import count
 
 from barnabas_operator.work.key import Key
 
+# Timers may be early by a tick of the clock; whoever waits again for so little only turns.
+_TICK_SECONDS = 0.001
+
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
@@ -58,6 +61,7 @@ class WorkQueue:
         pass_timeout_seconds: float = 240.0,
         backoff: Backoff | None = None,
         on_pass: Callable[[Pass], None] = lambda done: None,
+        chance: random.Random | None = None,
     ) -> None:
         """Take what reconciles a key; it returns the seconds until it wants to be called again."""
         self._reconcile = reconcile
@@ -74,7 +78,7 @@ class WorkQueue:
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._waiters: set[asyncio.Future[None]] = set()
-        self._chance = random.Random()
+        self._chance = chance or random.Random()
 
     @property
     def in_progress(self) -> int:
@@ -154,7 +158,7 @@ class WorkQueue:
                     heapq.heappop(self._heap)
                     continue
                 now = self._now()
-                if due > now:
+                if due > now + _TICK_SECONDS:
                     wait = due - now
                     break
                 heapq.heappop(self._heap)

@@ -6,7 +6,8 @@ Rules, in this order; the first that holds back says what is waited for:
    broker registered and unfenced, and all of its replicas in sync again.
 2. Pods of an old revision that cannot start are replaced, all of them: they serve nobody, and
    together they may be what a majority needs. So is one that starts and is not wanted: it has not
-   answered yet, or it is the one in flight. Only one that recovers its logs is waited for.
+   answered yet, or it is the one in flight. One that recovers its logs is waited for; one that
+   takes part already, and whose pod is only not known to be ready, goes like any that serves.
 3. A pod of the present revision that cannot start stops the roll.
 4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
 5. The policy has to allow restarts, and a maintenance window has to be open, if there are any; one
@@ -182,11 +183,27 @@ def _stuck_restarts(
             continue
         if pod.stuck:
             why = (*reasons[node_id], f"its pod cannot start ({pod.stuck})")
-        elif is_allowed and _starts_in_vain(observed, pod):
+        elif (
+            is_allowed
+            and _starts_in_vain(observed, pod)
+            and _can_be_spared(spec, observed, expected, node_id)
+        ):
             why = (*reasons[node_id], "its pod has not started yet")
         else:
             continue
         yield Restart(node_id=node_id, pod_uid=pod.uid, reasons=why, is_stuck=True)
+
+
+def _can_be_spared(
+    spec: BrokerSpec, observed: Observed, expected: Sequence[int], node_id: int
+) -> bool:
+    """Whether a broker does not take part yet, or is the only one that is not well."""
+    process, cluster = observed.processes.get(node_id), observed.cluster
+    if process is None or process.is_fenced:
+        return True
+    others = [one for one in expected if one != node_id]
+    is_alone = next(unready(spec, observed, others), None) is None
+    return is_alone and cluster is not None and not hindrance(cluster, node_id)
 
 
 def _starts_in_vain(observed: Observed, pod: PodView) -> bool:

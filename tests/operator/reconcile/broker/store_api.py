@@ -4,13 +4,12 @@ A walk that kills the operator at any of its writes sets `writes_left`: the next
 raises `Killed`, before or after it was done.
 """
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 from barnabas_operator.kubernetes.api import ConflictError, InvalidError, NotFoundError, Object
 from barnabas_operator.kubernetes.kinds import EVENT, Kind, kind_of
-from tests.support.fake_kubernetes_store import FakeStore, Refused, merge_patched
+from tests.support.fake_kubernetes_store import FakeStore, Refused, copied, merge_patched
 
 _ERRORS = {404: NotFoundError, 409: ConflictError, 422: InvalidError, 400: InvalidError}
 
@@ -30,7 +29,7 @@ class StoreApi:
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         try:
-            return copy.deepcopy(self.store.get(kind, namespace or "", name))
+            return copied(self.store.get(kind, namespace or "", name))
         except Refused:
             return None
 
@@ -42,7 +41,7 @@ class StoreApi:
         def matches(one: Object) -> bool:
             return not key or (one["metadata"].get("labels") or {}).get(key) == value
 
-        return copy.deepcopy(self.store.list(kind, namespace or "", matches))
+        return copied(self.store.list(kind, namespace or "", matches))
 
     async def create(self, manifest: Object) -> Object:
         kind, namespace, name = _place(manifest)
@@ -51,7 +50,7 @@ class StoreApi:
                 f"create {kind.kind} {name}", lambda: self.store.create(kind, namespace, manifest)
             )
         try:
-            return copy.deepcopy(self.store.create(kind, namespace, manifest))
+            return copied(self.store.create(kind, namespace, manifest))
         except Refused as refused:
             raise _ERRORS[refused.code](str(refused), code=refused.code) from refused
 
@@ -112,7 +111,7 @@ class StoreApi:
         if self.writes_left == 0 and not self.is_done_before_death:
             raise Killed(what)
         try:
-            done: Object = copy.deepcopy(do())
+            done: Object = copied(do())
         except Refused as refused:
             raise _ERRORS[refused.code](str(refused), code=refused.code) from refused
         self.writes.append(what)

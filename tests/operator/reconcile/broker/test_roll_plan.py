@@ -220,11 +220,24 @@ def test_a_pod_in_flight_that_is_not_wanted_any_more_is_not_waited_for(state: st
     pods = [pod(0), pod(1, is_ready=False, is_started=False), pod(2)]
     seen = observed(pods, view=cluster(ORDERS, live=[0, 2], fenced=[1]), in_flight=FLYING)
     if state is not None:
-        process = replace(seen.processes[0], node_id=1, state=state)
+        process = replace(seen.processes[0], node_id=1, state=state, is_fenced=True)
         seen = replace(seen, processes={**seen.processes, 1: process})
     roll = plan(seen, {1: ["image changed"]})
     assert restarted(roll) == ([] if state == "RECOVERY" else [1])
     assert restarted(plan(seen, {0: ["image changed"]})) == []
+
+
+@pytest.mark.parametrize("is_another_down", [False, True])
+def test_a_pod_in_flight_that_takes_part_already_goes_only_if_it_can_be_spared(
+    is_another_down: bool,
+) -> None:
+    """Story 2042 of the simulator: its pod was not known to be ready, and two others started."""
+    last = pod(2, is_ready=not is_another_down)
+    seen = observed([pod(0), pod(1, is_ready=False), last], view=cluster(ORDERS), in_flight=FLYING)
+    process = replace(seen.processes[0], node_id=1, state="RUNNING")
+    seen = replace(seen, processes={**seen.processes, 1: process})
+    roll = plan(seen, {1: ["image changed"]})
+    assert restarted(roll) == ([] if is_another_down else [1])
 
 
 def test_who_has_answered_once_and_is_not_in_flight_is_waited_for() -> None:

@@ -1,0 +1,234 @@
+"""What must never happen, whatever users, nodes and the API server do.
+
+What the operator does is judged by what it could know: by what was so when the pass began, and by
+what is so when it acts. Only what was wrong at both moments is its fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas_operator.kubernetes.kinds import BROKER, POD, STATEFUL_SET, TOPIC, Kind
+from barnabas_operator.spec import INTERNAL_TOPICS
+from barnabas_operator.work.key import Key, Work
+from tests.simulation.operator.brokers import Brokers
+from tests.simulation.operator.kubernetes import NAME, NAMESPACE, Kubernetes
+from tests.support.fake_kubernetes_store import FakeStore, Manifest
+
+DELETION_SECONDS_MAX = 300
+GOOD_IMAGE = "good:0"
+
+
+class Wrong(Exception):
+    """What must never happen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """What was so at a moment, as far as rules ask for it."""
+
+    serving: frozenset[int]
+    down: frozenset[int]  # of those that are expected to serve
+    members: frozenset[int]
+    in_touch: frozenset[int]
+    registered: int
+    controller: int | None
+    in_sync: Mapping[str, tuple[frozenset[int], int, int]]  # alive, minimum, replicas
+    held: Mapping[int, int]  # partitions by broker
+    manifest: Manifest | None
+    images: Mapping[int, str]
+
+
+@dataclass
+class Checks:
+    """The rules; `acting` is called before each write of the operator, `tick` every second."""
+
+    store: FakeStore
+    kubernetes: Kubernetes
+    brokers: Brokers
+    made: set[str] = field(default_factory=set)  # ids of topics that the operator has made
+    writes: list[str] = field(default_factory=list)
+    _before: Picture | None = None
+    _going: dict[str, int] = field(default_factory=dict)
+
+    def picture(self) -> Picture:
+        brokers = self.brokers
+        manifest = self.store.objects[BROKER].get((NAMESPACE, NAME))
+        found = self.kubernetes.find(STATEFUL_SET, NAME)
+        current = 0 if found is None else found["spec"]["replicas"]
+        parked = set(((_spec(manifest).get("maintenance") or {}).get("park")) or ())
+        joined = brokers.joined
+        held: dict[int, int] = {}
+        for one in brokers.partitions():
+            for node_id in one.replicas:
+                held[node_id] = held.get(node_id, 0) + 1
+        return Picture(
+            serving=frozenset(joined),
+            down=frozenset(set(range(current)) - parked - joined),
+            members=frozenset(brokers.members),
+            in_touch=frozenset(brokers.in_touch),
+            registered=len(brokers.registered),
+            controller=brokers.controller,
+            in_sync={
+                f"{one.place.topic}-{one.place.partition}": (
+                    frozenset(one.in_sync & joined),
+                    one.in_sync_min,
+                    len(one.replicas),
+                )
+                for one in brokers.partitions()
+                if one.target is None
+            },
+            held=held,
+            manifest=manifest,
+            images={
+                node_id: pod["spec"]["containers"][0]["image"]
+                for node_id, pod in self.kubernetes.pods().items()
+            },
+        )
+
+    def pass_begins(self, key: Key) -> None:
+        if key.kind is Work.BROKER:
+            self._before = self.picture()
+
+    def acting(self, verb: str, kind: Kind | None, name: str, meant: Mapping[str, Any]) -> None:
+        """Judge a write that the operator is about to make. Raises: Wrong."""
+        what = kind.kind if kind is not None else meant["kind"]
+        if what != "Event":
+            self.writes.append(f"{verb} {what} {name}")
+        if self._before is None:
+            return
+        if verb == "delete" and kind is POD:
+            node_id = int(name.rpartition("-")[2])
+            pod = self.kubernetes.find(POD, name)
+            if pod is not None and pod["metadata"]["uid"] == meant["metadata"]["uid"]:
+                self._stops(node_id)
+        elif verb == "delete" and kind is STATEFUL_SET:
+            self.kubernetes.keeps_orphans = True
+        elif verb == "apply" and what == "StatefulSet":
+            found = self.kubernetes.find(STATEFUL_SET, NAME)
+            after = meant["spec"]["replicas"]
+            if found is not None and after < found["spec"]["replicas"]:
+                self._lowers(after, found["spec"]["replicas"])
+        elif verb == "status" and what == "Broker":
+            self._says(meant)
+
+    def _stops(self, node_id: int) -> None:
+        """The operator stops one broker to start it again."""
+        before, now = self._before, self.picture()
+        assert before is not None
+        if node_id not in before.serving & now.serving:
+            return
+        if away := before.down & now.down - {node_id}:
+            raise Wrong(f"broker {node_id} is stopped while {sorted(away)} are down")
+        if all(_ends_majority(one, node_id) for one in (before, now)):
+            raise Wrong(f"broker {node_id} is stopped: the metadata log loses its majority")
+        for place, (alive, least, replicas) in now.in_sync.items():
+            known = before.in_sync.get(place)
+            if known is None or node_id not in alive & known[0] or replicas <= least:
+                continue
+            if len(alive - {node_id}) < least and len(known[0] - {node_id}) < least:
+                raise Wrong(f"broker {node_id} is stopped: {place} has {sorted(alive)} in sync")
+
+    def _lowers(self, after: int, current: int) -> None:
+        """The operator takes brokers away for good."""
+        before, now = self._before, self.picture()
+        assert before is not None
+        if _spec(before.manifest).get("replicas") == 0 or _spec(now.manifest).get("replicas") == 0:
+            return
+        for node_id in range(after, current):
+            if before.held.get(node_id) and now.held.get(node_id):
+                raise Wrong(f"broker {node_id} is taken away with its partitions")
+            if node_id in before.members & now.members:
+                raise Wrong(f"broker {node_id} is taken away, a member of the metadata log")
+            if away := before.down & now.down - set(range(after, current)):
+                raise Wrong(f"broker {node_id} is taken away while {sorted(away)} are down")
+        if before.controller is None and now.controller is None:
+            raise Wrong("a broker is taken away while nobody leads")
+
+    def _says(self, meant: Mapping[str, Any]) -> None:
+        """The operator says how a Broker is."""
+        status = meant["status"]
+        conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+        before, now = self._before, self.picture()
+        assert before is not None
+        if conditions.get("Ready") != "True" or before.manifest is None or now.manifest is None:
+            return
+        pictures = before, now
+        if not all(map(_wants_some, pictures)):
+            return
+        if all(one.controller is None for one in pictures):
+            raise Wrong("it says Ready, and nobody leads")
+        away = set(before.down & now.down)
+        for one in pictures:
+            away &= set(range(_spec(one.manifest)["replicas"]))
+        if away:
+            raise Wrong(f"it says Ready, and {sorted(away)} do not serve")
+        wanted = _spec(before.manifest).get("image") or GOOD_IMAGE
+        is_paused = any(_is_paused(one.manifest) for one in pictures)
+        if wanted != (_spec(now.manifest).get("image") or GOOD_IMAGE) or is_paused:
+            return
+        others = {
+            node_id
+            for node_id, image in now.images.items()
+            if image != wanted and before.images.get(node_id) == image and node_id in now.serving
+        }
+        if others:
+            raise Wrong(f"it says Ready, and {sorted(others)} run another image than {wanted}")
+
+    def tick(self, *, is_well: bool) -> None:
+        """Every second; `is_well`: an operator runs, and can do its work. Raises: Wrong."""
+        if lost := self.brokers.lost():
+            raise Wrong(f"acknowledged records of {lost} are on no disk")
+        going = {
+            one["metadata"]["uid"]: f"{kind.kind} {one['metadata']['name']}"
+            for kind in (BROKER, TOPIC)
+            for one in self.store.objects[kind].values()
+            if "deletionTimestamp" in one["metadata"]
+        }
+        self._going = {uid: self._going.get(uid, 0) + is_well for uid in going}
+        for uid, seconds in self._going.items():
+            if seconds > DELETION_SECONDS_MAX:
+                raise Wrong(f"{going[uid]} was deleted {seconds} s ago, and is still there")
+
+    def deletes_topic(self, name: str, topic_id: str) -> None:
+        """The operator is about to delete a topic at the brokers. Raises: Wrong."""
+        if name in INTERNAL_TOPICS:
+            raise Wrong(f"{name} is deleted, which belongs to the brokers")
+        for (namespace, _), one in self.store.objects[TOPIC].items():
+            spec, metadata = one["spec"], one["metadata"]
+            if (spec.get("topicName") or metadata["name"]) != name:
+                continue
+            adopts = (metadata.get("annotations") or {}).get("barnabas.dev/adopt") == "true"
+            if (
+                namespace == NAMESPACE
+                and "deletionTimestamp" in metadata
+                and spec.get("deletionPolicy") == "Delete"
+                and (adopts or topic_id in self.made)
+            ):
+                return
+        raise Wrong(f"topic {name} is deleted, and nobody has asked for it who may")
+
+
+def _spec(manifest: Manifest | None) -> Manifest:
+    return {} if manifest is None else manifest["spec"]
+
+
+def _wants_some(picture: Picture) -> bool:
+    """Whether any broker is to serve: users may stop all of them, or park them."""
+    spec = _spec(picture.manifest)
+    parked = (spec.get("maintenance") or {}).get("park") or ()
+    return bool(set(range(spec["replicas"])) - set(parked))
+
+
+def _is_paused(manifest: Manifest | None) -> bool:
+    annotations = ((manifest or {}).get("metadata") or {}).get("annotations") or {}
+    return annotations.get("barnabas.dev/paused") == "true"
+
+
+def _ends_majority(picture: Picture, node_id: int) -> bool:
+    """Whether the metadata log, which could spare a member, could not commit without this one."""
+    if min(len(picture.members), picture.registered) < 3:
+        return False
+    return 2 * len(picture.in_touch - {node_id}) <= len(picture.members)

@@ -1,0 +1,323 @@
+"""What Kubernetes makes of the operator's objects: StatefulSet controller, scheduler, kubelets.
+
+Volumes are disks of nodes, so a pod comes back where its data is. A container starts when its image
+can be had, all files that its pod mounts are there, and its node runs; whether it ever serves is up
+to the image. Not here: what brokers do then (`brokers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas_operator.kubernetes.kinds import (
+    CONFIG_MAP,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    STATEFUL_SET,
+    Kind,
+)
+from tests.simulation.operator.brokers import Brokers
+from tests.support.fake_kubernetes_store import FakeStore, Manifest, Refused, merge_patched
+from tests.support.simulated_random import SimulatedRandom
+
+NAMESPACE = "kafka"
+NAME = "demo"
+GRACE_FINALIZER = "test/grace"
+NODES = 6
+MISSING_IMAGE, HANGING_IMAGE, CRASHING_IMAGE = "missing:1", "hangs:1", "crashes:1"
+TOO_MUCH_MEMORY = "900Gi"
+CRASH_LOOP_SECONDS = 8
+NOT_READY_SECONDS = 40
+
+
+class Kubernetes:
+    """The machinery of one namespace; `tick` lets a second pass."""
+
+    def __init__(
+        self,
+        store: FakeStore,
+        brokers: Brokers,
+        random: SimulatedRandom,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.store = store
+        self.brokers = brokers
+        self._random = random
+        self._tell = tell
+        self.down: dict[str, int] = {}  # nodes that are off, and for how many seconds still
+        self.cordoned: set[str] = set()
+        self.keeps_orphans = False  # of a StatefulSet that was deleted without its pods
+        self.has_controllers = True  # whether StatefulSets are looked after
+        self._ages: dict[str, int] = {}  # of the containers of pods, since they run
+        self._running: dict[int, str] = {}  # brokers' processes, by the pods that they are in
+        self._stopping: dict[str, int] = {}
+        for number in range(NODES):
+            name = f"node{number}"
+            labels = {"topology.kubernetes.io/zone": f"zone{number % 3}"}
+            store.create(NODE, "", {"metadata": {"name": name, "labels": labels}})
+
+    # ------------------------------------------------------------------ what is so
+
+    def pods(self) -> dict[int, Manifest]:
+        found = self.store.objects[POD].values()
+        return {int(one["metadata"]["name"].rpartition("-")[2]): one for one in found}
+
+    def find(self, kind: Kind, name: str) -> Manifest | None:
+        return self.store.objects[kind].get((NAMESPACE if kind.is_namespaced else "", name))
+
+    def is_ready(self, node_id: int) -> bool:
+        pod = self.pods().get(node_id)
+        conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    # ------------------------------------------------------------------ what users do to it
+
+    def reboot(self, node: str, seconds: int) -> None:
+        """A node goes off, with all that runs on it, and comes back."""
+        self.down[node] = seconds
+        if seconds > NOT_READY_SECONDS:
+            self._set_node_ready(node, is_ready=False)
+        for node_id, pod in self.pods().items():
+            if pod["spec"].get("nodeName") == node:
+                self._end(node_id, pod)
+
+    def _set_node_ready(self, node: str, *, is_ready: bool) -> None:
+        conditions = [{"type": "Ready", "status": "True" if is_ready else "Unknown"}]
+        status = {"status": {"conditions": conditions}}
+        self.store.update(NODE, "", node, lambda old: merge_patched(old, status))
+
+    def evict(self, node_id: int) -> bool:
+        """Ask for an eviction; returns whether the disruption budget let it pass."""
+        budget = self.find(POD_DISRUPTION_BUDGET, NAME)
+        pods = self.pods()
+        if node_id not in pods or budget is None:
+            return False
+        found = self.find(STATEFUL_SET, NAME)
+        expected = len(pods) if found is None else found["spec"]["replicas"]
+        ready = sum(self.is_ready(one) for one in pods)
+        if ready - 1 < expected - budget["spec"]["maxUnavailable"]:
+            return False
+        self.delete_pod(node_id)
+        return True
+
+    def delete_pod(self, node_id: int) -> None:
+        if node_id in self.pods():
+            self.store.delete(POD, NAMESPACE, f"{NAME}-{node_id}")
+
+    # ------------------------------------------------------------------ time
+
+    def tick(self) -> None:
+        """Let a second pass."""
+        for node in list(self.down):
+            self.down[node] -= 1
+            if self.down[node] <= 0:
+                del self.down[node]
+                self._set_node_ready(node, is_ready=True)
+        if self.has_controllers and self._random.integer(5):
+            self._run_stateful_set()
+        for node_id, pod in sorted(self.pods().items()):
+            self._run_pod(node_id, pod)
+        for node_id in set(self._running) - set(self.pods()):
+            del self._running[node_id]
+            self.brokers.stop(node_id)
+        self._probe()
+
+    def _run_stateful_set(self) -> None:
+        found = self.find(STATEFUL_SET, NAME)
+        pods = self.pods()
+        if found is None:
+            if not self.keeps_orphans:
+                self._collect_orphans(pods)
+            return
+        self.keeps_orphans = False
+        replicas = found["spec"]["replicas"]
+        for node_id in range(replicas):
+            if node_id not in pods:
+                self._make_pod(found, node_id)
+        for node_id, pod in pods.items():
+            if node_id >= replicas and not pod["metadata"].get("deletionTimestamp"):
+                self.store.delete(POD, NAMESPACE, pod["metadata"]["name"])
+
+    def _collect_orphans(self, pods: dict[int, Manifest]) -> None:
+        """Pods go with the StatefulSet that owned them."""
+        for pod in pods.values():
+            if not pod["metadata"].get("deletionTimestamp"):
+                self.store.delete(POD, NAMESPACE, pod["metadata"]["name"])
+
+    def _make_pod(self, stateful_set: Manifest, node_id: int) -> None:
+        template = stateful_set["spec"]["template"]
+        (claim,) = stateful_set["spec"]["volumeClaimTemplates"]
+        name = f"data-{NAME}-{node_id}"
+        if self.find(PERSISTENT_VOLUME_CLAIM, name) is None:
+            made = {
+                "metadata": {"name": name, "labels": claim["metadata"]["labels"]},
+                "spec": {**claim["spec"], "storageClassName": "standard"},
+            }
+            self.store.create(PERSISTENT_VOLUME_CLAIM, NAMESPACE, made)
+        metadata = template["metadata"]
+        pod = {
+            "metadata": {
+                "name": f"{NAME}-{node_id}",
+                "labels": metadata["labels"],
+                "annotations": metadata["annotations"],
+                "finalizers": [GRACE_FINALIZER],
+            },
+            "spec": template["spec"],
+        }
+        self.store.create(POD, NAMESPACE, pod)
+
+    def _run_pod(self, node_id: int, pod: Manifest) -> None:
+        uid = pod["metadata"]["uid"]
+        if pod["metadata"].get("deletionTimestamp"):
+            self._stop_pod(node_id, pod)
+            return
+        node = pod["spec"].get("nodeName")
+        if pod["spec"].get("schedulingGates"):
+            return
+        if not node:
+            self._schedule(node_id, pod)
+            return
+        if node in self.down:
+            self._ages.pop(uid, None)
+            return
+        self._ages[uid] = self._ages.get(uid, 0) + 1
+        self._run_container(node_id, pod, self._ages[uid])
+
+    def _schedule(self, node_id: int, pod: Manifest) -> None:
+        claim_name = f"data-{NAME}-{node_id}"
+        claim = self.find(PERSISTENT_VOLUME_CLAIM, claim_name)
+        if claim is None:
+            return
+        volume = claim["spec"].get("volumeName")
+        if volume:
+            able = [volume.partition("-on-")[2]]
+        else:
+            taken = [one["spec"].get("nodeName") for one in self.pods().values()]
+            able = sorted(
+                (f"node{n}" for n in range(NODES)), key=lambda one: (taken.count(one), one)
+            )
+        able = [one for one in able if one not in self.down and one not in self.cordoned]
+        resources = pod["spec"]["containers"][0].get("resources") or {}
+        if (resources.get("requests") or {}).get("memory") == TOO_MUCH_MEMORY:
+            able = []
+        if not able:
+            lack = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            self._set_status(pod, {"conditions": [lack]})
+            return
+        if not volume:
+            volume = f"{claim['metadata']['uid'][:8]}-on-{able[0]}"
+            self._make_volume(volume, able[0])
+            bound = {"spec": {"volumeName": volume}}
+            self._change(PERSISTENT_VOLUME_CLAIM, claim_name, bound)
+        self._change(POD, pod["metadata"]["name"], {"spec": {"nodeName": able[0]}})
+
+    def _make_volume(self, name: str, node: str) -> None:
+        term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}
+        manifest = {"metadata": {"name": name}, "spec": {"nodeAffinity": affinity}}
+        self.store.create(PERSISTENT_VOLUME, "", manifest)
+
+    def _run_container(self, node_id: int, pod: Manifest, age: int) -> None:
+        image = pod["spec"]["containers"][0]["image"]
+        files = (self.find(CONFIG_MAP, f"{NAME}-config") or {"data": {}})["data"]
+        if node_id in self._running:
+            return
+        if image == MISSING_IMAGE:
+            self._set_waiting(pod, "ImagePullBackOff")
+        elif not files or any(item not in files for item in _mounted(pod["spec"])):
+            self._set_waiting(pod, "ContainerCreating")
+        elif image == HANGING_IMAGE:
+            self._set_status(pod, _container_status(is_started=False))
+        elif image == CRASHING_IMAGE or _is_unusable(files):
+            self._set_waiting(pod, "CrashLoopBackOff" if age > CRASH_LOOP_SECONDS else "Error")
+        else:
+            self._start(node_id, pod, files)
+
+    def _start(self, node_id: int, pod: Manifest, files: dict[str, str]) -> None:
+        own = files.get(f"broker-{node_id}.properties", files["broker.properties"])
+        settings = dict(line.partition("=")[::2] for line in own.splitlines())
+        claim = self.find(PERSISTENT_VOLUME_CLAIM, f"data-{NAME}-{node_id}")
+        if claim is None:
+            return
+        self._running[node_id] = pod["metadata"]["uid"]
+        self.brokers.start(
+            node_id,
+            claim["metadata"]["uid"],
+            settings.get("broker.rack"),
+            settings["default.replication.factor"],
+            1 + self._random.integer(4),
+        )
+        status = {**_container_status(is_started=False), "podIP": f"10.0.0.{node_id}"}
+        self._set_status(pod, status)
+
+    def _probe(self) -> None:
+        """A pod is ready when its broker takes part; it stays so while the process runs."""
+        for node_id, pod in self.pods().items():
+            if self._running.get(node_id) != pod["metadata"]["uid"]:
+                continue
+            process = self.brokers.processes.get(node_id)
+            if process is not None and process.has_joined and not self.is_ready(node_id):
+                ready = {"type": "Ready", "status": "True"}
+                status = {**_container_status(is_started=True), "conditions": [ready]}
+                self._set_status(pod, {**status, "podIP": f"10.0.0.{node_id}"})
+
+    def _end(self, node_id: int, pod: Manifest) -> None:
+        self._ages.pop(pod["metadata"]["uid"], None)
+        if self._running.get(node_id) == pod["metadata"]["uid"]:
+            del self._running[node_id]
+            self.brokers.stop(node_id)
+        self._set_status(pod, _container_status(is_started=False))
+
+    def _stop_pod(self, node_id: int, pod: Manifest) -> None:
+        if pod["spec"].get("nodeName") in self.down:
+            return
+        uid = pod["metadata"]["uid"]
+        self._stopping[uid] = self._stopping.get(uid, 0) + 1
+        if self._stopping[uid] == 1:
+            self._end(node_id, pod)
+        if self._stopping[uid] > 1 + self._random.integer(3):
+            gone = {"metadata": {"finalizers": None}}
+            self._change(POD, pod["metadata"]["name"], gone)
+
+    def _set_waiting(self, pod: Manifest, reason: str) -> None:
+        container = {"name": "broker", "started": False, "state": {"waiting": {"reason": reason}}}
+        self._set_status(pod, {"containerStatuses": [container]})
+
+    def _set_status(self, pod: Manifest, status: Manifest) -> None:
+        name = pod["metadata"]["name"]
+        found = self.find(POD, name)
+        if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return
+        if (found.get("status") or {}) == status:
+            return
+        self.store.update(
+            POD, NAMESPACE, name, lambda old: {**old, "status": status}, is_status=True
+        )
+
+    def _change(self, kind: Kind, name: str, patch: Manifest) -> None:
+        try:
+            self.store.update(kind, NAMESPACE, name, lambda old: merge_patched(old, patch))
+        except Refused as refused:
+            self._tell(f"{kind.kind} {name}: {refused}")
+
+
+def _container_status(*, is_started: bool) -> Manifest:
+    status: dict[str, Any] = {"containerStatuses": [{"name": "broker", "started": is_started}]}
+    return status
+
+
+def _mounted(spec: Manifest) -> list[str]:
+    return [
+        item["key"]
+        for volume in spec.get("volumes") or ()
+        for item in (volume.get("configMap") or {}).get("items") or ()
+    ]
+
+
+def _is_unusable(files: dict[str, str]) -> bool:
+    """Whether a broker would refuse its settings and end."""
+    return "num.io.threads=none" in files.get("broker.properties", "")
