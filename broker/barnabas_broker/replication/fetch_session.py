@@ -94,6 +94,7 @@ class FetchSession:
         "epoch",
         "id",
         "is_follower",
+        "is_over",
         "last_used_ms",
         "partitions",
         "uses_topic_ids",
@@ -105,6 +106,7 @@ class FetchSession:
         self.id = session_id
         self.epoch = 1
         self.is_follower = is_follower
+        self.is_over = False  # nothing that is asked in it counts ever again
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = self.last_used_ms = now_ms
         self.partitions: dict[SessionKey, FetchPartition] = {}
@@ -239,9 +241,8 @@ class FetchSessionCache:
     def _has_room(self, partitions_count: int, is_follower: bool, now_ms: int) -> bool:
         """Whether one more session has room, or now has."""
         if is_follower:
-            # All that a follower asked for by a connection that is gone, it now asks for anew.
             for session in list(self._sessions.values()):
-                if session.is_follower and not session.partitions:
+                if session.is_follower and _is_left_behind(session, now_ms):
                     self._remove(session.id)
         elif (
             partitions_count > SESSION_PARTITIONS_MAX
@@ -286,3 +287,13 @@ class FetchSessionCache:
             session_id = self._random.integer(_EPOCH_MAX) + 1
             if session_id not in self._sessions:
                 return session_id
+
+
+def _is_left_behind(session: FetchSession, now_ms: int) -> bool:
+    """Whether a follower's session is none any more: followers fetch without end.
+
+    All that it asked for by a connection that is gone it now asks for anew, but for what is led
+    elsewhere by now; and a process that was started again has left everything behind.
+    """
+    is_idle = now_ms - session.last_used_ms > EVICTION_IDLE_MS
+    return not session.partitions or session.is_over or is_idle

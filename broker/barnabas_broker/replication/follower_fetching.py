@@ -250,8 +250,13 @@ class FollowerFetches:
         try:
             check_broker_epoch(self._find_broker(node_id), node_id, broker_epoch)
         except KafkaError as error:
-            return error
+            return error.with_traceback(None)
         return None
+
+    def is_superseded(self, node_id: int, broker_epoch: int) -> bool:
+        """Whether a newer incarnation of a broker is registered."""
+        broker = self._find_broker(node_id)
+        return broker is not None and broker_epoch < broker.epoch
 
     def brokers_changed(self, node_ids: Iterable[int]) -> None:
         """Have the sessions of brokers see whether they still, or only now, count."""
@@ -287,7 +292,8 @@ class FollowerFetches:
         """
         assert isinstance(request, FollowedPartition)
         if request.refusal is not None:
-            raise request.refusal
+            # Another one each time: an exception keeps the frames of all who have raised it.
+            raise KafkaError(request.refusal.code, request.refusal.message)
         return self.find_again(request)
 
     def find_again(self, followed: FollowedPartition) -> Partition:

@@ -171,6 +171,7 @@ class FollowerSession(FetchSession):
     def broker_changed(self) -> None:
         """See anew whether this is the registered incarnation of its broker."""
         before, self.refusal = self.refusal, self._fetches.refusal(self.node_id, self.broker_epoch)
+        self.is_over = self._fetches.is_superseded(self.node_id, self.broker_epoch)
         if (before is None) != (self.refusal is None):
             for followed in list(self.followed.values()):
                 self.note(followed)
@@ -204,7 +205,9 @@ class FollowerSession(FetchSession):
                     self.ready[followed] = None
                     return
         except KafkaError as error:
-            followed.refusal = error
+            # Kept for as long as the follower asks nothing else: without the frames that it came
+            # through, and all that they know.
+            followed.refusal = error.with_traceback(None)
             if not self._attach(followed, self._fetches.partition_of(followed)):
                 return
         self.place(followed)

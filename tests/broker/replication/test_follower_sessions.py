@@ -9,6 +9,7 @@ from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.metadata.records import MetadataRecord, TopicRecord
+from barnabas_broker.replication.fetch_session import EVICTION_IDLE_MS
 from barnabas_broker.replication.follower_session import FollowerSession
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
@@ -523,6 +524,50 @@ def test_an_older_incarnation_is_refused() -> None:
         again = Follower(node, broker_epoch=5)
         await again.fetch({0: 1}, wait_ms=0)
         assert node.log.high_watermark == 1
+
+    follow(test)
+
+
+def test_incarnations_that_are_gone_leave_no_sessions_behind() -> None:
+    """Of a broker that was killed 300 times, 300 sessions held what they had last been told.
+
+    They were never empty, because its next process asks for other partitions, with other leaders.
+    """
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        await follower.fetch({0: 0, 1: 0}, wait_ms=0)
+        for broker_epoch in range(2, 12):
+            await node.learn([broker_record(1, broker_epoch=broker_epoch)])
+            await Follower(node, broker_epoch=broker_epoch).fetch({0: 0}, wait_ms=0)
+        assert len(node.sessions) == 1
+
+    follow(test, partitions=2)
+
+
+def test_a_session_that_a_living_follower_left_behind_goes_when_it_is_idle() -> None:
+    """Its connection was cut; what is led elsewhere since is in the session still."""
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        await follower.fetch({0: 0, 1: 0}, wait_ms=0)
+        await asyncio.sleep(EVICTION_IDLE_MS / 1000 + 1)
+        await Follower(node).fetch({0: 0}, wait_ms=0)
+        assert len(node.sessions) == 1
+
+    follow(test, partitions=2)
+
+
+def test_what_is_told_of_a_refusal_keeps_no_frames() -> None:
+    """They know images of the metadata and logs that are no more."""
+
+    async def test(node: ReplicaNode, follower: Follower) -> None:
+        await follower.fetch({0: 0}, wait_ms=0)
+        await node.learn([broker_record(1, broker_epoch=5)])
+        for _ in range(3):
+            answer = await follower.fetch({0: 0}, wait_ms=0)
+            assert answer[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        refusals = [one.refusal for one in follower.session.followed.values()]
+        assert refusals[0] is not None
+        assert refusals[0].__traceback__ is None
 
     follow(test)
 
