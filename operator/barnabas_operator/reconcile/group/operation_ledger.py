@@ -1,7 +1,9 @@
 """Which operations were begun for the groups of a cluster, kept in a ConfigMap beside its Broker.
 
 A status goes with its resource. Whoever deletes a ConsumerGroup and applies it again, or declares
-another one for its group, does not ask for the same reset a second time.
+another one for its group, does not ask for the same reset a second time. Nor does who deletes the
+Broker and makes it again on the same volumes: like those, and the arbiter's Lease, the ConfigMap is
+owned by nobody and stays. It names the cluster whose data it is about.
 
 Not here: the steps of an operation, which only the status has.
 
@@ -21,15 +23,16 @@ from barnabas_operator.kubernetes.kinds import CONFIG_MAP
 from barnabas_operator.kubernetes.objects import (
     MANAGED_BY,
     MANAGED_BY_LABEL,
+    annotations_of,
     name_of,
     namespace_of,
-    owner_reference,
 )
 from barnabas_operator.reconcile.group.group_state import Operation, Operations, Phase
 
 # The oldest go first. A ConfigMap has room for 1 MiB.
 BYTES_MAX = 512 * 1024
 _DATA_KEY = "operations.json"
+CLUSTER_ID_ANNOTATION = "barnabas.dev/cluster-id"
 
 Begun = Mapping[str, str]
 """What was asked for by `reset/ID` or `delete/ID`; empty where that is not known any more."""
@@ -57,17 +60,25 @@ class OperationLedger:
 
     def __init__(self, api: KubernetesApi, broker: Object) -> None:
         self._api = api
-        self._broker = broker
         self._namespace = namespace_of(broker)
         self._name = f"{name_of(broker)}-group-operations"
         self._by_group: dict[str, dict[str, str]] | None = None
+        self._cluster_id = str((broker.get("status") or {}).get("clusterId") or "")
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
         """Read it, the first time. Raises: KubernetesError."""
-        if self._by_group is None:
-            found = await self._api.get(CONFIG_MAP, self._namespace, self._name)
-            self._by_group = _read(found)
+        if self._by_group is not None:
+            return
+        found = await self._api.get(CONFIG_MAP, self._namespace, self._name)
+        known_id = annotations_of(found or {}).get(CLUSTER_ID_ANNOTATION, "")
+        is_of_another = bool(known_id and self._cluster_id and known_id != self._cluster_id)
+        by_group = {} if is_of_another else _read(found)
+        self._cluster_id = self._cluster_id or known_id
+        if found is not None and found["metadata"].get("ownerReferences"):
+            # As earlier releases made it: it would go with the Broker.
+            await self._api.apply(self._manifest(by_group))
+        self._by_group = by_group
 
     def of(self, group_id: str) -> Begun:
         """What was begun for a group."""
@@ -97,7 +108,7 @@ class OperationLedger:
                 "namespace": self._namespace,
                 "name": self._name,
                 "labels": {MANAGED_BY_LABEL: MANAGED_BY},
-                "ownerReferences": [owner_reference(self._broker, is_controller=False)],
+                "annotations": {CLUSTER_ID_ANNOTATION: self._cluster_id},
             },
             "data": {_DATA_KEY: _text(by_group)},
         }

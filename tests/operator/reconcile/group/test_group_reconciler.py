@@ -12,7 +12,7 @@ from barnabas_client.errors import BrokerUnreachableError
 from barnabas_operator.kubernetes.api import ConflictError, InvalidError
 from barnabas_operator.kubernetes.connection import load_configuration, new_client
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
-from barnabas_operator.kubernetes.kinds import CONSUMER_GROUP, EVENT
+from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, EVENT
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, Work
@@ -72,6 +72,13 @@ class World:
                 "metadata": {"namespace": "kafka", "name": name, **metadata},
                 "spec": {},
             }
+        )
+
+    def set_cluster_id(self, cluster_id: str, name: str = "main") -> None:
+        """As the status of the Broker has it once brokers have answered."""
+        status = {"clusterId": cluster_id}
+        self.kubernetes.store.update(
+            BROKER, "kafka", name, lambda old: {**old, "status": status}, is_status=True
         )
 
     def put(self, name: str = "billing", namespace: str = "app", **spec: Any) -> None:

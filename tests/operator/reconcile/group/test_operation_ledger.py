@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from barnabas_operator.kubernetes.api import InvalidError
-from barnabas_operator.kubernetes.kinds import CONFIG_MAP, CONSUMER_GROUP
+from barnabas_operator.kubernetes.kinds import BROKER, CONFIG_MAP, CONSUMER_GROUP
 from barnabas_operator.reconcile.group import operation_ledger
 from barnabas_operator.reconcile.group.group_state import Operation, Operations, Phase
 from barnabas_operator.reconcile.group.operation_ledger import begun, held_back
@@ -48,6 +48,31 @@ def test_a_reset_does_not_run_again_when_its_resource_is_made_again(in_world: In
         world.reconciler._clusters.clear()
         await remake(world, name="heir", reset=EARLIEST)
         assert [*world.cluster.committed.values()] == [80, 80, 80]
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("is_same_cluster", [True, False])
+def test_what_was_done_stays_with_the_data_of_a_broker_that_is_made_again(
+    in_world: InWorld, is_same_cluster: bool
+) -> None:
+    """Story 5023 of the simulator: the volumes outlived the Broker, and the ledger did not."""
+
+    async def story(world: World) -> None:
+        world.set_cluster_id("first")
+        world.cluster.commit(20, 40, 70)
+        world.put(reset=EARLIEST)
+        await world.reconcile()
+        world.cluster.commit(80, 80, 80)
+        world.kubernetes.store.delete(BROKER, "kafka", "main")
+        await world.reconcile()
+        world.put_broker("main")
+        world.set_cluster_id("first" if is_same_cluster else "second")
+        world.kubernetes.store.delete(CONSUMER_GROUP, "app", "billing")
+        world.put(reset=EARLIEST)
+        await world.reconcile()
+        expected = [80, 80, 80] if is_same_cluster else [10, 10, 10]
+        assert [*world.cluster.committed.values()] == expected
 
     in_world(story)
 
