@@ -20,7 +20,7 @@ from tests.support.fake_kubernetes_store import FakeStore
 from tests.support.simulated_random import SimulatedRandom
 from tests.support.virtual_loop import VirtualClock, run_virtual
 
-DEEDS = 25
+DEEDS = 30
 WELL_SECONDS_MAX = 1500
 QUIET_SECONDS = 130
 _EXPECTED = ("KubernetesError", "BarnabasError", "TimeoutError")
@@ -152,7 +152,7 @@ class Story:
         for _ in range(DEEDS):
             self.users.act()
             self.deeds += 1
-            await asyncio.sleep((1, 1, 5, 15, 40)[draw(5)] * (1 + draw(3)) / 2)
+            await asyncio.sleep((1, 2, 4, 8, 25)[draw(5)] * (1 + draw(3)) / 2)
             if kills_operator and draw(3) == 0:
                 await self._replace_operator(draw(20))
         self.users.settle()

@@ -74,7 +74,7 @@ class Users:
         # By group, the resets that were ever asked for.
         self.resets: dict[str, set[str]] = {}
         kinds = [
-            *((self.scale,) * 3),
+            *((self.scale,) * 5),
             *((self.change_settings, self.change_image) * 2),
             *((self.break_spec,) * 3),
             self.ask_for_restart,
