@@ -10,7 +10,12 @@ from barnabas_broker.controller import eligible_replicas
 from barnabas_broker.metadata.image import MetadataImage
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
-from tests.simulation.cluster.node import UNLIMITED_BYTES, Node, is_controller
+from tests.simulation.cluster.node import (
+    UNLIMITED_BYTES,
+    Node,
+    has_lost_directory,
+    is_controller,
+)
 from tests.simulation.cluster.plan import FEATURE_OF, Event, Feature, Hardship, Plan
 from tests.support.arbiter_faults import Fault
 from tests.support.process_loop import Life
@@ -244,6 +249,18 @@ class Faults:
         ):
             self._lost = None
         return self._lost is None
+
+    def forget_harmless_failure(self) -> None:
+        """Forget a failure of a disk that a broker has long gone on after, with all directories.
+
+        What failed was none of its data: it keeps its registration, and nobody will ever know.
+        """
+        lost = self._lost
+        if lost is None or lost.failure_count is None or lost.node.disk.is_about_to_fail:
+            return
+        server = lost.node.server
+        if lost.node.is_ready and server is not None and not has_lost_directory(server):
+            self._lost = None
 
     def _note_lost(self, node: Node, failure_count: int | None = None) -> None:
         image = self._newest_image()

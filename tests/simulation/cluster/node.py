@@ -440,3 +440,8 @@ class Node:
         is_expected = self.disk.has_failed or is_of_old_disk or is_of_wrong_bit
         if not (is_expected or self.tolerates.search(what)):
             self.problems.append(f"{self._loop.time():.3f} {self.host}: {what}")
+
+
+def has_lost_directory(server: Server) -> bool:
+    """Whether a broker goes on without one of its directories: it takes it back at a start."""
+    return any(directory.is_offline for directory in server.logs.directories)

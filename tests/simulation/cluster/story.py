@@ -5,7 +5,6 @@ import contextlib
 import re
 from collections import Counter
 
-from barnabas_broker.server import Server
 from tests.simulation.cluster.administration import (
     Administrator,
     create_topic,
@@ -26,7 +25,7 @@ from tests.simulation.cluster.group_members import GroupHistory, GroupMember
 from tests.simulation.cluster.history import History
 from tests.simulation.cluster.invariants import Observer
 from tests.simulation.cluster.levels import Upgrader
-from tests.simulation.cluster.node import DiskTraits, Node
+from tests.simulation.cluster.node import DiskTraits, Node, has_lost_directory
 from tests.simulation.cluster.plan import Feature, Plan, draw
 from tests.simulation.cluster.specialists import (
     TRIMMED,
@@ -46,14 +45,11 @@ LOOK_SECONDS = 0.1
 FIRST_ROUND_MS = 500
 START_SECONDS_MAX = 60
 RECOVERY_SECONDS_MAX = 120
+# A broker that goes on for so long after its disk has failed has lost nothing by that.
+HARMLESS_SECONDS = 30
 # What brokers say, and stop for, when the arbiter's record is lost, old or of another founder, who
 # has drawn a cluster id of its own where none is set.
 TOLD_OF_THE_RECORD = re.compile("histor|has no record|an old copy of it|record is of cluster")
-
-
-def has_lost_directory(server: Server) -> bool:
-    """Whether a broker goes on without one of its directories: it takes it back at a start."""
-    return any(directory.is_offline for directory in server.logs.directories)
 
 
 class StoryError(AssertionError):
@@ -283,10 +279,13 @@ class Story:
         """
         for node in self.cluster.nodes[:below]:
             if node.is_old:
+                patience = asyncio.get_running_loop().time() + HARMLESS_SECONDS
                 async with asyncio.timeout(RECOVERY_SECONDS_MAX):
                     while not self.faults.may_lose_another():
                         self._supervise()
                         await asyncio.sleep(LOOK_SECONDS)
+                        if asyncio.get_running_loop().time() > patience:
+                            self.faults.forget_harmless_failure()
                 node.is_old = False
                 node.stop()
                 async with asyncio.timeout(RECOVERY_SECONDS_MAX):
