@@ -23,6 +23,7 @@ from tests.support.virtual_loop import VirtualClock, run_virtual
 DEEDS = 30
 WELL_SECONDS_MAX = 1500
 QUIET_SECONDS = 130
+LONG_WAIT_SECONDS = 420
 _EXPECTED = ("KubernetesError", "BarnabasError", "TimeoutError")
 
 
@@ -149,9 +150,12 @@ class Story:
         await asyncio.sleep(20 + draw(60))
         self.users.produce()
         kills_operator = draw(2) == 0
-        for _ in range(DEEDS):
+        long_wait = draw(3 * DEEDS)  # one story in three has one
+        for number in range(DEEDS):
             self.users.act()
             self.deeds += 1
+            if number == long_wait:
+                await asyncio.sleep(LONG_WAIT_SECONDS)
             await asyncio.sleep((1, 2, 4, 8, 25)[draw(5)] * (1 + draw(3)) / 2)
             if kills_operator and draw(3) == 0:
                 await self._replace_operator(draw(20))

@@ -93,7 +93,7 @@ class Users:
             self.reset_group,
             self.remake_group,
             self.remake_broker,
-            self.disturb,
+            *((self.disturb,) * 2),
         ]
         self._kinds = [kind for kind in kinds if random.integer(2)] or [self.scale]
 
@@ -296,7 +296,7 @@ class Users:
         self._faults.per_thousand = (0, 0, 30, 150, 400, 0)[what]
         self._faults.is_api_away = what == 5 and self._random.integer(2) == 0
         self._faults.are_brokers_unreachable = self._random.integer(5) == 0
-        self._brokers.has_arbiter = self._random.integer(4) != 0
+        self._brokers.has_arbiter = self._random.integer(3) != 0
         self._kubernetes.has_controllers = self._random.integer(5) != 0
         self._tell(
             f"faults {self._faults.per_thousand}, API away {self._faults.is_api_away}, brokers cut"
