@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.env.disk import DiskDirectory, DiskFile
@@ -71,6 +71,8 @@ class LogFlush:
         "_flushed_active",
         "_flushed_bytes",
         "_full_flush_bytes",
+        "_holds",
+        "_is_planned",
         "_loaded",
         "_log",
         "_released",
@@ -96,7 +98,9 @@ class LogFlush:
         # to take the log's place, and has to vouch for the same.
         self.companion: Callable[[int], Awaitable[None]] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._holds = 0
         self._released: asyncio.Event | None = None  # set when flushes may begin again
+        self._is_planned = False  # the flush that runs has looked at the log
         # The active segment at the last flush (None: the next one must be full, with names and
         # indexes), how much of it was flushed, and how much with its indexes.
         self._flushed_active: Segment | None = None
@@ -144,12 +148,25 @@ class LogFlush:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Let no flush begin until the end of the block: the log's own name is not safe yet."""
-        released = self._released = asyncio.Event()
+        if self._released is None:
+            self._released = asyncio.Event()
+        self._holds += 1
         try:
             yield
         finally:
-            self._released = None
-            released.set()
+            self._holds -= 1
+            if not self._holds:
+                self._released.set()
+                self._released = None
+
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """As `held`, from the end of the flush that runs: its thread is at the log's files."""
+        with self.held():
+            task = self._task
+            if task is not None and not task.done() and self._is_planned:
+                await asyncio.wait((task,))
+            yield
 
     async def close(self) -> None:
         """Flush everything with final index entries and a snapshot; nothing is appended after."""
@@ -210,6 +227,7 @@ class LogFlush:
         # A task that has ended is replaced at once: whoever waited for it may come here before its
         # callback, and would wait for something that is over, again and again.
         if task is None or task.done():
+            self._is_planned = False
             task = self._task = asyncio.get_running_loop().create_task(self._flush_once())
             task.add_done_callback(self._ended)
         return task
@@ -242,10 +260,11 @@ class LogFlush:
     async def _flush_once(self) -> None:
         """One flush of all that is written when it begins."""
         log = self._log
-        if self._released is not None:
+        while self._released is not None:
             await self._released.wait()
         if log.is_offline:
             return
+        self._is_planned = True
         log.write_staged()
         generation, end_offset, active = log.generation, log.log_end_offset, log.segments.active
         active_bytes, holes_below = active.size_bytes, log.holes.below

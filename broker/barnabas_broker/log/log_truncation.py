@@ -45,26 +45,31 @@ def truncation_step(log: LogWriter, offset: int) -> int:
 async def settle(log: LogWriter) -> None:
     """Return when no crash can bring back what was cut off the log. Raises: OSError.
 
-    A flush that began before the cut ends first: its thread writes the note of holes and indexes.
+    No flush runs meanwhile: its thread would write the note of holes and the indexes, too.
     """
-    if log.is_cut_unsettled:
-        await log.flushing.ended()
-    while log.is_cut_unsettled and not log.is_offline:
-        log.is_cut_unsettled = False
-        folder = log.disk.open_directory(log.directory)
-        try:
-            active = log.segments.active
-            epochs, holes = log.leader_epochs, log.holes
-            await log.disk.run(
-                _settle, folder, active.file, _index_ends(active), epochs, holes, holes.below
-            )
-            if not log.is_cut_unsettled and not log.is_offline:
-                log.disk.remove(f"{log.directory}/{UNSETTLED_CUT_FILE}")
-        except BaseException:
-            log.is_cut_unsettled = True
-            raise
-        finally:
-            folder.close()
+    if not log.is_cut_unsettled:
+        return
+    async with log.flushing.paused():
+        while log.is_cut_unsettled and not log.is_offline:
+            await _settle_once(log)
+
+
+async def _settle_once(log: LogWriter) -> None:
+    log.is_cut_unsettled = False
+    folder = log.disk.open_directory(log.directory)
+    try:
+        active = log.segments.active
+        epochs, holes = log.leader_epochs, log.holes
+        await log.disk.run(
+            _settle, folder, active.file, _index_ends(active), epochs, holes, holes.below
+        )
+        if not log.is_cut_unsettled and not log.is_offline:
+            log.disk.remove(f"{log.directory}/{UNSETTLED_CUT_FILE}")
+    except BaseException:
+        log.is_cut_unsettled = True
+        raise
+    finally:
+        folder.close()
 
 
 def _note_cut(log: LogWriter) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from typing import Any
 
 import pytest
 
@@ -94,5 +95,37 @@ def test_a_cut_within_a_flush_leaves_no_offset_index_ahead_of_its_time_index(
         found = await fixture.log.offset_for_timestamp(newest, 4)
         assert found is not None
         assert found.offset == 0
+
+    asyncio.run(scenario())
+
+
+def test_no_flush_runs_while_a_cut_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread would write index entries that the other one takes for those of before the cut."""
+    fixture = LogFixture()
+    for _ in range(6):
+        fixture.append(bytes(300))
+    running: list[str] = []
+    run = fixture.disk.run
+
+    async def watched(call: Any, *arguments: Any) -> Any:
+        assert not running, f"{call.__name__} while {running} runs"
+        running.append(call.__name__)
+        await asyncio.sleep(0)
+        try:
+            return await run(call, *arguments)
+        finally:
+            running.pop()
+
+    monkeypatch.setattr(fixture.disk, "run", watched)
+
+    async def scenario() -> None:
+        first = asyncio.ensure_future(fixture.log.flush())
+        await asyncio.sleep(0)
+        fixture.log.truncate_to(4)
+        cut = asyncio.ensure_future(fixture.log.settle_cut())
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(fixture.log.flush())
+        await asyncio.gather(first, cut, second)
+        assert fixture.log.recovery_point == 4
 
     asyncio.run(scenario())
