@@ -428,8 +428,10 @@ class Brokers:
         )
 
     def carry_out(self, steps: Sequence[Step]) -> Errors:
-        """Do what a kind of step asks for; the errors by topic. Raises: RetriableError."""
-        self._controlled()
+        """Do what a kind of step asks for; the errors by topic."""
+        self._reachable()
+        if self.controller is None:
+            return {step.topic: RetriableError("no broker leads") for step in steps}
         errors: dict[str, Exception] = {}
         for step in steps:
             try:

@@ -155,6 +155,7 @@ class Story:
             self.users.act()
             self.deeds += 1
             if number == long_wait:
+                self.users.begin_outage()
                 await asyncio.sleep(LONG_WAIT_SECONDS)
             await asyncio.sleep((1, 2, 4, 8, 25)[draw(5)] * (1 + draw(3)) / 2)
             if kills_operator and draw(3) == 0:
@@ -228,6 +229,9 @@ class Story:
             if not status.get("conditions"):
                 return f"ConsumerGroup {namespace}/{name} has no status"
             reset = one["spec"].get("reset")
+            reasons = {one["reason"] for one in status["conditions"]}
+            if "IdAlreadyUsed" in reasons:
+                continue
             if reset and (status.get("reset") or {}).get("id") != reset["id"]:
                 return f"ConsumerGroup {namespace}/{name} has not taken {reset['id']} up"
         return ""

@@ -133,6 +133,13 @@ class Users:
         if self._broker() is None:
             self._make_broker(replicas)
         image = f"good:{self._random.integer(3)}"
+        found = self._broker()
+        if (
+            found is not None
+            and found["spec"]["image"].startswith("good")
+            and self._random.integer(3)
+        ):
+            image = found["spec"]["image"]  # nobody is rolled, and old pods stay
         labels = {"team": f"t{self._random.integer(3)}"}
         self._replace_spec(
             {"replicas": replicas, "image": image, "podTemplate": {"labels": labels}}
@@ -297,12 +304,25 @@ class Users:
         self._faults.is_api_away = what == 5 and self._random.integer(2) == 0
         self._faults.are_brokers_unreachable = self._random.integer(5) == 0
         self._brokers.has_arbiter = self._random.integer(3) != 0
+        if not self._brokers.has_arbiter:
+            self._brokers.controller = None  # and nobody can be elected for now
         self._kubernetes.has_controllers = self._random.integer(5) != 0
         self._tell(
             f"faults {self._faults.per_thousand}, API away {self._faults.is_api_away}, brokers cut"
             f" off {self._faults.are_brokers_unreachable}, arbiter {self._brokers.has_arbiter},"
             f" controllers {self._kubernetes.has_controllers}"
         )
+
+    def begin_outage(self) -> None:
+        """Something is away for long, and people go on all the same."""
+        self._faults.per_thousand, self._faults.is_api_away = 0, False
+        what = self._random.integer(3)
+        self._brokers.has_arbiter = what != 0
+        if what == 0:
+            self._brokers.controller = None
+        self._faults.are_brokers_unreachable = what == 1
+        self._tell(f"a long outage of {('the arbiter', 'the brokers', 'nothing')[what]}")
+        self.delete_topic()
 
     # ------------------------------------------------------------------ topics
 
