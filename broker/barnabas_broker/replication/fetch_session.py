@@ -94,7 +94,6 @@ class FetchSession:
         "epoch",
         "id",
         "is_follower",
-        "is_over",
         "last_used_ms",
         "partitions",
         "uses_topic_ids",
@@ -106,7 +105,6 @@ class FetchSession:
         self.id = session_id
         self.epoch = 1
         self.is_follower = is_follower
-        self.is_over = False  # nothing that is asked in it counts ever again
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = self.last_used_ms = now_ms
         self.partitions: dict[SessionKey, FetchPartition] = {}
@@ -122,6 +120,11 @@ class FetchSession:
                 known.ask_again(partition)
         for key in forgotten:
             self.partitions.pop(key, None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that is asked in it will ever count again."""
+        return False
 
     def close(self) -> None:
         """Let go of what the session holds elsewhere; it is used no more."""

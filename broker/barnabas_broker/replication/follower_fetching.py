@@ -253,11 +253,6 @@ class FollowerFetches:
             return error.with_traceback(None)
         return None
 
-    def is_superseded(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether a newer incarnation of a broker is registered."""
-        broker = self._find_broker(node_id)
-        return broker is not None and broker_epoch < broker.epoch
-
     def brokers_changed(self, node_ids: Iterable[int]) -> None:
         """Have the sessions of brokers see whether they still, or only now, count."""
         for node_id in node_ids:

@@ -150,6 +150,11 @@ class FollowerSession(FetchSession):
 
     # The follower's side.
 
+    @property
+    def is_over(self) -> bool:
+        """Whether a newer incarnation is registered; one not known yet is refused otherwise."""
+        return self.refusal is not None and self.refusal.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def update(self, asked: Iterable[FetchPartition], forgotten: Iterable[SessionKey]) -> None:
         """Note how far the follower is where it says so, and drop the forgotten partitions."""
         for partition in asked:
@@ -171,7 +176,6 @@ class FollowerSession(FetchSession):
     def broker_changed(self) -> None:
         """See anew whether this is the registered incarnation of its broker."""
         before, self.refusal = self.refusal, self._fetches.refusal(self.node_id, self.broker_epoch)
-        self.is_over = self._fetches.is_superseded(self.node_id, self.broker_epoch)
         if (before is None) != (self.refusal is None):
             for followed in list(self.followed.values()):
                 self.note(followed)
