@@ -170,10 +170,6 @@ class Brokers:
         """A process ends; a controlled shutdown and a kill differ by time only."""
         self.processes.pop(node_id, None)
 
-    def lose_disk(self, claim_uid: str) -> None:
-        """A volume is gone with all that it held."""
-        self.disks.pop(claim_uid, None)
-
     # ------------------------------------------------------------------ time
 
     def tick(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_operator.kubernetes.kinds import BROKER, POD, STATEFUL_SET, TOPIC, Kind
+from barnabas_operator.kubernetes.objects import is_paused
 from barnabas_operator.spec import INTERNAL_TOPICS
 from barnabas_operator.work.key import Key, Work
 from tests.simulation.operator.brokers import Brokers
@@ -166,8 +167,8 @@ class Checks:
         if away:
             raise Wrong(f"it says Ready, and {sorted(away)} do not serve")
         wanted = _spec(before.manifest).get("image") or GOOD_IMAGE
-        is_paused = any(_is_paused(one.manifest) for one in pictures)
-        if wanted != (_spec(now.manifest).get("image") or GOOD_IMAGE) or is_paused:
+        was_paused = any(is_paused(one.manifest or {}) for one in pictures)
+        if wanted != (_spec(now.manifest).get("image") or GOOD_IMAGE) or was_paused:
             return
         others = {
             node_id
@@ -220,11 +221,6 @@ def _wants_some(picture: Picture) -> bool:
     spec = _spec(picture.manifest)
     parked = (spec.get("maintenance") or {}).get("park") or ()
     return bool(set(range(spec["replicas"])) - set(parked))
-
-
-def _is_paused(manifest: Manifest | None) -> bool:
-    annotations = ((manifest or {}).get("metadata") or {}).get("annotations") or {}
-    return annotations.get("barnabas.dev/paused") == "true"
 
 
 def _ends_majority(picture: Picture, node_id: int) -> bool:

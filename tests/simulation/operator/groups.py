@@ -36,7 +36,6 @@ class Groups:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self.groups: dict[str, Group] = {}
-        self.deleted: list[str] = []
 
     def commit(self, group_id: str) -> None:
         """Members read a bit further."""
@@ -92,5 +91,4 @@ class Groups:
                     group.committed[place] = offset
         elif isinstance(action, DeleteGroup) and group is not None:
             del self.groups[action.group_id]
-            self.deleted.append(action.group_id)
         return None

@@ -20,6 +20,9 @@ from barnabas_operator.kubernetes.kinds import (
     STATEFUL_SET,
     Kind,
 )
+from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.properties import SHARED_FILE, own_file
+from tests.operator.reconcile.broker.world_parts import is_ready_pod
 from tests.simulation.operator.brokers import Brokers
 from tests.support.fake_kubernetes_store import FakeStore, Manifest, Refused, merge_patched
 from tests.support.simulated_random import SimulatedRandom
@@ -71,8 +74,7 @@ class Kubernetes:
 
     def is_ready(self, node_id: int) -> bool:
         pod = self.pods().get(node_id)
-        conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return pod is not None and is_ready_pod(pod)
 
     # ------------------------------------------------------------------ what users do to it
 
@@ -106,7 +108,7 @@ class Kubernetes:
 
     def delete_pod(self, node_id: int) -> None:
         if node_id in self.pods():
-            self.store.delete(POD, NAMESPACE, f"{NAME}-{node_id}")
+            self.store.delete(POD, NAMESPACE, names.pod(NAME, node_id))
 
     # ------------------------------------------------------------------ time
 
@@ -151,7 +153,7 @@ class Kubernetes:
     def _make_pod(self, stateful_set: Manifest, node_id: int) -> None:
         template = stateful_set["spec"]["template"]
         (claim,) = stateful_set["spec"]["volumeClaimTemplates"]
-        name = f"data-{NAME}-{node_id}"
+        name = names.claim(NAME, node_id)
         if self.find(PERSISTENT_VOLUME_CLAIM, name) is None:
             made = {
                 "metadata": {"name": name, "labels": claim["metadata"]["labels"]},
@@ -161,7 +163,7 @@ class Kubernetes:
         metadata = template["metadata"]
         pod = {
             "metadata": {
-                "name": f"{NAME}-{node_id}",
+                "name": names.pod(NAME, node_id),
                 "labels": metadata["labels"],
                 "annotations": metadata["annotations"],
                 "finalizers": [GRACE_FINALIZER],
@@ -188,7 +190,7 @@ class Kubernetes:
         self._run_container(node_id, pod, self._ages[uid])
 
     def _schedule(self, node_id: int, pod: Manifest) -> None:
-        claim_name = f"data-{NAME}-{node_id}"
+        claim_name = names.claim(NAME, node_id)
         claim = self.find(PERSISTENT_VOLUME_CLAIM, claim_name)
         if claim is None:
             return
@@ -223,7 +225,7 @@ class Kubernetes:
 
     def _run_container(self, node_id: int, pod: Manifest, age: int) -> None:
         image = pod["spec"]["containers"][0]["image"]
-        files = (self.find(CONFIG_MAP, f"{NAME}-config") or {"data": {}})["data"]
+        files = (self.find(CONFIG_MAP, names.config_map(NAME)) or {"data": {}})["data"]
         if node_id in self._running:
             return
         if image == MISSING_IMAGE:
@@ -238,9 +240,9 @@ class Kubernetes:
             self._start(node_id, pod, files)
 
     def _start(self, node_id: int, pod: Manifest, files: dict[str, str]) -> None:
-        own = files.get(f"broker-{node_id}.properties", files["broker.properties"])
+        own = files.get(own_file(node_id), files[SHARED_FILE])
         settings = dict(line.partition("=")[::2] for line in own.splitlines())
-        claim = self.find(PERSISTENT_VOLUME_CLAIM, f"data-{NAME}-{node_id}")
+        claim = self.find(PERSISTENT_VOLUME_CLAIM, names.claim(NAME, node_id))
         if claim is None:
             return
         self._running[node_id] = pod["metadata"]["uid"]
@@ -320,4 +322,4 @@ def _mounted(spec: Manifest) -> list[str]:
 
 def _is_unusable(files: dict[str, str]) -> bool:
     """Whether a broker would refuse its settings and end."""
-    return "num.io.threads=none" in files.get("broker.properties", "")
+    return "num.io.threads=none" in files.get(SHARED_FILE, "")

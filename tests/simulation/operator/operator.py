@@ -323,9 +323,6 @@ class Operator:
         """Return when nothing of it runs any more."""
         await asyncio.wait((self._task,))
 
-    def wake(self, work: Work, namespace: str, name: str) -> None:
-        self._queue.add(Key(kind=work, namespace=namespace, name=name))
-
     async def _reconcile(self, key: Key) -> float | None:
         self._before_pass(key)
         found: float | None = await self._reconcilers[key.kind].reconcile(key)

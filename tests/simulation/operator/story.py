@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -35,6 +36,11 @@ class Told:
     reason: str = ""
     lines: list[str] = field(default_factory=list)
     deeds: int = 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What is added up over many stories."""
+        return Counter({"deeds": self.deeds})
 
 
 class Story:

@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from collections import Counter
 from typing import NamedTuple
 
 from tests.simulation.together.story import Story
@@ -18,6 +19,11 @@ class Told(NamedTuple):
     sent: int
     handed: int
     fingerprint: int
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What is added up over many stories."""
+        return Counter({"records sent": self.sent, "handed out": self.handed})
 
 
 def tell(seed: int) -> Told:
