@@ -1,7 +1,7 @@
 """Which APIs there are, which versions this package knows and which of them are served.
 
 `KNOWN` bounds the schema table, `SERVED` is what a broker advertises; both are inclusive ranges.
-`INTERNAL` is what brokers ask one another besides; it is never advertised, as Kafka's own is not.
+`INTERNAL` is what only brokers request; it is never advertised, as Kafka's own is not.
 Produce is advertised from version 0 although nothing below 3 is known: librdkafka up to 2.11 sends
 uncompressed data unless 0 is in the range, and then speaks a later version anyway. DescribeLogDirs
 0 is there for kafka-python 2. Sources: the protocol of Apache Kafka 4.4, KIP-482 (flexible
@@ -213,7 +213,7 @@ _TABLE: Final = {
     ApiKey.UNREGISTER_CONTROLLER: (0, 0, 0),
 }
 
-# What only brokers of Barnabas ask one another. Not as Kafka has it: there is no foreign peer.
+# What only brokers of Barnabas request. Not as Kafka has it: there is no foreign peer.
 _PRIVATE: Final = {
     ApiKey.METADATA_PROMISE: (0, 0, 0),
     ApiKey.METADATA_FETCH: (0, 0, 0),
@@ -244,6 +244,11 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
     ApiKey.DELETE_RECORDS: (0, 2),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 6),
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
     ApiKey.ALTER_CONFIGS: (0, 2),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
@@ -255,10 +260,17 @@ SERVED: Final[dict[ApiKey, VersionRange]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
     ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
     ApiKey.DESCRIBE_QUORUM: (0, 2),
     ApiKey.UPDATE_FEATURES: (0, 2),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.UNREGISTER_BROKER: (0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
@@ -296,8 +308,8 @@ def response_header_version(key: int, version: int) -> int:
 
 
 def newest_version(key: ApiKey) -> int:
-    """Return the version in which one of our brokers asks another.
+    """Return the version in which one of our brokers sends requests to another.
 
-    Raises: KeyError if no broker of ours answers that API.
+    Raises: KeyError if no broker of ours serves that API.
     """
     return (INTERNAL.get(key) or SERVED[key])[1]

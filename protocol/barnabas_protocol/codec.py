@@ -3,7 +3,7 @@
 The functions for one version of one message are compiled on its first use and kept; an idle
 broker compiles nothing. Whatever is malformed in bytes from outside raises `ParseError`, also a
 version that the schema table lacks. What lies behind a message is the caller's affair: `decode`
-returns the end position. Used by both roles; who sends and who answers differs only in headers.
+returns the end position. Used by both roles; requests and responses differ only in headers.
 """
 
 import importlib
@@ -29,6 +29,7 @@ _MALFORMED: Final = (IndexError, struct.error, UnicodeDecodeError, OverflowError
 
 _request_classes: dict[int, MessageType] = {}
 _response_classes: dict[int, MessageType] = {}
+_keys_by_class: dict[type[Any], ApiKey] = {}
 
 _new_tuple: Final = tuple.__new__
 _REQUEST_HEADER: Final = struct.Struct(">hhih")
@@ -37,7 +38,7 @@ _CORRELATION_ID_AND_NO_TAGS: Final = struct.Struct(">ix")
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what, in which version, and where in the frame the body starts."""
+    """The API, version and sender of a request, and where in the frame its body starts."""
 
     api_key: int
     api_version: int
@@ -136,11 +137,14 @@ def response_class(key: int) -> Any:
 
 
 def api_key_of(kind: type[Any]) -> ApiKey:
-    """Return the API that a request or response class belongs to.
+    """Return the API that a request or response class belongs to: by its module's name.
 
     Raises: KeyError if it is a message of none, such as a record.
     """
-    return ApiKey[kind.__module__.rpartition(".")[2].upper()]
+    key = _keys_by_class.get(kind)
+    if key is None:
+        key = _keys_by_class[kind] = ApiKey[kind.__module__.rpartition(".")[2].upper()]
+    return key
 
 
 def read_request_header(frame: Buffer) -> RequestHeader:

@@ -1,6 +1,6 @@
 """The error table of the wire, and the two exceptions of this package.
 
-A `KafkaError` is an outcome that a peer is told as a code. A `ParseError` says that bytes from
+A `KafkaError` is an outcome that travels to a peer as a code. A `ParseError` means that bytes from
 outside are malformed, at which position and why; it never travels. Nothing local (disk,
 configuration, our own bugs) belongs in this table.
 Source: the error codes of the Kafka protocol guide, as of Apache Kafka 4.4.
@@ -194,7 +194,7 @@ RETRIABLE: Final = frozenset(
 
 
 def is_retriable(code: int) -> bool:
-    """Say whether a client may repeat the same request after this code."""
+    """Return whether a client may repeat the same request after this code."""
     return code in RETRIABLE
 
 

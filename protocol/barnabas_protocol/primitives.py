@@ -115,3 +115,40 @@ def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
         if position > len(buffer):
             raise ParseError("a tagged field is longer than what is left", position)
     return position
+
+
+# What hand-written responses append.
+
+
+def append_unsigned_varint(out: bytearray, value: int) -> None:
+    """Append an unsigned varint."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def append_count(out: bytearray, count: int, is_flexible: bool) -> None:
+    """Append the length of an array."""
+    if not is_flexible:
+        out += count.to_bytes(4, "big")
+    elif count < 0x7F:  # as nearly always: one byte
+        out.append(count + 1)
+    else:
+        append_unsigned_varint(out, count + 1)
+
+
+def append_string(out: bytearray, text: str | None, is_flexible: bool) -> None:
+    """Append a string, or null."""
+    if text is None:
+        out += b"\x00" if is_flexible else b"\xff\xff"
+        return
+    data = text.encode()
+    size = len(data)
+    if not is_flexible:
+        out += size.to_bytes(2, "big")
+    elif size < 0x7F:
+        out.append(size + 1)
+    else:
+        append_unsigned_varint(out, size + 1)
+    out += data

@@ -51,11 +51,11 @@ class Field:
         self.name = ""
 
     def exists_in(self, version: int) -> bool:
-        """Say whether the version has this field."""
+        """Return whether the version has this field."""
         return self.since <= version <= self.until
 
     def is_nullable_in(self, version: int) -> bool:
-        """Say whether the version allows null here."""
+        """Return whether the version allows null here."""
         return self.nullable is not None and version >= self.nullable
 
 

@@ -133,6 +133,17 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
+def is_transactional(buffer: Buffer) -> bool:
+    """Whether the buffer begins with a batch of a transaction whose header can be read."""
+    if len(buffer) < HEADER_BYTES or not buffer[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:
+        return False
+    try:
+        read_header(buffer)
+    except ParseError:
+        return False
+    return True
+
+
 def _short_header(buffer: Buffer, position: int) -> ParseError:
     """What to say about fewer than 61 bytes: an older, smaller format is named as such."""
     left = len(buffer) - position
