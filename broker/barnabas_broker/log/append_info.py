@@ -1,4 +1,4 @@
-"""What an append to a partition log has come to, as those hear of it who wait for it."""
+"""The result of an append to a partition log."""
 
 from __future__ import annotations
 

@@ -213,6 +213,13 @@ class NeededDisk:
         except OSError as error:
             self._ballast.again(error, self._disk.make_directories, path)
 
+    def make_directory(self, path: str) -> bool:
+        """Make a folder in one that exists; False if there is a folder of that name already."""
+        try:
+            return self._disk.make_directory(path)
+        except OSError as error:
+            return self._ballast.again(error, self._disk.make_directory, path)
+
     def rename(self, old: str, new: str) -> None:
         """Rename atomically: a folder may have to grow for the name."""
         try:

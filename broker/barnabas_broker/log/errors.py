@@ -1,6 +1,6 @@
-"""Failures of a log: two that stay in the broker and one that lists records to a client.
+"""Errors of a log: local failures, and those that reach clients in a response.
 
-Not here: `KafkaError`, which travels on the wire. Source: behaviour LOG-5, LOG-11.
+Not here: `KafkaError`, which travels on the wire. Source: LOG-5, LOG-11.
 """
 
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -34,7 +34,7 @@ class CorruptionError(Exception):
 class NotOneBatchError(KafkaError):
     """What a client sent for a partition is not just one batch of the format that is written.
 
-    Refused before the log is asked, so the answer has no log start offset.
+    Refused before the log sees it, so the response has no log start offset.
     """
 
     def __init__(self, message: str) -> None:
@@ -51,3 +51,7 @@ class InvalidRecordsError(KafkaError):
         shown = "; ".join(f"record {index}: {text}" for index, text in record_errors[:3])
         super().__init__(code, f"{len(record_errors)} records have been rejected: {shown}")
         self.record_errors = record_errors
+
+
+class SegmentRenamedError(FileNotFoundError):
+    """The files of a segment got other names while a thread opened them: it may try again."""

@@ -2,8 +2,8 @@
 
 A segment is begun at the log end, so a hole in front of one says that the end of the one before
 never reached the disk. Compaction makes holes too, where it takes away the last records of a
-segment, and so does a follower that meets a gap too wide for a segment. Recovery must tell the two
-apart, whatever the topic's policy is by then: hence this note in the partition's folder.
+segment, and so does a follower that meets a gap too wide for a segment. Recovery must distinguish
+the two, whatever the topic's policy is by then: hence this note in the partition's folder.
 
 What is noted on the loop, which waits for no device, goes to a second file, with a checksum and the
 id of the kernel's boot: a power cut may tear that file, or keep it and take the batches that were
@@ -43,6 +43,7 @@ class Holes:
         "_has_unsynced",
         "_is_noted",
         "_synced",
+        "_unnoted_below",
         "_write_lock",
         "below",
         "directory",
@@ -54,6 +55,7 @@ class Holes:
         self._disk = disk
         self._is_noted = is_noted
         self._synced = below if is_noted else -1  # what the first file says
+        self._unnoted_below = 0  # what held when the log was opened without that file
         self._has_unsynced = False
         # A flush and a round of the cleaner may both write the first file.
         self._write_lock = threading.Lock()
@@ -88,6 +90,16 @@ class Holes:
             _logger.warning("%s cannot be read: holes may be anywhere: %s", path, error)
             return cls(disk, directory, ANYWHERE)
 
+    @property
+    def flushed_below(self) -> int:
+        """Up to where holes may be, of those whose batches in front are on the device."""
+        return min(self.below, max(self._synced, self._unnoted_below))
+
+    def end_at(self, offset: int) -> None:
+        """Take over where the log ends at its start: without a note, no hole is above that."""
+        if not self._is_noted:
+            self.below = self._unnoted_below = min(self.below, offset)
+
     def allow(self, offset: int) -> None:
         """Allow, in memory, holes in front of a segment's base, or below it: `flush` comes next.
 
@@ -110,6 +122,7 @@ class Holes:
 
         What comes there from now on is new. Raises: OSError.
         """
+        self._unnoted_below = min(self._unnoted_below, offset)
         if offset < self.below:
             self._note(offset)
             self._write()
@@ -148,10 +161,11 @@ class Holes:
         except OSError:
             self._has_unsynced = True
             raise
-        if self.below != self._synced:  # the loop has noted something else meanwhile
-            self._has_unsynced = True
+        written = self._synced
+        while self.below != written:  # the loop has noted something else meanwhile, or just now
+            written, self._has_unsynced = self.below, True
             file = folder.open(UNSYNCED_HOLES_FILE, create=True)
-            _replace(file, _encode_unsynced(self.below, self._disk.boot_id()))
+            _replace(file, _encode_unsynced(written, self._disk.boot_id()))
 
 
 def _replace(file: DiskFile, data: bytes, *, sync: bool = False) -> None:

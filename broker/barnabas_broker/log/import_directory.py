@@ -7,14 +7,14 @@ in it are aborted in the copy: their coordinator stays behind.
 
 Not here: making the topic with the id that was found, which is the controller's part and the
 command line's order of steps. Both brokers must be stopped: their locks are taken. Source:
-formats.md 5 to 8, behaviour LOG-14, REC-1. Invariant: a partition directory in the target either
+formats.md 5 to 8, LOG-14, REC-1. Invariant: a partition directory in the target either
 has all whole batches of the source or does not exist.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,7 @@ from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.holes import Holes
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
-from barnabas_broker.log.recovery import LoadedLog, LogLoading
+from barnabas_broker.log.recovery.log_loader import LoadedLog, LogLoader
 from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.batch import check_crc, read_header
@@ -96,16 +96,18 @@ def inspect_partition(disk: Disk, path: str) -> FoundPartition:
         for n in names
         if n.endswith(layout.LOG_SUFFIX) and (offset := layout.parse_offset(n)) is not None
     )
-    if not bases:
+    if not bases and not _is_unused(disk, path, topic_partition, names):
         raise ImportRefusedError(f"{path} has no segment")
     topic_id = _topic_id(disk, path)
-    checked = _check_segments(disk, path, bases)
-    start = _checkpointed_start(disk, parent or "/", topic_partition)
+    checked = _check_segments(disk, path, bases) if bases else _Checked(next_offset=0)
+    start = _checkpointed_offset(
+        disk, parent or "/", checkpoints.LOG_START_OFFSET_FILE, topic_partition
+    )
     return FoundPartition(
         path=path,
         topic_partition=topic_partition,
         topic_id=topic_id,
-        log_start_offset=min(max(start, bases[0]), checked.next_offset),
+        log_start_offset=min(max([start, *bases[:1]]), checked.next_offset),
         log_end_offset=checked.next_offset,
         segment_count=len(bases),
         batch_count=checked.batch_count,
@@ -152,7 +154,7 @@ def import_partition(
             if found.has_holes:
                 # It was compacted: the topic's policy here may be another one.
                 _allow_holes(disk, working, found.log_end_offset)
-            loaded = LogLoading(disk, working, config, clock.wall_ms()).load(
+            loaded = LogLoader(disk, working, config, clock.wall_ms()).load(
                 recovery_point=0, log_start_offset=found.log_start_offset, was_clean=False
             )
             if loaded.log_end_offset != found.log_end_offset:
@@ -266,9 +268,29 @@ def _topic_id(disk: Disk, path: str) -> bytes:
     return found or ZERO_UUID
 
 
-def _checkpointed_start(disk: Disk, parent: str, topic_partition: TopicPartition) -> int:
-    """Return the log start offset that the source's log directory remembers, 0 if none."""
-    checkpoint = OffsetCheckpoint(disk, f"{parent}/{checkpoints.LOG_START_OFFSET_FILE}")
+def _is_unused(
+    disk: Disk, path: str, topic_partition: TopicPartition, names: Sequence[str]
+) -> bool:
+    """Whether the directory is of a partition that never had a record: a broker's of our own.
+
+    A log gets its first segment with its first batch; no checkpoint knows of any here.
+    """
+    parent = path.rpartition("/")[0] or "/"
+    return (
+        properties_files.PARTITION_METADATA_FILE in names
+        and all(layout.parse_offset(name) is None for name in names)
+        and not any(
+            _checkpointed_offset(disk, parent, file, topic_partition)
+            for file in (checkpoints.RECOVERY_POINT_FILE, checkpoints.LOG_START_OFFSET_FILE)
+        )
+    )
+
+
+def _checkpointed_offset(
+    disk: Disk, parent: str, file: str, topic_partition: TopicPartition
+) -> int:
+    """Return the offset that a checkpoint of the source's log directory remembers, 0 if none."""
+    checkpoint = OffsetCheckpoint(disk, f"{parent}/{file}")
     try:
         return checkpoint.read().get(topic_partition, 0)
     except CheckpointError as error:

@@ -4,7 +4,7 @@ The entries of an index in use are a bytearray with exactly the bytes of the fil
 added in memory only; whoever flushes takes what the file lacks (`pending`) and writes it in a
 thread (`write_index`). Not here: when an entry is due (`segment.py`).
 
-Source: Kafka's index files; behaviour SEG-4 for the two-part search. Invariant: the file is never
+Source: Kafka's index files; SEG-4 for the two-part search. Invariant: the file is never
 longer than the entries, except with zeros while Kafka had it preallocated, which `trim` cuts.
 """
 
@@ -23,17 +23,19 @@ WARM_BYTES = 8192
 
 
 class IndexFile:
-    """The entries of one index. `written_bytes` of them are in the file."""
+    """The entries of one index. `written_bytes` of them are in the file, if there is one."""
 
     ENTRY_BYTES: ClassVar[int]
 
-    __slots__ = ("base_offset", "entries", "path", "written_bytes")
+    __slots__ = ("_has_file", "base_offset", "entries", "path", "written_bytes")
 
-    def __init__(self, path: str, base_offset: int, entries: bytes = b"") -> None:
+    def __init__(self, path: str, base_offset: int, entries: bytes | None = None) -> None:
+        """Make one. `entries`: what is in the file; None: there may be none."""
         self.path = path
         self.base_offset = base_offset
-        self.entries = bytearray(entries)
-        self.written_bytes = len(entries)
+        self.entries = bytearray(entries or b"")
+        self.written_bytes = len(self.entries)
+        self._has_file = entries is not None
 
     @property
     def count(self) -> int:
@@ -41,9 +43,9 @@ class IndexFile:
         return len(self.entries) // self.ENTRY_BYTES
 
     @property
-    def missing_bytes(self) -> int:
-        """How many bytes the file lacks."""
-        return len(self.entries) - self.written_bytes
+    def is_written(self) -> bool:
+        """Whether the file is there and has all entries."""
+        return self._has_file and self.written_bytes == len(self.entries)
 
     def pending(self) -> tuple[int, bytes]:
         """The position in the file and the bytes that belong there: what a flush must write."""
@@ -52,13 +54,14 @@ class IndexFile:
     def mark_written(self, end: int) -> None:
         """Note that the file holds the entries up to byte `end`, unless they were cut meanwhile."""
         self.written_bytes = min(end, len(self.entries))
+        self._has_file = True
 
     def keep(self, count: int) -> None:
         """Drop all entries but the first `count`."""
         del self.entries[count * self.ENTRY_BYTES :]
         self.written_bytes = min(self.written_bytes, len(self.entries))
 
-    def _last_at_most(self, target: int, key: Callable[[int], int]) -> int:
+    def last_at_most(self, target: int, key: Callable[[int], int]) -> int:
         """The number of the last entry whose key is <= target, -1 if there is none (SEG-4)."""
         low, high = 0, self.count
         first_warm = high - 1 - WARM_BYTES // self.ENTRY_BYTES

@@ -1,6 +1,6 @@
 """The leader epochs of one partition log and the offset at which each began.
 
-Used to answer "where does epoch e end in your log?", which is how followers truncate, and persisted
+Serves OffsetsForLeaderEpoch, by which followers truncate, and is persisted
 as `leader-epoch-checkpoint`. Not here: who is leader now.
 
 Source: KIP-101 (why truncation by high watermark loses data), KIP-279. Invariants: epochs and start
@@ -106,10 +106,10 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest epoch not above the asked one and the offset where it ends (REP-15).
+        """Return the largest epoch not above the requested one and its end offset (REP-15).
 
-        The offset is exclusive. (-1, -1) if the answer is not known. An epoch below all entries
-        answers itself with the start of the first entry.
+        The offset is exclusive. (-1, -1) if it is not known. An epoch below all entries is returned
+        itself, with the start of the first entry.
         """
         entries = self._entries
         if not entries or leader_epoch < 0 or leader_epoch > entries[-1].leader_epoch:
@@ -167,11 +167,11 @@ class LeaderEpochs:
     def flush(self, folder: DiskDirectory | None = None) -> None:
         """Write the file if memory has moved on. A thread names the log's folder by its handle.
 
-        In a thread: it waits for the device.
+        In a thread: it waits for the device, and for another thread that writes the file just now.
         """
-        if self._disk is None or not self.is_dirty:
-            return
         with self._write_lock:
+            if self._disk is None or not self.is_dirty:
+                return
             was_dirty_from, self._dirty_from = self._dirty_from, None
             try:
                 data = encode(tuple(self._entries))

@@ -1,13 +1,13 @@
-"""Putting a partition log on the device: fsync, indexes, snapshots, and the recovery point.
+"""Flushing a partition log: fsync, indexes, snapshots, and the recovery point.
 
 The fsync runs in a thread; everything that arrives meanwhile is covered by the next one, so any
 number of waiting callers shares it. Not here: when to flush (`log_tasks`, replication).
 
-Source: behaviour SEG-2, SEG-8, LOG-14. Invariants: no recovery point lies behind a record whose
+Source: SEG-2, SEG-8, LOG-14. Invariants: no recovery point lies behind a record whose
 log's topic id is not on the device; the recovery point only rises here, and only to what was
-in the file before its fsync began. The recovery point says nothing of files: which segments may
-have something that is not on the device is in a book of its own (`_unsynced`), and a flush begins
-with all that is in it. Indexes of the active segment are written only now and then, because
+in the file before its fsync began. The recovery point says nothing of files: segments whose files
+may differ from those on the device are in `_unsynced`, and each flush begins with them.
+Indexes of the active segment are written only now and then, because
 recovery makes anew what is missing behind the last entry (`segment_recovery.prepare_scan`).
 What the thread does it does to open files and to the open folder, never along a path: the log may
 be deleted, and another of its name be made, before the thread ends.
@@ -20,21 +20,21 @@ import contextlib
 import errno
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from barnabas_broker.env.disk import DiskDirectory, DiskFile
 from barnabas_broker.log.ballast import is_out_of_space
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.index_file import IndexFile, write_index
 from barnabas_broker.log.layout import INDEX_SUFFIX, INDEX_SUFFIXES, TIME_INDEX_SUFFIX
-from barnabas_broker.log.producer_replay import write_snapshot
+from barnabas_broker.log.leader_epochs import LeaderEpochs
+from barnabas_broker.log.local_log import LocalLog
+from barnabas_broker.log.producer_replay import SnapshotFiles, write_snapshot
 from barnabas_broker.log.producer_snapshot import encode_snapshot
+from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.log.properties_files import sync_topic_id
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.transaction_index import TransactionIndex
-
-if TYPE_CHECKING:
-    from barnabas_broker.log.partition_log import PartitionLog
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class _Step(NamedTuple):
 
 
 class LogFlush:
-    """The flushing side of one PartitionLog."""
+    """Flushes one log: its segments, indexes, snapshots and leader epochs."""
 
     __slots__ = (
         "_flushed_active",
@@ -73,9 +73,12 @@ class LogFlush:
         "_full_flush_bytes",
         "_holds",
         "_is_planned",
+        "_leader_epochs",
         "_loaded",
         "_log",
+        "_producer_state",
         "_released",
+        "_snapshots",
         "_task",
         "_unsynced",
         "companion",
@@ -83,9 +86,19 @@ class LogFlush:
     )
 
     def __init__(
-        self, log: PartitionLog, *, is_clean: bool, unsynced: Iterable[Segment] = ()
+        self,
+        log: LocalLog,
+        producer_state: ProducerState,
+        snapshots: SnapshotFiles,
+        leader_epochs: LeaderEpochs,
+        *,
+        is_clean: bool,
+        unsynced: Iterable[Segment] = (),
     ) -> None:
         self._log = log
+        self._producer_state = producer_state
+        self._snapshots = snapshots
+        self._leader_epochs = leader_epochs
         # Segments that were left, cut or recovered since their files were last synced, each with
         # an object of its own: what is noted while a flush runs outlives that flush.
         self._unsynced: dict[Segment, object] = {segment: object() for segment in unsynced}
@@ -168,12 +181,19 @@ class LogFlush:
                 await asyncio.wait((task,))
             yield
 
+    async def settle_cut(self) -> None:
+        """Return when no crash can bring back what was cut off the log. Raises: OSError."""
+        if self._log.is_cut_unsettled:
+            async with self.paused():
+                await self._log.settle_cut(self._leader_epochs.flush)
+
     async def close(self) -> None:
         """Flush everything with final index entries and a snapshot; nothing is appended after."""
         log = self._log
         log.write_staged()
-        if self._loaded is not None and self._loaded == self._extent():
-            # Nothing to do for a log that nobody wrote: most are, when there are thousands.
+        if not log.segments.active.is_created or self._loaded == self._extent():
+            # Nothing to do for a log that nobody wrote: most are, when there are thousands. Where
+            # nothing ever was, a leader epoch without records goes, as with a crash.
             return
         while self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
@@ -191,9 +211,9 @@ class LogFlush:
         log = self._log
         return (
             log.generation,
-            log.log_start_offset,
             log.log_end_offset,
             log.segments.active,
+            self._leader_epochs.entries,
         )
 
     def note_topic_id(self) -> None:
@@ -212,7 +232,7 @@ class LogFlush:
 
     @property
     def unsynced_bases(self) -> set[int]:
-        """Where the segments begin that are in the book."""
+        """The base offsets of the segments whose files may not be on the device."""
         return {segment.base_offset for segment in self._unsynced}
 
     @property
@@ -233,7 +253,9 @@ class LogFlush:
         return task
 
     async def ended(self) -> None:
-        """Return when no flush runs any more; a failure is told elsewhere."""
+        """Return when no flush runs any more; its failure is raised to those who wait for it."""
+        while self._released is not None:  # a cut is being settled
+            await self._released.wait()
         while self._task is not None and not self._task.done():
             await asyncio.wait((self._task,))
 
@@ -244,8 +266,8 @@ class LogFlush:
         if error is not None:
             # Whoever waits gets it too; nobody may wait, and then this is the only trace.
             _logger.error("%s: flush failed: %s", self._log.directory, error)
-            if isinstance(error, LogDirectoryError) and self._log.on_disk_failure is not None:
-                self._log.on_disk_failure(error)
+            if isinstance(error, Exception):
+                self._log.report_failure(error)
         elif not task.cancelled() and self._is_behind():
             self._start()
 
@@ -272,7 +294,7 @@ class LogFlush:
             active is not self._flushed_active
             or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
         )
-        snapshot = encode_snapshot(log.producer_state) if is_full else None
+        snapshot = encode_snapshot(self._producer_state) if is_full else None
         folder: DiskDirectory | None = None
         try:
             steps, noted = self._steps(is_full)
@@ -287,12 +309,12 @@ class LogFlush:
                 self._undo(steps, end_offset)
                 return
             self._settle(steps, noted)
-            log.recovery_point = max(log.recovery_point, end_offset)
+            log.raise_recovery_point(end_offset)
             self._flushed_active, self._flushed_bytes = active, active_bytes
             if is_full:
                 self._full_flush_bytes = active_bytes
-                log.snapshots.offsets.add(end_offset)
-                log.snapshots.prune(log.segments.base_offsets)
+                self._snapshots.offsets.add(end_offset)
+                self._snapshots.prune(log.segments.base_offsets)
         except OSError as error:
             if is_out_of_space(error) and not log.is_offline:
                 # No room for indexes and the like: the batches are where they were, and the log
@@ -323,7 +345,7 @@ class LogFlush:
                 log.index_cache.note(step.segment)
 
     def _steps(self, is_full: bool) -> tuple[list[_Step], dict[Segment, object]]:
-        """What a flush that begins now has to do, and what of the book is settled by it."""
+        """What a flush that begins now has to do, and which unsynced segments it settles."""
         log = self._log
         segments = log.segments.from_offset(log.recovery_point)
         noted: dict[Segment, object] = {}
@@ -370,13 +392,16 @@ class LogFlush:
                 step.transaction_index.flush()
             for missing in step.indexes:
                 assert folder is not None
-                write_index(folder, missing.name, missing.position, missing.data)
+                # A new one without entries is made anew where a power cut takes it away; but the
+                # name may be one of an older file's, which must not come back.
+                is_needed = bool(missing.data) or folder.exists(missing.name)
+                write_index(folder, missing.name, missing.position, missing.data, sync=is_needed)
             for name in step.sync_names:
                 assert folder is not None
                 _sync_file(folder, name)
         if snapshot is not None:
             assert folder is not None
-            log.leader_epochs.flush(folder)
+            self._leader_epochs.flush(folder)
             log.holes.flush(folder, holes_below)
             write_snapshot(folder, end_offset, snapshot)
             if self.is_topic_id_unsynced:
@@ -394,7 +419,7 @@ class LogFlush:
         """
         log = self._log
         self._flushed_active = None
-        log.snapshots.remove(end_offset)
+        self._snapshots.remove(end_offset)
         present = {segment.base_offset: segment for segment in log.segments.values()}
         for step in steps:
             if not step.indexes:
@@ -455,5 +480,5 @@ def _missing(segment: Segment) -> list[_MissingEntries]:
     return [
         _MissingEntries(index, segment.name(suffix), *index.pending())
         for index, suffix in indexes
-        if index.missing_bytes
+        if not index.is_written
     ]

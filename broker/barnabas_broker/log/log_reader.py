@@ -4,8 +4,8 @@ Works on segments that it is handed; the tail cache and the bounds of the log ar
 (`partition_log.py`). A read is a range of positions: only the headers near its two ends are
 looked at. The same code reads from memory only, on the loop, or from the device, in a thread.
 
-Source: behaviour SEG-5 to SEG-7. Invariants: what is read starts with a whole batch if one was
-asked for, and never reaches the limit offset.
+Source: SEG-5 to SEG-7. Invariants: what is read starts with a whole batch if one was
+requested, and never reaches the limit offset.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from barnabas_broker.log.batch_scan import (
     find_batch,
     scan_batches,
 )
+from barnabas_broker.log.recovery.segment_recovery import (
+    load_checked_indexes,
+    read_largest_timestamp,
+)
 from barnabas_broker.log.segment import Segment
-from barnabas_broker.log.segment_recovery import load_checked_indexes, read_largest_timestamp
 from barnabas_broker.log.tail_cache import LogRead
 from barnabas_broker.log.time_index import NO_TIMESTAMP
 from barnabas_protocol.records.batch import BatchHeader

@@ -1,6 +1,6 @@
 """Reads of one partition log below its tail cache: which segment, and loop or thread.
 
-Not here: the reading itself (`log_reader.py`). Source: behaviour SEG-5 to SEG-7, TXL-7. Invariant:
+Not here: the reading itself (`log_reader.py`). Source: SEG-5 to SEG-7, TXL-7. Invariant:
 a thread gets the segments and their sizes as they were when it was started.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from barnabas_broker.env.disk import DiskFile
 from barnabas_broker.log.batch_scan import WouldBlockError
-from barnabas_broker.log.errors import CorruptionError, LogDirectoryError
+from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.local_log import LocalLog
 from barnabas_broker.log.log_reader import (
     SegmentSpan,
     TimestampOffset,
@@ -20,23 +21,20 @@ from barnabas_broker.log.log_reader import (
     find_timestamp,
     read_span,
 )
+from barnabas_broker.log.recovery.segment_recovery import load_checked_indexes
 from barnabas_broker.log.segment import Segment
-from barnabas_broker.log.segment_recovery import load_checked_indexes
 from barnabas_broker.log.tail_cache import LogRead
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
-
-if TYPE_CHECKING:
-    from barnabas_broker.log.partition_log import PartitionLog
 
 _Result = TypeVar("_Result")
 
 
 class LogReads:
-    """The reading side of one PartitionLog."""
+    """The reading side of one LocalLog."""
 
     __slots__ = ("_log",)
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: LocalLog) -> None:
         self._log = log
 
     def read_nowait(
@@ -111,9 +109,9 @@ class LogReads:
         return size
 
     async def offset_for_timestamp(
-        self, timestamp_ms: int, limit_offset: int
+        self, timestamp_ms: int, start_offset: int, limit_offset: int
     ) -> TimestampOffset | None:
-        """The first record at or after a timestamp in [log start, limit)."""
+        """The first record at or after a timestamp in [start, limit)."""
         log = self._log
         log.check_online()
         return await self._run(
@@ -121,7 +119,7 @@ class LogReads:
                 find_timestamp,
                 self._spans(),
                 timestamp_ms,
-                log.log_start_offset,
+                start_offset,
                 limit_offset,
                 log.config.index_interval_bytes,
             )
@@ -194,7 +192,7 @@ class LogReads:
             raise _corrupt(error) from error
         except OSError as error:
             if isinstance(error, FileNotFoundError) and log.segments.values() != segments:
-                # Its files are gone by now, and rightly: whoever asks again gets what is left.
+                # Its files are gone by now, and rightly: another read gets what is left.
                 raise KafkaError(
                     ErrorCode.NOT_LEADER_OR_FOLLOWER, "the segment was removed while it was read"
                 ) from error
@@ -203,9 +201,7 @@ class LogReads:
     def _failed(self, error: OSError) -> KafkaError:
         """Have the directory taken offline; returns what the reader gets (LOG-11)."""
         log = self._log
-        failure = log.fail(log.directory, error)
-        if isinstance(failure, LogDirectoryError) and log.on_disk_failure is not None:
-            log.on_disk_failure(failure)
+        log.report_failure(log.fail(log.directory, error))
         return log.storage_error()
 
 

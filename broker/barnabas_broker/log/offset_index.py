@@ -35,7 +35,7 @@ class OffsetIndex(IndexFile):
         """The entry with the largest offset <= `offset`; base offset and position 0 without one."""
         entries = self.entries
         relative = offset - self.base_offset
-        number = self._last_at_most(relative, lambda i: _RELATIVE(entries, i * 8)[0])
+        number = self.last_at_most(relative, lambda i: _RELATIVE(entries, i * 8)[0])
         return (self.base_offset, 0) if number < 0 else self.entry(number)
 
     def last(self) -> tuple[int, int]:
@@ -46,7 +46,7 @@ class OffsetIndex(IndexFile):
         """Drop the entries at or above `offset`."""
         entries = self.entries
         relative = offset - 1 - self.base_offset
-        self.keep(self._last_at_most(relative, lambda i: _RELATIVE(entries, i * 8)[0]) + 1)
+        self.keep(self.last_at_most(relative, lambda i: _RELATIVE(entries, i * 8)[0]) + 1)
 
     def trim(self, log_bytes: int) -> bool:
         """Cut at the first entry that cannot be: not rising, or not inside the log's bytes.

@@ -1,7 +1,7 @@
 """Bringing a producer state up to an offset from snapshot files and the batches of the log.
 
 Not here: the state (`producer_state.py`), the snapshot's bytes (`producer_snapshot.py`). Source:
-formats.md section 7; behaviour TXL-8, REC-5. Invariant: the state depends only on the batches, so
+formats.md section 7; TXL-8, REC-5. Invariant: the state depends only on the batches, so
 any snapshot that passes its CRC gives the same result.
 """
 

@@ -115,6 +115,11 @@ class ProducerEntry:
         """The offset of the newest data record of this producer epoch, -1 if none is known."""
         return self.batches[-1].last_offset if self.batches else -1
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction of this producer epoch is open."""
+        return self.transaction_first_offset != NO_TRANSACTION
+
     def last_offset_below(self, end: int) -> int:
         """The same of what is below an offset; the newest where no such batch is known."""
         for batch in reversed(self.batches):
@@ -172,7 +177,7 @@ class ProducerState:
 
         Changes nothing. Batches without a producer id are always new. `now_ms` is not used for
         sequences; it is there so that a caller has one signature for every check.
-        While a former leader was frozen or cut off, a batch may have waited there for its answer
+        While a former leader was frozen or cut off, a batch may have waited there for its response
         for as long as a request may take, and many have come since, under other leaders. Its place
         is not known any more, but that it is in the log is (below `high_watermark`, for good).
         Raises: KafkaError 47 (old epoch), 45 (gap), 46 (such a batch), 20 (such a batch that is not
@@ -313,6 +318,13 @@ class ProducerState:
         for producer_id in expired:
             del self.producers[producer_id]
         return len(expired)
+
+    def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open in exactly this epoch."""
+        entry = self.producers.get(producer_id)
+        return (
+            entry is not None and entry.is_in_transaction and entry.producer_epoch == producer_epoch
+        )
 
     def active(self) -> Iterator[ProducerEntry]:
         """Yield every known producer."""

@@ -65,7 +65,7 @@ def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
         return None
     values = _properties(path, disk.read_bytes(path))
     if not values:
-        raise CheckpointError(path, "it is empty: whose directory this is cannot be told")
+        raise CheckpointError(path, "it is empty: whose directory this is cannot be known")
     format_ = integer(path, values.get(_FORMAT_KEY, "0"))
     if format_ > DIRECTORY_FORMAT:
         raise CheckpointError(path, f"{_FORMAT_KEY} {format_} is of a newer release of Barnabas")
@@ -170,9 +170,7 @@ def sync_topic_id(disk: Disk, folder: DiskDirectory, log_directory: str) -> None
 
 
 class CleanShutdownMarker:
-    """The file whose presence says that the last stop flushed and closed every log of the
-    directory.
-    """
+    """The file whose presence means that the last stop flushed and closed every log here."""
 
     __slots__ = ("_disk", "path")
 
@@ -237,12 +235,12 @@ class BootMarker:
         return value if isinstance(value, int) else -1
 
     def remove(self) -> None:
-        """Say nothing any more, as long as the machine is not down. Raises: OSError."""
+        """Remove the marker, durable unless the machine goes down. Raises: OSError."""
         if self._disk.exists(self.path):
             self._disk.remove(self.path)
 
     def write(self, broker_epoch: int) -> None:
-        """Say that a broker runs under this epoch in this boot, on disk when this returns."""
+        """Record that a broker runs under this epoch in this boot, durable when this returns."""
         content = {"version": 0, "bootId": self._disk.boot_id(), "brokerEpoch": broker_epoch}
         self._disk.write_atomically(self.path, json.dumps(content, separators=(",", ":")).encode())
 

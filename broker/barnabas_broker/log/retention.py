@@ -1,9 +1,9 @@
-"""Which segments of a log have outlived its retention, and their removal.
+"""Which segments of a log have outlived its retention.
 
-The decision is pure (`plan_retention`); the act (`delete_old_segments`) asks the log to do it. Not
-here: how a segment's files go away in steps (`partition_log`), and compaction (`cleaner`).
+The decision is pure (`plan_retention`). Not here: the removal (`partition_log`,
+`segment_removal`), and compaction (`log_cleaner`).
 
-Source: behaviour SEG-10 to SEG-12. Invariants: segments go oldest first and the first kept one
+Source: SEG-10 to SEG-12. Invariants: segments go oldest first and the first kept one
 stops the walk; nothing at or above the high watermark goes; an empty active segment stays.
 """
 
@@ -11,6 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.log.recovery.segment_recovery import read_largest_timestamp
+from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.time_index import NO_TIMESTAMP
 
 
 class RetainedSegment(NamedTuple):
@@ -34,6 +39,17 @@ class RetentionLimits(NamedTuple):
     retention_bytes: int
     log_start_offset: int
     high_watermark: int
+
+    @classmethod
+    def of(cls, config: LogConfig, log_start_offset: int, high_watermark: int) -> RetentionLimits:
+        """The limits by a topic's settings."""
+        return cls(
+            "delete" in config.cleanup_policy,
+            config.retention_ms,
+            config.retention_bytes,
+            log_start_offset,
+            high_watermark,
+        )
 
 
 class RetentionPlan(NamedTuple):
@@ -91,3 +107,19 @@ def _below_high_watermark(
             break
         candidates.append(segment)
     return candidates
+
+
+def retained_segments(
+    segments: list[Segment], log_end_offset: int, interval_bytes: int
+) -> list[RetainedSegment]:
+    """What retention needs to know; reads the ends of time indexes. For a thread."""
+    ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
+    facts = []
+    for segment, end_offset in zip(segments, ends, strict=True):
+        largest = read_largest_timestamp(segment, interval_bytes)
+        if largest == NO_TIMESTAMP:
+            largest = segment.created_ms
+            if segment.is_created:
+                largest = segment.disk.modified_ms(segment.log_path)
+        facts.append(RetainedSegment(segment.base_offset, end_offset, segment.size_bytes, largest))
+    return facts

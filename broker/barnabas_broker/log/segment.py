@@ -1,9 +1,9 @@
 """One segment of a partition log: a `.log` file, its indexes, and when an index entry is due.
 
 Not here: which segment is active and when to roll (`partition_log.py`), reading batches
-(`batch_scan.py`, `log_reader.py`), rebuilding indexes (`recovery.py`).
+(`batch_scan.py`, `log_reader.py`), rebuilding indexes (`log_loader.py`).
 
-Source: Kafka's LogSegment; behaviour SEG-1 to SEG-3. Invariants: `size_bytes` counts whole batches
+Source: Kafka's LogSegment; SEG-1 to SEG-3. Invariants: `size_bytes` counts whole batches
 only; the indexes of the active segment are always in memory, those of others come when needed and
 may go again (`drop_indexes`).
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from barnabas_broker.env.disk import Disk, DiskFile
-from barnabas_broker.log.index_file import write_index
+from barnabas_broker.log.errors import SegmentRenamedError
 from barnabas_broker.log.layout import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -29,15 +29,12 @@ from barnabas_broker.log.transaction_index import TransactionIndex
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
-class SegmentRenamedError(FileNotFoundError):
-    """The files of a segment got other names while a thread opened them: it may try again."""
-
-
 class Segment:
     """The files of one segment. `created_ms` is the wall clock when it was made or loaded."""
 
     __slots__ = (
         "_file",
+        "_is_created",
         "_renamings",
         "base_offset",
         "bytes_since_entry",
@@ -78,6 +75,7 @@ class Segment:
         self.bytes_since_entry = 0
         self.roll_jitter_ms = 0
         self._file: DiskFile | None = None
+        self._is_created = True
         # How often renaming its files has begun or ended: odd while it is under way.
         self._renamings = 0
         self.offset_index: OffsetIndex | None = None
@@ -99,11 +97,17 @@ class Segment:
         return self.path(LOG_SUFFIX)
 
     @property
+    def is_created(self) -> bool:
+        """Whether there is a `.log` file; a new log has none before its first batch."""
+        return self._is_created
+
+    @property
     def file(self) -> DiskFile:
-        """The open `.log` file. Raises: OSError."""
-        file = self._file  # looked at once: a thread asks, and the loop may let go of it
+        """The open `.log` file, created if this is its first use. Raises: OSError."""
+        file = self._file  # read once: a thread uses it, and the loop may release it
         if file is None:
-            file = self._file = self.open_files(LOG_SUFFIX)[0]
+            file = self._file = self.open_files(LOG_SUFFIX, create=not self._is_created)[0]
+            self._is_created = True
         return file
 
     def open_files(self, *suffixes: str, create: bool = False) -> list[DiskFile]:
@@ -144,22 +148,28 @@ class Segment:
         if self.transaction_index is not None:
             self.transaction_index.path = self.path(TRANSACTION_INDEX_SUFFIX)
 
+    def begin(self) -> None:
+        """Make this a new, empty segment with indexes in memory; its files come when first used.
+
+        The `.log` file with the first batch, the indexes with the first flush.
+        """
+        self._is_created = False
+        self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset)
+        self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        self.largest_timestamp_offset = self.base_offset
+
     def create(self, preallocate_bytes: int = 0) -> None:
-        """Make the files of a new, empty segment, whose indexes are in memory from then on.
+        """As `begin`, with the `.log` file: its name says where the log goes on.
 
         A preallocated log file is longer than its batches until `trim_file`; it is written by
         position. Raises: OSError.
         """
-        self._file = self.disk.open(self.log_path, create=True)
-        if self._file.size():  # a crash left something; else ext4 would still take its time
-            self._file.truncate(0)
+        self.begin()
+        file = self.file
+        if file.size():  # a crash left something; else ext4 would still take its time
+            file.truncate(0)
         if preallocate_bytes:
-            self._file.truncate(preallocate_bytes)
-        self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), self.base_offset)
-        self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), self.base_offset)
-        self.largest_timestamp_offset = self.base_offset
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            write_index(self.disk, self.path(suffix), 0, b"", sync=False)
+            file.truncate(preallocate_bytes)
 
     def note_batch(
         self, last_offset: int, largest_timestamp: int, size: int, interval_bytes: int
@@ -216,7 +226,7 @@ class Segment:
 
     def position_hint(self, offset: int) -> int:
         """A batch's start at or before the batch that holds `offset`; 0 without indexes."""
-        index = self.offset_index  # looked at once: a thread asks, and the loop may drop it
+        index = self.offset_index  # read once: a thread uses it, and the loop may drop it
         return index.lookup(offset)[1] if index is not None else 0
 
     @property
@@ -232,8 +242,8 @@ class Segment:
         return (
             self.offset_index is not None
             and self.time_index is not None
-            and not self.offset_index.missing_bytes
-            and not self.time_index.missing_bytes
+            and self.offset_index.is_written
+            and self.time_index.is_written
         )
 
     def drop_indexes(self) -> None:

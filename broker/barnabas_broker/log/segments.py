@@ -1,6 +1,6 @@
 """The segments of one partition log, ordered by base offset.
 
-Not here: what is in them. Source: behaviour LOG-1. Invariants: base offsets strictly rise; the
+Not here: what is in them. Source: LOG-1. Invariants: base offsets strictly rise; the
 last segment is the active one; there is always one, except while a log is being rebuilt.
 """
 

@@ -58,6 +58,11 @@ class TailCache:
         self._order: deque[Tail] = deque()
         self._released_count = 0
 
+    @property
+    def entry_count(self) -> int:
+        """Places in the order of eviction, those of batches that were let go of included."""
+        return len(self._order)
+
     def tail(self) -> Tail:
         """A new, empty tail for one log."""
         return Tail(self)

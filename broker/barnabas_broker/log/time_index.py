@@ -38,7 +38,7 @@ class TimeIndex(IndexFile):
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The entry with the largest timestamp <= `timestamp`; (-1, base offset) without one."""
         entries = self.entries
-        number = self._last_at_most(timestamp, lambda i: _TIMESTAMP(entries, i * 12)[0])
+        number = self.last_at_most(timestamp, lambda i: _TIMESTAMP(entries, i * 12)[0])
         return (NO_TIMESTAMP, self.base_offset) if number < 0 else self.entry(number)
 
     def last(self) -> tuple[int, int]:
@@ -49,7 +49,7 @@ class TimeIndex(IndexFile):
         """Drop the entries at or above `offset`; offsets rise with the timestamps."""
         entries = self.entries
         relative = offset - 1 - self.base_offset
-        self.keep(self._last_at_most(relative, lambda i: _RELATIVE(entries, i * 12 + 8)[0]) + 1)
+        self.keep(self.last_at_most(relative, lambda i: _RELATIVE(entries, i * 12 + 8)[0]) + 1)
 
     def trim(self) -> bool:
         """Cut at the first entry that cannot be: timestamp not rising, or offset falling.

@@ -41,6 +41,7 @@ class TransactionIndex:
         "_disk",
         "_file",
         "_is_torn",
+        "is_file_longer",
         "is_name_unsynced",
         "path",
         "start_offset",
@@ -54,6 +55,8 @@ class TransactionIndex:
         self._data = bytearray()
         # Whether the file was made here, and nobody has synced the folder since.
         self.is_name_unsynced = False
+        # Entries were cut off here (`forget_from`) that the file still has.
+        self.is_file_longer = False
         if disk.exists(path):
             self._data += disk.read_bytes(path)
         # A crash may have left a part of the last entry.
@@ -128,7 +131,10 @@ class TransactionIndex:
         entry = _ENTRY.pack(_VERSION, *transaction)
         if self._file is None:
             self._file = self._open()
+            self.is_file_longer = True  # a torn entry, perhaps
+        if self.is_file_longer:
             self._file.truncate(len(self._data))
+            self.is_file_longer = False
         self._file.append([entry])
         self._data += entry
 
@@ -153,19 +159,34 @@ class TransactionIndex:
                 return found, True
         return found, False
 
+    def forget_from(self, offset: int) -> None:
+        """Drop the transactions whose marker is at or after `offset`, in memory.
+
+        The file is cut when the markers are gone for good: they may come back with a power cut,
+        and nothing would make the entries anew.
+        """
+        if self._drop_from(offset):
+            self.is_file_longer = True
+
     def truncate_to(self, offset: int) -> None:
-        """Drop the transactions whose marker is at or after `offset`."""
+        """Drop the transactions whose marker is at or after `offset`, in the file too."""
+        if self._drop_from(offset):
+            if self._file is None:
+                self._file = self._disk.open(self.path)
+            self._file.truncate(len(self._data))
+
+    def _drop_from(self, offset: int) -> bool:
         count = len(self)
         while count and self._entry(count - 1).last_offset >= offset:
             count -= 1
-        if count != len(self):
-            self._cut(count)
-
-    def _cut(self, count: int) -> None:
+        is_shorter = count < len(self)
         del self._data[count * ENTRY_BYTES :]
-        if self._file is None:
-            self._file = self._disk.open(self.path)
-        self._file.truncate(len(self._data))
+        return is_shorter
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all entries."""
+        return len(self._data)
 
     def _open(self) -> DiskFile:
         is_new = not self._disk.exists(self.path)

@@ -1,11 +1,11 @@
 """What a leader checks of a client's batch before it takes it, and what it changes in it.
 
-Pure. Reads the batch header only; records are gone through only where a topic's settings ask for it
+Pure. Reads the batch header only; records are read only where a topic's settings require it
 (compaction, a limit on old timestamps, another codec), and never more than a few of a batch that is
 refused anyway. Not here: producer state
 (`producer_state.py`), offsets and leader epoch (`partition_log.py`).
 
-Source: behaviour LOG-2, LOG-4 to LOG-6, LOG-12; formats.md section 2. Invariant: a batch that
+Source: LOG-2, LOG-4 to LOG-6, LOG-12; formats.md section 2. Invariant: a batch that
 passes is whole, alone, has a right CRC, and is the only content of the returned buffer.
 """
 
@@ -27,6 +27,7 @@ from barnabas_protocol.records.batch import (
     MAGIC_POSITION,
     BatchHeader,
     check_crc,
+    iterate_headers,
     read_header,
     stamp_log_append_time,
 )
@@ -57,14 +58,6 @@ _NAMED_BYTES_MAX = 64 * 1024
 """Which records of a batch are too late is said up to this size, as it costs to look."""
 # What a client batch may not carry, beside the codec; the common case is one mask away.
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
-
-
-class CheckedBatch(NamedTuple):
-    """A batch that has passed the checks of a validator, as it is to be appended."""
-
-    validator: BatchValidator
-    records: Buffer
-    header: BatchHeader
 
 
 class HeavyBatchError(Exception):
@@ -159,7 +152,7 @@ class BatchValidator:
     def _look_inside(
         self, records: Buffer, header: BatchHeader, now_ms: int, apart: bool
     ) -> tuple[Buffer, BatchHeader]:
-        """Check the records and put them into the topic's codec, where it asks for that."""
+        """Check the records and recompress them, where the topic requires it."""
         if self._decodes and header.record_count > CHECKED_RECORDS_MAX:
             raise _invalid(
                 f"{header.record_count} records in a batch of a topic whose records are checked, "
@@ -250,6 +243,14 @@ class BatchValidator:
         return bytearray(batch), read_header(batch)
 
 
+class CheckedBatch(NamedTuple):
+    """A batch that has passed the checks of a validator, as it is to be appended."""
+
+    validator: BatchValidator
+    records: Buffer
+    header: BatchHeader
+
+
 def writable(buffer: Buffer) -> bytearray | memoryview:
     """The buffer itself, or a copy if its bytes cannot be changed."""
     if isinstance(buffer, memoryview):
@@ -314,3 +315,14 @@ def _refused_header(header: BatchHeader) -> KafkaError:
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def batches_of(view: memoryview) -> list[tuple[int, BatchHeader]]:
+    """Position and header of each batch. Raises: KafkaError 2, also if none is whole."""
+    try:
+        batches = list(iterate_headers(view))
+    except ParseError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.reason) from error
+    if not batches:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no whole record batch")
+    return batches

@@ -4,7 +4,7 @@ Keys are kept as they are when shorter than a digest, and as a 16-byte BLAKE2b d
 keys colliding is then less likely than the disk lying, and a long key costs no more than a short
 one.
 
-Not here: reading the log (`compaction`). Source: behaviour REC-6, REC-7. Invariants: offsets are
+Not here: reading the log (`compaction`). Source: REC-6, REC-7. Invariants: offsets are
 put in rising order; everything in [start_offset, end_offset) was looked at.
 """
 

@@ -1,12 +1,11 @@
 """All partition logs of a broker: which exist, in which directory, and their life from load to
 close.
 
-Not here: what a log does (`partition_log`), how one is opened (`log_loading`), the work done from
-time to time (`log_tasks`), compaction (`cleaner`).
+Not here: what a log does (`partition_log`), how one is opened (`directory_loader`) or leaves
+(`departed_logs`), the directories (`log_directories`), the work done from time to time
+(`log_tasks`), compaction (`log_cleaner`).
 
-Source: behaviour NODE-1 to NODE-8, REC-3, REC-4, TOP-14 to TOP-16, LOG-11, LOG-14. Invariants: a
-topic partition has at most one log here; a log that is in `logs` belongs to a directory that is
-online; a directory's failure takes that directory offline and nothing else.
+Source: NODE-1 to NODE-8, REC-3, REC-4, TOP-14 to TOP-16, LOG-11, LOG-14.
 """
 
 from __future__ import annotations
@@ -14,36 +13,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from barnabas_broker.log.ballast import is_out_of_space
-from barnabas_broker.log.cleaner import LogCleaner
-from barnabas_broker.log.directory_removal import RemovalQueue, removal_path
-from barnabas_broker.log.disk_guard import LOOK_BYTES, DiskGuard
-from barnabas_broker.log.disk_room import Reserve, Room
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.env.randomness import Random
+from barnabas_broker.log.cleaner.log_cleaner import LogCleaner
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.layout import is_needed_by_broker
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_identity import NoLogDirectoryError, establish_identity
-from barnabas_broker.log.log_loading import LogLoader, RecoveryProgress
 from barnabas_broker.log.log_reader import IndexCache
-from barnabas_broker.log.log_reopening import LogReopening
-from barnabas_broker.log.log_tasks import LogTasks
-from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
+from barnabas_broker.log.manager.departed_logs import DepartedLogs
+from barnabas_broker.log.manager.directory_loader import DirectoryLoader, RecoveryProgress
+from barnabas_broker.log.manager.directory_removal import RemovalQueue
+from barnabas_broker.log.manager.disk_guard import DiskGuard
+from barnabas_broker.log.manager.disk_room import Room
+from barnabas_broker.log.manager.log_directories import LogDirectories
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_identity import NoLogDirectoryError, establish_identity
+from barnabas_broker.log.manager.log_reopening import LogReopening
+from barnabas_broker.log.manager.log_tasks import LogTasks
+from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
+from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.properties_files import PARTITION_METADATA_FILE, write_topic_id
-from barnabas_broker.log.strays import put_aside, settle
+from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import ZERO_UUID
-
-if TYPE_CHECKING:
-    from barnabas_broker.config.parse import BrokerConfig
-    from barnabas_broker.config.topic import LogConfig
-    from barnabas_broker.env.clock import Clock
-    from barnabas_broker.env.disk import Disk
-    from barnabas_broker.env.randomness import Random
-    from barnabas_broker.log.partition_log import PartitionLog
-    from barnabas_broker.log.tail_cache import TailCache
-    from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 _logger = logging.getLogger(__name__)
 # Closing a log waits for its fsync; more than this many at once would only queue in the disk's
@@ -75,45 +70,106 @@ class LogManager:
         self.cluster_id = ""
         self.node_id = -1
         self._is_writing = False
-        self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.directories = [LogDirectory(disk, path) for path in config.log_dirs]
         self.on_directory_offline: Callable[[LogDirectory], None] | None = None
         # The id of the directory that the metadata has for a replica here; zero: none is known.
         self.remembered_directory: Callable[[TopicPartition], bytes] = lambda _: ZERO_UUID
         # Whether all replicas of a partition are in sync, as far as is known here.
         self.is_whole: Callable[[TopicPartition], bool] = lambda _: True
-        self.recovery = RecoveryProgress()
-        self.removals = RemovalQueue(disk)
-        self.strays: dict[str, int] = {}  # how many are kept, by log directory
-        # Paths, by log directory, of those that its checkpoints may name.
-        self.unsettled_strays: dict[str, list[str]] = {}
-        # One bound for the indexes of all logs together.
-        self.index_cache = IndexCache()
-        self.disk_guard = DiskGuard(
-            disk,
-            clock,
-            Reserve(
-                percent=config.barnabas_disk_reserve_percent,
-                bytes_min=config.barnabas_disk_reserve_bytes_min,
-                bytes_max=config.barnabas_disk_reserve_bytes_max,
-            ),
-            self.directories,
+        self._directories = LogDirectories(config, disk, clock, random, tail_cache)
+        self.checkpointing = OffsetCheckpointing(self._directories)
+        self._departed = DepartedLogs(self._directories, self.checkpointing)
+        self.reopening = LogReopening(self._directories, self.checkpointing)
+        self.cleaner = LogCleaner(
+            self._directories, self.checkpointing, lambda name: self.is_whole(name)
         )
-        self.reopening = LogReopening(self)
-        tail_cache.look_at_bytes = LOOK_BYTES
-        tail_cache.on_look = self._much_was_written
-        self.checkpointing = OffsetCheckpointing(self)
-        self.cleaner = LogCleaner(self)
-        self._loader = LogLoader(self)
-        self._tasks = LogTasks(self)
-        # The directories to which logs were being copied when the broker stopped; topic ids.
-        self.interrupted_moves: dict[TopicPartition, tuple[str, bytes]] = {}
-        # Logs that lack what was flushed, or are gone: damaged while no broker ran.
-        self.lost: set[TopicPartition] = set()
-        # Their checkpoints still name logs that are gone.
-        self._with_deletions: set[LogDirectory] = set()
-        self._unnoted: set[LogDirectory] = set()  # there was no room to change them
+        self.tasks = LogTasks(self._directories, self.checkpointing, self.cleaner)
+        self._loader = DirectoryLoader(
+            self._directories,
+            self.checkpointing,
+            self._departed,
+            lambda name: self.remembered_directory(name),
+        )
+        self._directories.on_added = self.tasks.log_added
+        self._directories.on_left = self.tasks.forget
+        self._directories.on_out_of_room = self.reopening.out_of_room
+        self._directories.on_offline = self._directory_went_offline
         self._noting = asyncio.Lock()
+
+    # ---------------------------------------------------------------- what there is
+
+    @property
+    def logs(self) -> dict[TopicPartition, PartitionLog]:
+        """The logs in service."""
+        return self._directories.logs
+
+    @property
+    def directories(self) -> list[LogDirectory]:
+        """All log directories."""
+        return self._directories.all
+
+    def online_directories(self) -> list[LogDirectory]:
+        """Return the directories that can be used."""
+        return self._directories.online()
+
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
+        """Return the directory a log is in."""
+        return self._directories.of(log)
+
+    @property
+    def index_cache(self) -> IndexCache:
+        """The bound for the indexes of all logs together."""
+        return self._directories.index_cache
+
+    @property
+    def disk_guard(self) -> DiskGuard:
+        """Watches the free space of the disks."""
+        return self._directories.disk_guard
+
+    @property
+    def removals(self) -> RemovalQueue:
+        """The directories that wait for their removal."""
+        return self._directories.removals
+
+    @property
+    def recovery(self) -> RecoveryProgress:
+        """How far loading has come."""
+        return self._loader.progress
+
+    @property
+    def interrupted_moves(self) -> dict[TopicPartition, tuple[str, bytes]]:
+        """The directories to which logs were being copied when the broker stopped; topic ids."""
+        return self._loader.interrupted_moves
+
+    @property
+    def lost(self) -> set[TopicPartition]:
+        """Logs that lack what was flushed, or are gone: damaged while no broker ran."""
+        return self._loader.lost
+
+    @property
+    def strays(self) -> dict[str, int]:
+        """How many strays are kept, by log directory."""
+        return self._departed.stray_count_by_path
+
+    @property
+    def put_aside_count(self) -> int:
+        """How many partition directories were put aside since the start."""
+        return self._departed.put_aside_count
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """Return the log of a partition, None if there is none here that can be used."""
+        return self._directories.logs.get(topic_partition)
+
+    def add(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Take a log that was opened into service."""
+        self._directories.add(directory, log)
+
+    def take_offline(self, path: str, error: Exception) -> None:
+        """Stop using the directory that holds `path`, and only that one (LOG-11)."""
+        self._directories.take_offline(path, error)
+
+    def _directory_went_offline(self, directory: LogDirectory) -> None:
+        if self.on_directory_offline is not None:
+            self.on_directory_offline(directory)
 
     # ---------------------------------------------------------------- start
 
@@ -204,13 +260,9 @@ class LogManager:
 
     def start_tasks(self) -> None:
         """Start retention, flusher, checkpoints, removals and the cleaner. Needs a running loop."""
-        self._tasks.start()
+        self.tasks.start()
 
     # ---------------------------------------------------------------- the logs
-
-    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        """Return the log of a partition, None if there is none here that can be used."""
-        return self.logs.get(topic_partition)
 
     def create(
         self,
@@ -254,22 +306,19 @@ class LogManager:
         for candidate in self._placement(directory):
             if self._is_out_of_room_for(candidate, topic_partition):
                 continue
-            if candidate in self._unnoted and self.checkpointing.may_name(
-                candidate, topic_partition
-            ):
+            if self._departed.may_be_named(candidate, topic_partition):
                 continue  # after a crash, the new log would be taken for the one that is gone
             try:
                 path = candidate.partition_path(topic_partition)
-                is_empty_directory = not self.disk.exists(path)
-                disk = candidate.disk_for(topic_partition)
-                disk.make_directories(path)
+                context = self._directories.context(candidate, topic_partition)
+                is_empty_directory = context.disk.make_directory(path)
                 metadata_path = f"{path}/{PARTITION_METADATA_FILE}"
-                write_topic_id(disk, metadata_path, topic_id, is_durable=False)
-                log = self._loader.create_log(
-                    disk,
-                    path,
+                write_topic_id(context.disk, metadata_path, topic_id, is_durable=False)
+                log = PartitionLog.create(
+                    context,
                     topic_partition,
                     topic_id,
+                    path,
                     config,
                     is_empty_directory=is_empty_directory,
                 )
@@ -281,14 +330,6 @@ class LogManager:
             return log
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory can take a new partition")
 
-    def add(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """Take a log that was opened into service."""
-        log.on_disk_failure = self._on_disk_failure
-        log.removal.hand_over = self.removals.segments_due
-        directory.logs[log.topic_partition] = log
-        self.logs[log.topic_partition] = log
-        self._tasks.look_soon()
-
     async def delete(self, topic_partition: TopicPartition) -> None:
         """Take a log out of service and rename its directory; the files go after a delay (TOP-14).
 
@@ -298,108 +339,25 @@ class LogManager:
         if log is not None:
             await self.reopening.give_up(log)
             log = self.logs.get(topic_partition)  # another one if it was open again before that
-        if log is None:
-            return
-        directory = self._take_out(log)
-        try:
-            log.drop_completed_output()
-            log.rename_directory(
-                log.replaced_path or removal_path(self.random, log.directory, topic_partition)
-            )
-        except OSError as error:
-            self.take_offline(directory.path, error)
-            return
-        delay_ms = log.config.file_delete_delay_ms
-        self.removals.add(log.directory, self.clock.monotonic_ms() + delay_ms, log)
+        if log is not None:
+            self._departed.delete(log)
 
     def put_log_aside(self, log: PartitionLog, reason: str) -> None:
         """Take a log out of service that is not this broker's, and keep it as a stray (TOP-15)."""
-        directory = self._take_out(log)
-        try:
-            log.drop_completed_output()
-            self.put_aside(directory, log.directory, log.topic_partition, reason, log)
-        except OSError as error:
-            self.take_offline(directory.path, error)
-        log.release_files()
-
-    def put_aside(
-        self,
-        directory: LogDirectory,
-        path: str,
-        topic_partition: TopicPartition,
-        reason: str,
-        log: PartitionLog | None = None,
-    ) -> None:
-        """Rename a partition directory that is not this broker's; it is kept. Raises: OSError.
-
-        `log`: the log that is open there, if there is one.
-        """
-        if log is not None:
-            log_start_offset = log.log_start_offset
-        else:
-            starts = directory.read_offsets(directory.log_start_offsets)
-            log_start_offset = starts.get(topic_partition, 0)
-        stray = put_aside(
-            self.disk,
-            self.random,
-            path,
-            topic_partition,
-            reason=reason,
-            now_ms=self.clock.wall_ms(),
-            log_start_offset=log_start_offset,
-            rename=None if log is None else log.rename_directory,
-        )
-        _logger.warning("%s %s: kept as %s", path, reason, stray)
-        self.unsettled_strays.setdefault(directory.path, []).append(stray)
-        self.recovery.logs_stray_count += 1
-        self.strays[directory.path] = self.strays.get(directory.path, 0) + 1
-
-    def _take_out(self, log: PartitionLog) -> LogDirectory:
-        topic_partition = log.topic_partition
-        del self.logs[topic_partition]
-        directory = self.directory_of(log)
-        directory.logs.pop(topic_partition, None)
-        self._tasks.forget(topic_partition)
-        log.retire()
-        self._with_deletions.add(directory)
-        return directory
+        self._departed.put_log_aside(log, reason)
 
     async def note_deletions(self) -> None:
         """Take the deleted logs out of the checkpoints, once for many.
 
         Call it before others of their names are created; again where there was no room for it
-        (`has_unnoted_deletions`): until then none of those names is made there. That their
-        directories were renamed is safe first: a power cut would bring a log back that is taken for
-        the new one of its name, if its own topic id was not on the device yet.
+        (`has_unnoted_deletions`): until then none of those names is made there.
         """
-        directories = self._with_deletions | self._unnoted
-        self._with_deletions = set()
-        for directory in directories:
-            try:
-                await self.disk.run(self.disk.sync_directory, directory.path)
-            except OSError as error:
-                self.take_offline(directory.path, error)
-            await self.forget_others(directory)
-
-    async def forget_others(self, directory: LogDirectory) -> None:
-        """Have checkpoints name no logs that are not there, or remember that they may."""
-        strays = self.unsettled_strays.pop(directory.path, [])
-        is_noted = await self.checkpointing.forget_others(directory)
-        try:
-            if is_noted and strays:
-                await self.disk.run(settle, self.disk, strays)
-        except OSError as error:
-            self.take_offline(directory.path, error)
-        if is_noted or directory.is_offline:
-            self._unnoted.discard(directory)
-        else:
-            self._unnoted.add(directory)
-            self.unsettled_strays.setdefault(directory.path, []).extend(strays)
+        await self._departed.note_deletions()
 
     @property
     def has_unnoted_deletions(self) -> bool:
         """Whether checkpoints name logs that are gone, as there was no room to change them."""
-        return bool(self._unnoted)
+        return self._departed.has_unnoted_deletions
 
     async def note_truncations(self, logs: Sequence[PartitionLog]) -> None:
         """Return when a crash cannot bring back what was cut off the ends of some logs.
@@ -421,12 +379,13 @@ class LogManager:
             noted: set[LogDirectory] = set()
             for directory in directories:
                 # A cut below the log start has lowered it: the old one would hide what comes now,
-                # and the old high watermark would take it for committed.
+                # the old high watermark would take it for committed, the cleaner for compacted.
                 checkpointing = self.checkpointing
                 if (
                     await checkpointing.write_recovery_points(directory)
                     and await checkpointing.write_log_start_offsets(directory)
                     and await checkpointing.write_high_watermarks(directory)
+                    and await checkpointing.write_cleaner_offsets(directory)
                 ):
                     noted.add(directory)
             for log, generation in generations.items():
@@ -437,6 +396,10 @@ class LogManager:
                 ):
                     log.is_cut_unnoted = False
 
+    def update_config(self, config: BrokerConfig) -> None:
+        """Use other settings of the broker from now on: those of cleaning and of producers."""
+        self.config = self._directories.config = config
+
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
         """Give all open logs of some topics new settings, in force from the next use on (SEG-14).
 
@@ -446,51 +409,7 @@ class LogManager:
             config = configs.get(topic_partition.topic)
             if config is not None:
                 log.update_config(config)
-        self._tasks.look_soon()
-
-    # ---------------------------------------------------------------- directories
-
-    def online_directories(self) -> list[LogDirectory]:
-        """Return the directories that can be used."""
-        return [directory for directory in self.directories if not directory.is_offline]
-
-    def directory_of(self, log: PartitionLog) -> LogDirectory:
-        """Return the directory a log is in."""
-        return self._directory_above(log.directory)
-
-    def take_offline(self, path: str, error: Exception) -> None:
-        """Stop using the directory that holds `path`, and only that one (LOG-11).
-
-        Its logs answer KAFKA_STORAGE_ERROR from now on and are no longer in `logs`. A disk that is
-        merely full stays in use (VOL-4).
-        """
-        directory = self._directory_above(path)
-        if directory.is_loaded and is_out_of_space(error):
-            self.reopening.out_of_room(directory)
-            return
-        if not directory.fail(error):
-            return
-        _logger.error("log directory %s goes offline: %s", directory.path, error)
-        if directory.is_marked_as_kept:
-            self._disclaim()
-        for topic_partition, log in directory.logs.items():
-            log.retire()
-            self._tasks.forget(topic_partition)
-            if self.logs.get(topic_partition) is log:
-                del self.logs[topic_partition]
-        if self.on_directory_offline is not None:
-            self.on_directory_offline(directory)
-
-    def _disclaim(self) -> None:
-        """Have another directory say what one that failed cannot: that not all is kept.
-
-        A broker that has one directory only has nobody to say it.
-        """
-        for directory in self.online_directories():
-            try:
-                directory.boot.remove()
-            except OSError as error:
-                _logger.warning("%s stays: %s", directory.boot.path, error)
+        self.tasks.look_soon()
 
     async def note_broker_epoch(self, broker_epoch: int) -> None:
         """Return when each directory says in which boot a broker of this epoch has run on it."""
@@ -509,7 +428,7 @@ class LogManager:
         logs, none does and checkpoints stay as they are: the next start finds them again.
         Idempotent.
         """
-        await self._tasks.stop()
+        await self.tasks.stop()
         await self.reopening.stop()
         for directory in self.online_directories():
             if directory.is_loaded and not self.lost:
@@ -518,6 +437,8 @@ class LogManager:
         self.removals.release()
         for directory in self.directories:
             for log in directory.logs.values():
+                # Of a directory that is not loaded yet, or of a log that could not be closed.
+                await log.flushing.ended()
                 log.release_files()
             directory.logs.clear()
             directory.is_loaded = False
@@ -540,8 +461,8 @@ class LogManager:
                 except KafkaError:
                     _logger.debug("%s is out of service already", log.directory)
                 except Exception:
-                    # A bug with one log keeps no other from being closed; but then nobody says
-                    # that the directory was left clean.
+                    # A bug with one log keeps no other from being closed, but the directory gets
+                    # no marker then.
                     _logger.exception("%s could not be closed", log.directory)
                     failed.append(log)
 
@@ -554,7 +475,7 @@ class LogManager:
             await self._write_marker(directory, broker_epoch)
 
     async def _write_marker(self, directory: LogDirectory, broker_epoch: int) -> None:
-        """Say that the directory was left clean, unless something in it failed on the way."""
+        """Write the clean-shutdown marker, unless something in the directory failed on the way."""
         if directory.is_offline:
             return
         if any(other.is_marked_as_kept for other in self.directories):
@@ -566,14 +487,6 @@ class LogManager:
 
     # ---------------------------------------------------------------- helpers
 
-    def _on_disk_failure(self, failure: LogDirectoryError) -> None:
-        """Hear of a failure in the background of a log, where nobody waits for the error."""
-        self.take_offline(failure.path, failure)
-
-    def _much_was_written(self) -> None:
-        self.tail_cache.look_at_bytes = self.tail_cache.appended_bytes + LOOK_BYTES
-        self.disk_guard.look_soon()
-
     def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
         try:
             path = f"{log.directory}/{PARTITION_METADATA_FILE}"
@@ -583,12 +496,6 @@ class LogManager:
             raise log.storage_error() from error
         log.topic_id = topic_id
         log.flushing.note_topic_id()
-
-    def _directory_above(self, path: str) -> LogDirectory:
-        for directory in self.directories:
-            if path == directory.path or path.startswith(directory.path.rstrip("/") + "/"):
-                return directory
-        raise ValueError(f"{path} is in no log directory")
 
     def _online_directory(self, directory_id: bytes) -> LogDirectory | None:
         for directory in self.online_directories():

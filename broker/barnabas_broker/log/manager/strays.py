@@ -4,8 +4,8 @@ A stray is renamed to its `-stray` name, so that it is not served and its name i
 kept until an operator restores or deletes it: that the metadata does not know a partition may be
 the metadata's fault. A note inside says whose it was, for the name may have been cut.
 
-Not here: finding out what is stray (`log_loading`, `replication.replica_set`), and the command
-(`barnabas log strays`). Source: behaviour TOP-15. Invariant: the broker never deletes a stray.
+Not here: finding out what is stray (`directory_loader`, `replication.replica_manager`), and the
+command (`barnabas log strays`). Source: TOP-15. Invariant: the broker never deletes a stray.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barnabas_broker.log.properties_files import (
     read_topic_id,
     write_topic_id,
 )
-from barnabas_broker.log.recovery import LogLoading
+from barnabas_broker.log.recovery.log_loader import LogLoader
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def restore(disk: Disk, stray: Stray, topic_id: bytes, config: LogConfig, now_ms
     if disk.exists(target):
         raise StrayRefusedError(f"{target} exists: the broker has another log of this partition")
     write_topic_id(disk, f"{stray.path}/{PARTITION_METADATA_FILE}", topic_id)
-    loaded = LogLoading(disk, stray.path, config, now_ms).load(
+    loaded = LogLoader(disk, stray.path, config, now_ms).load(
         recovery_point=0, log_start_offset=stray.log_start_offset, was_clean=False
     )
     loaded.leader_epochs.flush()

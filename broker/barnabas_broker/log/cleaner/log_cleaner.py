@@ -1,8 +1,8 @@
 """The log cleaner: compacts the logs that need it, one after the other, as fast as it may.
 
-Not here: which log is next (`cleaner_choice`, pure) and one round on it (`compaction`).
+Not here: which log is next (`cleanable_logs`, pure) and one round on it (`compaction`).
 
-Source: behaviour REC-7, REC-11, REC-12. Invariants: at most one round at a time; a log whose
+Source: REC-7, REC-11, REC-12. Invariants: at most one round at a time; a log whose
 compaction fails for its own reasons is left alone from then on and reported, a disk that fails
 takes its directory offline; the first dirty offset is written only after the swap it stands for.
 """
@@ -12,25 +12,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from barnabas_broker.log.cleaner_choice import (
+from barnabas_broker.log.cleaner.cleanable_logs import (
     CleanableSegment,
     CompactionLimits,
     CompactionPlan,
     is_due,
     plan_compaction,
 )
-from barnabas_broker.log.compaction import Compaction, LogChangedError
+from barnabas_broker.log.cleaner.compaction import Compaction, LogChangedError
 from barnabas_broker.log.errors import CorruptionError, LogDirectoryError
-from barnabas_broker.log.segment_recovery import load_first_timestamp, read_largest_timestamp
+from barnabas_broker.log.recovery.segment_recovery import (
+    load_first_timestamp,
+    read_largest_timestamp,
+)
 from barnabas_protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas_broker.config.parse import BrokerConfig
-    from barnabas_broker.log.log_directory import LogDirectory
-    from barnabas_broker.log.log_manager import LogManager
+    from barnabas_broker.log.manager.log_directories import LogDirectories
+    from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
     from barnabas_broker.log.partition_log import PartitionLog
     from barnabas_broker.log.segment import Segment
     from barnabas_protocol.ids import TopicPartition
@@ -56,31 +59,35 @@ class CleanerMetrics:
 
 
 class LogCleaner:
-    """The cleaner of one LogManager. `uncleanable`: why each log that failed is left alone."""
+    """The cleaner of a broker's logs. `uncleanable`: why each log that failed is left alone."""
 
     __slots__ = (
-        "_first_dirty",
-        "_manager",
+        "_checkpointing",
+        "_directories",
+        "_is_whole",
         "_stopping",
         "_throttled_until_ms",
-        "memory_bytes",
         "metrics",
         "uncleanable",
     )
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
-        self._first_dirty: dict[str, dict[TopicPartition, int]] = {}
+    def __init__(
+        self,
+        directories: LogDirectories,
+        checkpointing: OffsetCheckpointing,
+        is_whole: Callable[[TopicPartition], bool],
+    ) -> None:
+        """Make one. `is_whole`: whether all replicas of a partition are known to be in sync."""
+        self._directories = directories
+        self._checkpointing = checkpointing
+        self._is_whole = is_whole
         self._stopping = asyncio.Event()
         self._throttled_until_ms = 0.0
-        # How much memory the keys of one round may take.
-        self.memory_bytes = _memory_bytes(manager.config)
         self.metrics = CleanerMetrics()
         self.uncleanable: dict[TopicPartition, str] = {}
 
     async def run(self) -> None:
         """Compact whatever is due until `stop` is called."""
-        backoff = self._manager.config.log_cleaner_backoff_ms / 1000
         while not self._stopping.is_set():
             try:
                 was_busy = await self.clean_once()
@@ -89,8 +96,14 @@ class LogCleaner:
                 _logger.exception("a round of the log cleaner failed")
                 was_busy = False
             if not was_busy:
+                backoff = self._directories.config.log_cleaner_backoff_ms / 1000
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), backoff)
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory the keys of one round may take."""
+        return _memory_bytes(self._directories.config)
 
     def stop(self) -> None:
         """Make `run` return soon; a round under way is given up at its next step.
@@ -100,10 +113,8 @@ class LogCleaner:
         self._stopping.set()
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Note that a log left the manager; a round on it gives up by itself."""
+        """Note that a log left; a round on it gives up by itself."""
         self.uncleanable.pop(topic_partition, None)
-        for offsets in self._first_dirty.values():
-            offsets.pop(topic_partition, None)
 
     async def clean_once(self) -> bool:
         """Compact the log that needs it most; returns whether there was one."""
@@ -121,13 +132,13 @@ class LogCleaner:
     ) -> tuple[PartitionLog, CompactionPlan, list[CleanableSegment]] | None:
         best: tuple[PartitionLog, CompactionPlan, list[CleanableSegment]] | None = None
         highest = 0.0
-        for index, log in enumerate(list(self._manager.logs.values())):
+        for index, log in enumerate(list(self._directories.logs.values())):
             if index % LOGS_PER_TURN == 0:
                 await asyncio.sleep(0)
             if not log.config.is_compacted or len(log.segments) < 2 or not self._may_clean(log):
                 continue
             try:
-                facts, plan = await self._plan(log)
+                facts, plan = await self.plan(log)
             except Exception as error:
                 if self._may_clean(log):
                     _logger.exception("%s cannot be compacted and is left alone", log.directory)
@@ -148,13 +159,13 @@ class LogCleaner:
             not self._stopping.is_set()
             and not log.is_offline
             and topic_partition not in self.uncleanable
-            and self._manager.logs.get(topic_partition) is log
+            and self._directories.is_in_service(log)
         )
 
-    async def _plan(self, log: PartitionLog) -> tuple[list[CleanableSegment], CompactionPlan]:
+    async def plan(self, log: PartitionLog) -> tuple[list[CleanableSegment], CompactionPlan]:
         """Gather the facts of a log and return them with what a round on it would do."""
         config = log.config
-        now_ms = self._manager.clock.wall_ms()
+        now_ms = self._directories.clock.wall_ms()
         lag_max_ms = config.max_compaction_lag_ms
         if log.recovery_point < log.segments.active.base_offset:
             # So it is after a crash, until something else flushes the log.
@@ -162,7 +173,8 @@ class LogCleaner:
         segments = log.segments.values()
         if config.min_compaction_lag_ms > 0 or lag_max_ms < _NO_LIMIT_MS:
             await self._guarded(
-                log, self._manager.disk.run(_read_timestamps, segments, config.index_interval_bytes)
+                log,
+                self._directories.disk.run(_read_timestamps, segments, config.index_interval_bytes),
             )
             segments = log.segments.values()
         facts = _facts(segments, log.log_end_offset)
@@ -172,7 +184,7 @@ class LogCleaner:
             log.log_end_offset,
         )
         limits = CompactionLimits(
-            self._first_dirty_offsets(self._manager.directory_of(log)).get(log.topic_partition),
+            log.first_dirty_offset,
             log.log_start_offset,
             min(log.last_stable_offset, flushed),
             config.min_compaction_lag_ms,
@@ -189,32 +201,33 @@ class LogCleaner:
             if isinstance(error, FileNotFoundError) and log.segments.values() != segments:
                 return  # retention has taken segments meanwhile
             if self._may_clean(log):
-                self._manager.take_offline(log.directory, error)
+                self._directories.take_offline(log.directory, error)
 
     # ---------------------------------------------------------------- cleaning
 
     async def _clean(
         self, log: PartitionLog, plan: CompactionPlan, facts: list[CleanableSegment]
     ) -> None:
-        manager = self._manager
+        directories = self._directories
         name = f"{log.topic_partition.topic}-{log.topic_partition.partition}"
         compaction = Compaction(
-            manager.disk,
+            directories.disk,
             log,
             plan,
             facts,
             map_bytes=self.memory_bytes,
-            now_ms=manager.clock.wall_ms(),
-            forgets_deletions=manager.is_whole(log.topic_partition),
+            now_ms=directories.clock.wall_ms(),
+            # A copy in another directory may have the value and meet no tombstone.
+            forgets_deletions=self._is_whole(log.topic_partition) and not log.is_being_copied,
             is_current=lambda: self._may_clean(log),
         )
         try:
-            first_dirty = await compaction.run(self._throttle)
+            first_dirty = await compaction.run(self.throttle)
         except LogChangedError:
             _logger.info("compaction of %s was given up: the log changed or the broker stops", name)
             return
         except (OSError, LogDirectoryError) as error:
-            manager.take_offline(log.directory, error)
+            directories.take_offline(log.directory, error)
             return
         except CorruptionError as error:
             _logger.error("%s cannot be compacted and is left alone: %s", name, error)
@@ -233,42 +246,19 @@ class LogCleaner:
         self.metrics.rounds_count += 1
         self.metrics.bytes_read += compaction.bytes_read
         self.metrics.bytes_written += compaction.bytes_written
-        await self._write_first_dirty(log, first_dirty)
+        if directories.is_in_service(log):
+            log.first_dirty_offset = first_dirty
+            await self._checkpointing.write_cleaner_offsets(directories.of(log))
 
-    async def _throttle(self, size: int) -> None:
+    async def throttle(self, size: int) -> None:
         """Wait so that reading keeps to `log.cleaner.io.max.bytes.per.second`."""
-        rate = self._manager.config.log_cleaner_io_max_bytes_per_second
-        now_ms = float(self._manager.clock.monotonic_ms())
+        rate = self._directories.config.log_cleaner_io_max_bytes_per_second
+        now_ms = float(self._directories.clock.monotonic_ms())
         self._throttled_until_ms = max(self._throttled_until_ms, now_ms) + size * 1000 / rate
         wait_ms = self._throttled_until_ms - now_ms
         if wait_ms >= 1:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), wait_ms / 1000)
-
-    def _first_dirty_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Return the checkpoint of a directory, read once."""
-        offsets = self._first_dirty.get(directory.path)
-        if offsets is None:
-            try:
-                offsets = directory.read_offsets(directory.cleaner_offsets)
-            except OSError as error:
-                self._manager.take_offline(directory.path, error)
-                offsets = {}
-            self._first_dirty[directory.path] = offsets
-        return offsets
-
-    async def _write_first_dirty(self, log: PartitionLog, first_dirty: int) -> None:
-        manager = self._manager
-        if manager.logs.get(log.topic_partition) is not log:
-            return
-        directory = manager.directory_of(log)
-        offsets = self._first_dirty_offsets(directory)
-        offsets[log.topic_partition] = first_dirty
-        known = {key: offset for key, offset in offsets.items() if key in directory.logs}
-        try:
-            await manager.disk.run(directory.cleaner_offsets.write, known)
-        except OSError as error:
-            manager.take_offline(directory.path, error)
 
 
 def _memory_bytes(config: BrokerConfig) -> int:

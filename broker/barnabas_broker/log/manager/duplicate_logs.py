@@ -1,12 +1,12 @@
 """Which of two logs of one partition is the right one, where the metadata does not remember.
 
 A replica that was assigned anew while the directory of its old log was offline has two, and a
-broker that dies before it has told the controller of the new directory finds both at its next
+broker that dies before it has reported the new directory to the controller finds both at its next
 start. The newer one of the topic's id is right: as in an election, the higher leader epoch of the
 last batch counts first, then the end. A replica that is in the ISR has all that is committed, so
 nothing of that can be in the older log alone.
 
-Not here: what becomes of the other one (`log_loading`). Source: TOP-15, LOG-11, NODE-8.
+Not here: what becomes of the other one (`directory_loader`). Source: TOP-15, LOG-11, NODE-8.
 """
 
 from __future__ import annotations

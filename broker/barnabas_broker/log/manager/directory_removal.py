@@ -5,7 +5,7 @@ restart knows what it is, and its files are removed after a delay, so that reads
 finish.
 
 Not here: single segments of a living log (`partition_log`); strays, which are kept (`strays`).
-Source: behaviour TOP-14, SEG-9. Invariant: a directory in the queue has a marked name; one that
+Source: TOP-14, SEG-9. Invariant: a directory in the queue has a marked name; one that
 survives a crash is found by that name.
 """
 
@@ -20,8 +20,8 @@ from barnabas_broker.log import layout
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import Disk
     from barnabas_broker.env.randomness import Random
-    from barnabas_broker.log.log_deletion import SegmentRemoval
     from barnabas_broker.log.partition_log import PartitionLog
+    from barnabas_broker.log.segment_removal import SegmentRemoval
     from barnabas_protocol.ids import TopicPartition
 
 

@@ -7,7 +7,8 @@ that was acknowledged is lost: it was written before. Until there is room for wh
 itself writes, it is tried again every second. What the files do not say the new log takes over from
 the old one: what is not on the device yet, and settings that have changed meanwhile.
 
-Not here: what else stops where there is no room (`disk_guard`); disks that fail (`log_manager`).
+Not here: what else stops where there is no room (`disk_guard`); disks that fail
+(`log_directories`).
 Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
 """
 
@@ -24,8 +25,9 @@ from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
-    from barnabas_broker.log.log_directory import LogDirectory
-    from barnabas_broker.log.log_manager import LogManager
+    from barnabas_broker.log.manager.log_directories import LogDirectories
+    from barnabas_broker.log.manager.log_directory import LogDirectory
+    from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
 
 _logger = logging.getLogger(__name__)
 
@@ -33,12 +35,13 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class LogReopening:
-    """The logs of one LogManager that are to come back."""
+    """The logs of a broker that are to come back."""
 
-    __slots__ = ("_manager", "_tasks", "on_closed", "on_reopened")
+    __slots__ = ("_checkpointing", "_directories", "_tasks", "on_closed", "on_reopened")
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(self, directories: LogDirectories, checkpointing: OffsetCheckpointing) -> None:
+        self._directories = directories
+        self._checkpointing = checkpointing
         self._tasks: dict[PartitionLog, asyncio.Task[None]] = {}
         # Whoever serves the logs: with one that is out of service, and with it and its successor.
         self.on_closed: Callable[[PartitionLog], None] = lambda log: None
@@ -46,7 +49,7 @@ class LogReopening:
 
     def out_of_room(self, directory: LogDirectory) -> None:
         """Act on a write of a directory that found no room."""
-        self._manager.disk_guard.write_refused(directory)
+        self._directories.disk_guard.write_refused(directory)
         for log in list(directory.logs.values()):
             if log.is_offline and log not in self._tasks:
                 _logger.warning("%s found no room to write: it is opened again", log.directory)
@@ -61,12 +64,12 @@ class LogReopening:
         Compaction's output would be put in service there and taken back here, with the segments
         that it stands for gone. Returns false if the directory fails by it.
         """
-        log.removal.cancel()
+        log.local.removal.cancel()
         try:
-            log.drop_completed_output()
+            log.local.drop_completed_output()
         except OSError as error:
             fault = OSError(errno.EIO, f"compaction's output stays: {error}", log.directory)
-            self._manager.take_offline(directory.path, fault)
+            self._directories.take_offline(directory.path, fault)
             return False
         return True
 
@@ -89,9 +92,11 @@ class LogReopening:
         return not directory.is_offline and directory.logs.get(log.topic_partition) is log
 
     async def _reopen(self, directory: LogDirectory, log: PartitionLog) -> None:
-        manager = self._manager
+        directories = self._directories
         try:
-            await log.flushing.ended()  # its thread may still write the same files
+            # Their threads may still write the same files.
+            await log.flushing.ended()
+            await self._checkpointing.epochs_flushed(directory)
             while self._is_wanted(directory, log):
                 try:
                     new = await self._load(directory, log)
@@ -99,9 +104,9 @@ class LogReopening:
                     if not self._is_wanted(directory, log):
                         return
                     if not is_out_of_space(error):
-                        manager.take_offline(directory.path, error)
+                        directories.take_offline(directory.path, error)
                         return
-                    manager.disk_guard.write_refused(directory)
+                    directories.disk_guard.write_refused(directory)
                     await asyncio.sleep(AGAIN_SECONDS)
                     continue
                 if not self._is_wanted(directory, log):
@@ -109,10 +114,10 @@ class LogReopening:
                     return
                 if new.log_end_offset < log.log_end_offset and not log.is_cut_unsettled:
                     lost = f"it ended at {log.log_end_offset}, and now at {new.log_end_offset}"
-                    manager.take_offline(log.directory, OSError(errno.EIO, lost, log.directory))
+                    directories.take_offline(log.directory, OSError(errno.EIO, lost, log.directory))
                     return
                 _take_over(log, new)
-                manager.add(directory, new)
+                directories.add(directory, new)
                 _logger.info("%s is open again, at %d", new.directory, new.log_end_offset)
                 self.on_reopened(log, new)
         except Exception:
@@ -121,13 +126,8 @@ class LogReopening:
             self._tasks.pop(log, None)
 
     async def _load(self, directory: LogDirectory, log: PartitionLog) -> PartitionLog:
-        manager = self._manager
-        compacted = await manager.disk.run(directory.read_offsets, directory.cleaner_offsets)
         return await PartitionLog.load(
-            directory.disk_for(log.topic_partition),
-            manager.clock,
-            manager.random,
-            manager.tail_cache,
+            self._directories.context(directory, log.topic_partition),
             log.topic_partition,
             log.topic_id,
             log.directory,
@@ -135,9 +135,8 @@ class LogReopening:
             recovery_point=log.recovery_point,
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
-            compacted_below=compacted.get(log.topic_partition, 0),
+            first_dirty_offset=log.first_dirty_offset,
             was_clean=False,
-            index_cache=manager.index_cache,
         )
 
 

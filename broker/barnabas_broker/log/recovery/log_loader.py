@@ -1,7 +1,7 @@
 """Loading the files of one partition directory into segments, and recovery after an unclean stop.
 
 Blocks; for a thread. Not here: the scan of one segment (`segment_recovery.py`), whether the last
-stop was clean (`log_manager.py`). Source: behaviour REC-1, REC-2, REC-10; formats.md sections 5-7.
+stop was clean (`log_manager.py`). Source: REC-1, REC-2, REC-10; formats.md sections 5-7.
 Invariants: what is returned is consistent: batches without a hole in checks from the recovery
 point on, indexes that match, producer state and leader epochs up to the log end offset.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Disk
@@ -18,28 +19,31 @@ from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.holes import ANYWHERE, Holes
 from barnabas_broker.log.index_file import IndexFile, write_index
-from barnabas_broker.log.interrupted_work import finish_interrupted_work, remove_segment_files
 from barnabas_broker.log.layout import (
     INDEX_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
-    UNSETTLED_CUT_FILE,
     parse_offset,
     segment_file_name,
 )
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from barnabas_broker.log.producer_replay import SnapshotFiles, replay
 from barnabas_broker.log.producer_state import ProducerState
-from barnabas_broker.log.segment import Segment
-from barnabas_broker.log.segment_recovery import (
+from barnabas_broker.log.recovery.interrupted_work import (
+    finish_interrupted_work,
+    remove_segment_files,
+)
+from barnabas_broker.log.recovery.segment_recovery import (
     load_checked_indexes,
     prepare_scan,
     rebuild_indexes,
     recover_segment,
     resume,
 )
+from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.segments import Segments
+from barnabas_broker.log.truncation_note import TruncationNote
 
 _logger = logging.getLogger(__name__)
 
@@ -56,6 +60,7 @@ class LoadedLog:
     leader_epochs: LeaderEpochs
     snapshots: SnapshotFiles
     holes: Holes
+    truncation: TruncationNote
     # The files are as a clean stop left them, or there never was anything in them.
     is_clean: bool
     # Segments whose files may not be on the device, below the recovery point too: a process that
@@ -68,12 +73,32 @@ class LoadedLog:
         Blocks. Raises: OSError.
         """
         active = self.segments.active
+        if not active.is_created:
+            return
         for index in (active.time_index, active.offset_index):
             if index is not None:
                 write_index(active.disk, index.path, *index.pending())
 
 
-class LogLoading:
+def new_log(disk: Disk, directory: str, now_ms: int) -> LoadedLog:
+    """Return a new, empty log in a directory in which there is nothing; no file is touched."""
+    segment = Segment(disk, directory, 0, created_ms=now_ms)
+    segment.begin()
+    return LoadedLog(
+        segments=Segments([segment]),
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        producer_state=ProducerState(),
+        leader_epochs=LeaderEpochs(disk, f"{directory}/{LEADER_EPOCH_FILE}"),
+        snapshots=SnapshotFiles(disk, directory),
+        holes=Holes(disk, directory),
+        truncation=TruncationNote(disk, directory),
+        is_clean=True,
+    )
+
+
+class LogLoader:
     """Loads one partition directory. Use once: `load`."""
 
     def __init__(
@@ -99,22 +124,6 @@ class LogLoading:
         self._state = ProducerState()
         self._epochs = LeaderEpochs(disk, "")
 
-    def begin(self) -> LoadedLog:
-        """Return a new, empty log in a directory in which there is nothing. Raises: OSError."""
-        segment = self._new_segment(0)
-        segment.create()
-        return LoadedLog(
-            segments=Segments([segment]),
-            log_start_offset=0,
-            log_end_offset=0,
-            recovery_point=0,
-            producer_state=self._state,
-            leader_epochs=LeaderEpochs(self._disk, f"{self._directory}/{LEADER_EPOCH_FILE}"),
-            snapshots=SnapshotFiles(self._disk, self._directory, []),
-            holes=self._holes,
-            is_clean=True,
-        )
-
     def load(self, *, recovery_point: int, log_start_offset: int, was_clean: bool) -> LoadedLog:
         """Return the log, with at least one segment, whose last is ready for appends.
 
@@ -123,10 +132,12 @@ class LogLoading:
         names = finish_interrupted_work(self._disk, self._directory)
         snapshots = SnapshotFiles(self._disk, self._directory, names)
         # Nothing is compacted before it is flushed: behind that, an end was lost.
+        truncation = TruncationNote.load(self._disk, self._directory, recovery_point)
+        checkpointed, recovery_point = recovery_point, truncation.lowered(recovery_point)
         flushed = ANYWHERE if was_clean else recovery_point
         unless_noted = max(self._compacted_below, flushed if self._is_compacted else 0)
         self._holes = Holes.load(self._disk, self._directory, unless_noted)
-        segments = self._find_segments(set(names))
+        segments = self._find_segments(set(names), ANYWHERE if was_clean else recovery_point)
         self._epochs = self._load_epochs(segments)
         in_file = set(self._epochs.entries)
         end_offset = log_start_offset
@@ -151,8 +162,7 @@ class LogLoading:
                 end_offset = log_start_offset
                 self._state.clear(end_offset)
         if not segments:
-            segments.append(self._new_segment(end_offset))
-            segments[0].create()
+            segments.append(self._first_segment(end_offset))
             self._state.clear(end_offset)
         snapshots.remove_outside(segments[0].base_offset, end_offset)
         self._epochs.truncate_from_end(end_offset)
@@ -160,8 +170,14 @@ class LogLoading:
             # The batches that contradict the file may be deleted before it is written again.
             self._epochs.flush()
         self._epochs.truncate_from_start(log_start_offset)
-        if UNSETTLED_CUT_FILE in names:
-            self._settle_cut(segments[-1])
+        if was_clean:
+            truncation.flushed(ANYWHERE)
+        elif end_offset < recovery_point:
+            truncation.note(end_offset, checkpointed)
+        if truncation.offset is not None:
+            self._settle_cut(segments[-1], truncation)
+            truncation.flushed(min(recovery_point, end_offset))
+        self._holes.end_at(end_offset)
         segments[-1].release_file()
         return LoadedLog(
             segments=Segments(segments),
@@ -172,15 +188,21 @@ class LogLoading:
             leader_epochs=self._epochs,
             snapshots=snapshots,
             holes=self._holes,
+            truncation=truncation,
             is_clean=self._is_clean,
             unsynced=[segment for segment in self._unsynced if segment in segments],
         )
 
-    def _settle_cut(self, active: Segment) -> None:
+    def _settle_cut(self, active: Segment, truncation: TruncationNote) -> None:
         """See to it that no power cut undoes a truncation that the process before began."""
-        self._disk.sync_directory(self._directory)
-        active.file.sync()
-        self._disk.remove(f"{self._directory}/{UNSETTLED_CUT_FILE}")
+        folder = self._disk.open_directory(self._directory)
+        try:
+            truncation.sync(folder)
+            folder.sync()
+        finally:
+            folder.close()
+        if active.is_created:
+            active.file.sync()
 
     def _load_epochs(self, segments: list[Segment]) -> LeaderEpochs:
         """The leader epochs in their file, or those of all batches if that is lost."""
@@ -208,8 +230,11 @@ class LogLoading:
                 segment.release_file()
         return epochs
 
-    def _find_segments(self, names: set[str]) -> list[Segment]:
-        """The segments by their `.log` files; indexes without one are removed."""
+    def _find_segments(self, names: set[str], indexed_below: int) -> list[Segment]:
+        """The segments by their `.log` files; indexes without one are removed.
+
+        Missing indexes of segments that end below an offset are made anew; a scan makes the others.
+        """
         bases = {
             offset
             for name in names
@@ -224,8 +249,8 @@ class LogLoading:
             segment = self._new_segment(base_offset)
             segment.size_bytes = self._disk.size(segment.log_path)
             segments.append(segment)
-        for segment in segments[:-1]:
-            if not all(
+        for segment, following in pairwise(segments):
+            if following.base_offset < indexed_below and not all(
                 segment_file_name(segment.base_offset, suffix) in names
                 for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
             ):
@@ -320,6 +345,8 @@ class LogLoading:
                 self._state, end_offset, min(log_start_offset, end_offset)
             )
             replay(self._state, segments, at, end_offset)
+            # Entries below what the snapshot knew were not made anew: their markers may be gone.
+            segments[-1].open_transaction_index().truncate_to(end_offset)
         self._state.end_offset = end_offset
         for segment in segments[first:-1]:
             segment.append_final_entry()
@@ -337,6 +364,15 @@ class LogLoading:
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(self._disk, self._directory, base_offset, created_ms=self._now_ms)
 
+    def _first_segment(self, base_offset: int) -> Segment:
+        """A segment for a log that has none; above 0 its name says where the log goes on."""
+        segment = self._new_segment(base_offset)
+        if base_offset:
+            segment.create()
+        else:
+            segment.begin()
+        return segment
+
     def _drop(self, segments: list[Segment]) -> None:
         """Remove segments for good: a power cut must not put one behind what is appended now."""
         for segment in segments:
@@ -349,7 +385,7 @@ class LogLoading:
     def _write_indexes(self, segments: list[Segment]) -> None:
         """Write what the scan made of segments that are not active.
 
-        An offset index on the device tells the next recovery where to begin: what the others have
+        The next recovery begins where an offset index on the device ends: what the others have
         up to there is put on it first. Of the active segment's the files keep what is believed, and
         the rest is in memory for the next flush to write. What is not synced here is in `unsynced`,
         for the same flush.

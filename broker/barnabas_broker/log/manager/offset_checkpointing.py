@@ -1,9 +1,10 @@
 """Writing the offset checkpoints of the log directories from what the logs know.
 
-Recovery points, log start offsets and high watermarks, each in one file per directory, each written
-only if it changed. Not here: the file format (`checkpoints`), and when to write (`log_tasks`).
+Recovery points, log start offsets, high watermarks and where compaction goes on, each in one file
+per directory, each written only if it changed. Not here: the file format (`checkpoints`), and when
+to write (`log_tasks`).
 
-Source: behaviour SEG-9, REP-5. Invariants: leader epochs reach the disk before the recovery point
+Source: SEG-9, REP-5. Invariants: leader epochs reach the disk before the recovery point
 that relies on them; a recovery point in the file is never above what is flushed; writes of one
 directory's files do not overlap.
 """
@@ -16,13 +17,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.checkpoints import OffsetCheckpoint
-from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_directories import LogDirectories
+from barnabas_broker.log.manager.log_directory import LogDirectory
 from barnabas_protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import DiskDirectory
     from barnabas_broker.log.leader_epochs import LeaderEpochs
-    from barnabas_broker.log.log_manager import LogManager
     from barnabas_broker.log.partition_log import PartitionLog
 
 
@@ -32,10 +33,10 @@ _FOLDERS_MAX = 64
 class OffsetCheckpointing:
     """The checkpoint files of all directories, with what was last written to each."""
 
-    __slots__ = ("_last_written", "_locks", "_manager")
+    __slots__ = ("_directories", "_last_written", "_locks")
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(self, directories: LogDirectories) -> None:
+        self._directories = directories
         self._last_written: dict[str, dict[TopicPartition, int]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -60,6 +61,18 @@ class OffsetCheckpointing:
             directory, directory.high_watermarks, lambda log: log.high_watermark
         )
 
+    async def write_cleaner_offsets(self, directory: LogDirectory) -> bool:
+        """Write where compaction goes on in each log; returns whether the file says so."""
+        path = directory.cleaner_offsets.path
+        if not any(log.first_dirty_offset is not None for log in directory.logs.values()) and (
+            not self._directories.disk.exists(path)
+        ):
+            self._last_written[path] = {}  # as nearly everywhere: nothing was ever compacted
+            return True
+        return await self._write(
+            directory, directory.cleaner_offsets, lambda log: log.first_dirty_offset
+        )
+
     async def forget_others(self, directory: LogDirectory) -> bool:
         """Keep only what there is a log of in the files; returns whether that is so.
 
@@ -69,9 +82,19 @@ class OffsetCheckpointing:
         """
         return await self.write_all(directory)
 
+    async def epochs_flushed(self, directory: LogDirectory) -> None:
+        """Return when no thread writes leader epochs of logs of a directory."""
+        async with self._locks.setdefault(directory.path, asyncio.Lock()):
+            return
+
     def may_name(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
         """Whether one of those files names a partition, as far as is known."""
-        files = (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks)
+        files = (
+            directory.recovery_points,
+            directory.log_start_offsets,
+            directory.high_watermarks,
+            directory.cleaner_offsets,
+        )
         for checkpoint in files:
             written = self._last_written.get(checkpoint.path)
             if written is None or topic_partition in written:
@@ -79,16 +102,22 @@ class OffsetCheckpointing:
         return False
 
     async def write_all(self, directory: LogDirectory) -> bool:
-        """Write all three; returns whether they are so."""
+        """Write all of them; returns whether they are so."""
         is_flushed_noted = await self.write_recovery_points(directory)
         is_start_noted = await self.write_log_start_offsets(directory)
-        return await self.write_high_watermarks(directory) and is_start_noted and is_flushed_noted
+        is_cleaner_noted = await self.write_cleaner_offsets(directory)
+        return (
+            await self.write_high_watermarks(directory)
+            and is_start_noted
+            and is_flushed_noted
+            and is_cleaner_noted
+        )
 
     async def _write(
         self,
         directory: LogDirectory,
         checkpoint: OffsetCheckpoint,
-        offset_of: Callable[[PartitionLog], int],
+        offset_of: Callable[[PartitionLog], int | None],
         *,
         epochs_first: bool = False,
     ) -> bool:
@@ -98,17 +127,22 @@ class OffsetCheckpointing:
         """
         # Collected under the lock: what is written last is what was known last.
         async with self._locks.setdefault(checkpoint.path, asyncio.Lock()):
-            offsets = {key: offset_of(log) for key, log in directory.logs.items()}
+            offsets = {
+                key: offset
+                for key, log in directory.logs.items()
+                if (offset := offset_of(log)) is not None
+            }
             if directory.is_offline or not directory.is_loaded:
                 return False
             if self._last_written.get(checkpoint.path) == offsets:
                 return True
             try:
                 if epochs_first:
-                    await self._flush_epochs(directory)
-                await self._manager.disk.run(checkpoint.write, offsets)
+                    async with self._locks.setdefault(directory.path, asyncio.Lock()):
+                        await self._flush_epochs(directory)
+                await self._directories.disk.run(checkpoint.write, offsets)
             except OSError as error:
-                self._manager.take_offline(directory.path, error)
+                self._directories.take_offline(directory.path, error)
                 return False
             self._last_written[checkpoint.path] = offsets
             return True
@@ -130,7 +164,7 @@ class OffsetCheckpointing:
                 for log in dirty[first : first + _FOLDERS_MAX]
                 if directory.logs.get(log.topic_partition) is log
             ]
-            await self._manager.disk.run(_flush_each, opened)
+            await self._directories.disk.run(_flush_each, opened)
 
 
 def _flush_each(dirty: list[tuple[LeaderEpochs, DiskDirectory]]) -> None:

@@ -1,8 +1,8 @@
 """Which log to compact next, and how much of it. Pure.
 
-Not here: gathering the facts (`cleaner`) and the compaction (`compaction`).
+Not here: gathering the facts (`log_cleaner`) and the compaction (`compaction`).
 
-Source: behaviour REC-6, REC-7, REC-11. Invariants: the active segment, anything at or above the
+Source: REC-6, REC-7, REC-11. Invariants: the active segment, anything at or above the
 last stable offset and records younger than `min.compaction.lag.ms` are never part of a plan.
 """
 

@@ -1,6 +1,6 @@
 """Whose log directories these are: one cluster id and node id for all, one directory id for each.
 
-Not here: the registration with the controller. Source: behaviour NODE-1 to NODE-3, NODE-6, NODE-8.
+Not here: the registration with the controller. Source: NODE-1 to NODE-3, NODE-6, NODE-8.
 Invariants: nothing but locks is written before all directories are known to be this broker's; a
 directory with partitions that does not say so is never adopted; an identity is never changed.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_directory import LogDirectory
 from barnabas_broker.log.properties_files import MetaProperties, write_meta_properties
 from barnabas_protocol.ids import ZERO_UUID, uuid_to_text
 

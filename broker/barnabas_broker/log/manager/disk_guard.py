@@ -2,7 +2,7 @@
 
 Looks every second, and each time that 32 MiB were written. An append that finds no room all the
 same (another program fills the volume, a quota) puts its directory into the worst state at once.
-What a state means is in `disk_room`; who refuses, stops following and places elsewhere asks here.
+What a state means is in `disk_room`; produce, fetchers and placement read the state here.
 
 Not here: retention, which runs at once when a state gets worse (`log_tasks`).
 Source: VOL-4, `docs/decisions/0016-a-full-disk-is-a-state.md`.
@@ -18,12 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas_broker.log.ballast import ballast_bytes, is_out_of_space
-from barnabas_broker.log.disk_room import Reserve, Room, room_of
+from barnabas_broker.log.manager.disk_room import Reserve, Room, room_of
 
 if TYPE_CHECKING:
     from barnabas_broker.env.clock import Clock
     from barnabas_broker.env.disk import Disk
-    from barnabas_broker.log.log_directory import LogDirectory
+    from barnabas_broker.log.manager.log_directory import LogDirectory
 
 _logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class DiskGuard:
         return self._rooms[directory.path].room
 
     def why_full(self, directory: LogDirectory) -> str:
-        """What a producer is told that is refused."""
+        """The message of the error that a refused producer gets."""
         known = self._rooms[directory.path]
         return (
             f"{directory.path} has {known.free_bytes} bytes free of {known.total_bytes}, and keeps "
@@ -96,17 +96,17 @@ class DiskGuard:
         The broker lives meanwhile, and goes on by itself: nobody need start it again.
         """
         for directory in self._directories:
-            is_told = False
+            is_logged = False
             while not directory.is_offline and not directory.ballast.is_held:
                 try:
-                    free, _ = await self._disk.run(self._ask, directory.path)
+                    free, _ = await self._disk.run(self._read_room, directory.path)
                 except OSError as error:
-                    _logger.warning("%s: its room cannot be told: %s", directory.path, error)
+                    _logger.warning("%s: free space cannot be read: %s", directory.path, error)
                     break
                 if free >= START_BYTES:
                     break
-                if not is_told:
-                    is_told = True
+                if not is_logged:
+                    is_logged = True
                     _logger.warning(
                         "%s has %d bytes free: the start waits until it has %d",
                         directory.path,
@@ -126,7 +126,7 @@ class DiskGuard:
             try:
                 await self.look()
             except Exception:
-                _logger.exception("the room on the disks could not be looked at")
+                _logger.exception("a round of the disk guard failed")
             try:
                 async with asyncio.timeout(LOOK_MS / 1000):
                     await self._wake.wait()
@@ -135,25 +135,25 @@ class DiskGuard:
             self._wake.clear()
 
     async def look(self) -> None:
-        """Ask the file systems, and act on what has changed."""
+        """Read the free space of the file systems, and act on changes."""
         for directory in self._directories:
             if directory.is_offline:
                 continue
             try:
                 room = await self._room_now(directory)
             except OSError as error:
-                _logger.warning("%s: its room cannot be told: %s", directory.path, error)
+                _logger.warning("%s: free space cannot be read: %s", directory.path, error)
                 continue
             self._change(directory, room)
         self._count()
 
     async def _room_now(self, directory: LogDirectory) -> Room:
-        """Ask for the room, and hold the ballast if there is enough. Raises: OSError.
+        """Read the free space, and hold the ballast if there is enough. Raises: OSError.
 
         What the ballast lacks does not count as free: else giving it up would look like room.
         """
         known = self._rooms[directory.path]
-        free, total = await self._disk.run(self._ask, directory.path)
+        free, total = await self._disk.run(self._read_room, directory.path)
         reserve = self._reserve.of(total)
         known.free_bytes, known.total_bytes, known.reserve_bytes = free, total, reserve
         missing = 0 if directory.ballast.is_held else ballast_bytes(reserve)
@@ -182,7 +182,7 @@ class DiskGuard:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.write_refused, directory)
 
-    def _ask(self, path: str) -> tuple[int, int]:
+    def _read_room(self, path: str) -> tuple[int, int]:
         return self._disk.free_bytes(path), self._disk.total_bytes(path)
 
     def _count(self) -> None:

@@ -1,6 +1,6 @@
 """The files that deletion and compaction leave behind when they are interrupted.
 
-Blocks; for a thread, before the log is loaded. Source: formats.md section 5; behaviour REC-10.
+Blocks; for a thread, before the log is loaded. Source: formats.md section 5; REC-10.
 Invariant: interrupted at any point and run again, this ends with the old segments or the new ones,
 never with both or neither.
 """

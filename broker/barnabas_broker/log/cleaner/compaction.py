@@ -3,10 +3,10 @@ segments.
 
 The blocking work is written as generators that yield the bytes they read after each batch; `run`
 pumps them in small steps through the disk's threads, so that the loop gets its turn between steps
-and the rate can be limited. Not here: which log and when (`cleaner`), what becomes of a batch
-(`cleaner_filter`), the output files (`cleaner_output`).
+and the rate can be limited. Not here: which log and when (`log_cleaner`), what becomes of a batch
+(`batch_filter`), the output files (`cleaned_segment`).
 
-Source: behaviour REC-6 to REC-11. Invariants: the source files are only read, through handles of
+Source: REC-6 to REC-11. Invariants: the source files are only read, through handles of
 our own, until the swap; the swap happens only if every source segment is still in the log as it
 was; it is not interrupted by anything else that runs on the loop.
 """
@@ -17,11 +17,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas_broker.log.batch_scan import scan_batches
-from barnabas_broker.log.cleaner_choice import CleanableSegment, CompactionPlan, group_segments
-from barnabas_broker.log.cleaner_filter import CleaningRules, clean_batch
-from barnabas_broker.log.cleaner_map import OffsetMap
-from barnabas_broker.log.cleaner_output import CleanedSegment, swap_in
-from barnabas_broker.log.cleaner_transactions import CleanedTransactions
+from barnabas_broker.log.cleaner.batch_filter import CleaningRules, clean_batch
+from barnabas_broker.log.cleaner.cleanable_logs import (
+    CleanableSegment,
+    CompactionPlan,
+    group_segments,
+)
+from barnabas_broker.log.cleaner.cleaned_segment import CleanedSegment
+from barnabas_broker.log.cleaner.cleaned_transactions import CleanedTransactions
+from barnabas_broker.log.cleaner.offset_map import OffsetMap
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.layout import CLEANED_FILE_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from barnabas_broker.log.transaction_index import AbortedTransaction, TransactionIndex
@@ -110,8 +114,8 @@ class Compaction:
         self._closed = segments[:-1]
         # Not above: an end that is not flushed yet would be taken for a hole, once it is lost.
         cleaned = next(one.base_offset for one in segments if one.base_offset >= plan.end_offset)
-        self._holes_below = max(cleaned, min(log.holes.below, segments[-1].base_offset))
-        log.holes.allow(self._holes_below)
+        self._holes_below = max(cleaned, log.local.holes.flushed_below)
+        log.local.holes.allow(self._holes_below)
         self._sources = [
             _Source(segment, by_base[segment.base_offset])
             for segment in segments[:-1]
@@ -188,26 +192,24 @@ class Compaction:
             self._now_ms,
             self._log.config.index_interval_bytes,
         )
+        local = self._log.local
         try:
             await self._pump(self._rewrite(sources, output), throttle)
             self._check_current(sources)
             await self._disk.run(output.finish, folder)
             # The check is repeated after each wait: what a thread waits for, others do not.
             self._check_current(sources)
-            output.complete(sources[-1].modified_ms)
             # Whoever changes the log from here on makes it incomplete again first.
-            self._log.completed_output = output
+            local.complete_output(output, sources[-1].modified_ms)
             await self._disk.run(folder.sync)
-            if self._log.completed_output is not output:
+            if not local.is_completed(output):
                 raise LogChangedError(self._log.directory)
             self._check_current(sources)
         except BaseException:
-            if self._log.completed_output is output:
-                self._log.completed_output = None
-            output.discard()
+            local.discard_output(output)
             raise
         self.bytes_written += output.segment.size_bytes
-        swap_in(self._log, output, [source.segment for source in sources])
+        local.replace_segments([source.segment for source in sources], output)
         self._closed = self._log.segments.values()[:-1]
 
     def _check_current(self, sources: Sequence[_Source]) -> None:
@@ -247,7 +249,7 @@ class Compaction:
         A stale `.cleaned` file would make start-up drop a `.swap` that is complete. The holes that
         this round may make are noted before there are any.
         """
-        self._log.holes.flush(folder, self._holes_below)
+        self._log.local.holes.flush(folder, self._holes_below)
         directory = self._log.directory
         for name in self._disk.list_directory(directory):
             if name.endswith(CLEANED_FILE_SUFFIX):

@@ -4,8 +4,8 @@
     <base>.log.swap ...      flushed and complete; a crash from here on ends with the new one
     <base>.log ...           in service, the old files renamed to `.deleted` just before
 
-Not here: what is written (`compaction`). The start-up treatment of these names is in `recovery`.
-Source: behaviour REC-10; formats.md 5. Invariant: everything of the output is on disk before the
+Not here: what is written (`compaction`). The start-up treatment of these names is in `log_loader`.
+Source: REC-10; formats.md 5. Invariant: everything of the output is on disk before the
 first file gets its `.swap` name, and every file has its `.swap` name before an old file is touched.
 """
 
@@ -27,7 +27,6 @@ from barnabas_broker.log.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas_broker.env.disk import Buffer, Disk, DiskDirectory
-    from barnabas_broker.log.partition_log import PartitionLog
     from barnabas_broker.log.transaction_index import AbortedTransaction
     from barnabas_protocol.records.batch import BatchHeader
 
@@ -125,21 +124,6 @@ class CleanedSegment:
         for old, new in zip(old_paths, new_paths, strict=True):
             if segment.disk.exists(old):
                 segment.disk.rename(old, new)
-
-
-def swap_in(log: PartitionLog, output: CleanedSegment, old: Sequence[Segment]) -> Segment:
-    """Replace segments of a log by a finished output, in one go on the loop; returns the new one.
-
-    The old files are removed after the usual delay, so reads under way can finish. Raises: OSError.
-    """
-    log.completed_output = None
-    log.removal.remove(old)
-    segment = output.put_in_service()
-    log.segments.replace(old, [segment])
-    # What is cached may hold records of aborted transactions that the new index no longer lists.
-    log.tail.clear()
-    log.closed_segments_bytes += segment.size_bytes - sum(item.size_bytes for item in old)
-    return segment
 
 
 def remove_files(disk: Disk, directory: str, base_offset: int, suffix: str) -> None:

@@ -1,7 +1,7 @@
 """Making one segment consistent again: counters, indexes, and the cut at the first bad byte.
 
-Blocks; for a thread. Not here: which segments need it and what follows from a cut (`recovery.py`).
-Source: behaviour REC-1, REC-2; formats.md section 6. Invariant: the indexes that come out are those
+Blocks; for a thread. Not here: which segments need it and what follows from a cut (`log_loader`).
+Source: REC-1, REC-2; formats.md section 6. Invariant: the indexes that come out are those
 that appending the same batches would have made, byte for byte.
 """
 
@@ -11,7 +11,7 @@ import logging
 from typing import NamedTuple
 
 from barnabas_broker.log.batch_scan import scan_batches
-from barnabas_broker.log.errors import CorruptionError
+from barnabas_broker.log.errors import CorruptionError, SegmentRenamedError
 from barnabas_broker.log.index_file import last_entry
 from barnabas_broker.log.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas_broker.log.leader_epochs import LeaderEpochs
@@ -19,7 +19,7 @@ from barnabas_broker.log.offset_index import ENTRY as OFFSET_ENTRY
 from barnabas_broker.log.offset_index import OffsetIndex
 from barnabas_broker.log.producer_replay import apply_batch
 from barnabas_broker.log.producer_state import ProducerState
-from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment, SegmentRenamedError
+from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_broker.log.time_index import ENTRY as TIME_ENTRY
 from barnabas_broker.log.time_index import NO_TIMESTAMP, TimeIndex
 from barnabas_broker.log.transaction_index import AbortedTransaction
@@ -83,8 +83,8 @@ def rebuild_indexes(
         if is_durable:
             file.sync()
         file.close()
-    scratch.offset_index.written_bytes = len(scratch.offset_index.entries)
-    scratch.time_index.written_bytes = len(scratch.time_index.entries)
+    scratch.offset_index.mark_written(len(scratch.offset_index.entries))
+    scratch.time_index.mark_written(len(scratch.time_index.entries))
     return scratch.offset_index, scratch.time_index
 
 

@@ -1,9 +1,9 @@
 """One log directory: its lock, its identity, its checkpoints, whether it is still usable.
 
-Not here: the partition logs in it (`log_manager`, `log_loading`), and the agreement of several
+Not here: the partition logs in it (`log_manager`, `directory_loader`), and the agreement of several
 directories on who they belong to (`log_identity`).
 
-Source: behaviour NODE-1 to NODE-8, REC-4, LOG-11. Invariants: an open directory holds its lock; a
+Source: NODE-1 to NODE-8, REC-4, LOG-11. Invariants: an open directory holds its lock; a
 directory that went offline never comes back in this run, and nothing writes its checkpoints or its
 clean-shutdown marker any more.
 """
@@ -172,7 +172,7 @@ class LogDirectory:
         """Note that the directory is unusable. Returns false if that was known already.
 
         What was written and not synced may be lost by that: no later run may take it for kept.
-        `is_marked_as_kept` where the disk did not let that be said.
+        `is_marked_as_kept` where the boot marker could not be removed.
         """
         if self.error is not None:
             return False

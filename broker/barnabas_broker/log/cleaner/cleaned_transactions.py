@@ -1,8 +1,8 @@
 """Which transactional batches compaction may drop: those of aborted transactions, and markers that
 no longer mark anything.
 
-Pure. Not here: the delete horizon, which a droppable marker has to wait for (`cleaner_filter`).
-Source: KIP-98, KIP-534, behaviour REC-8. Use: show every batch, in offset order, below the last
+Pure. Not here: the delete horizon, which a droppable marker has to wait for (`batch_filter`).
+Source: KIP-98, KIP-534, REC-8. Use: show every batch, in offset order, below the last
 stable offset. Invariant: a marker is droppable only if none of its transaction's batches is in the
 log as it was read, so a batch never outlives its marker.
 """

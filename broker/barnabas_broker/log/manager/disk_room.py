@@ -10,7 +10,7 @@ R is the reserve: a share of the volume within bounds, and never more than a ten
 small volume stays usable. A state is left at 1.25 times the bound by which it was entered. What the
 broker itself needs (internal topics, the metadata log, checkpoints) goes on in all of them.
 
-Not here: who asks the file system and acts (`disk_guard`). Source: VOL-4.
+Not here: reading the file system and acting on it (`disk_guard`). Source: VOL-4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Pure: bytes and the time in, bytes out. Not here: which batches are shown to it (`compaction`).
 
-Source: behaviour REC-6, REC-8, REC-9; formats.md 2; KIP-534 (delete horizon). Invariants: offsets,
+Source: REC-6, REC-8, REC-9; formats.md 2; KIP-534 (delete horizon). Invariants: offsets,
 order and the producer's numbers of what is kept never change; a batch that keeps everything is kept
 byte for byte, unless its delete horizon has to be set.
 """
@@ -18,8 +18,8 @@ from barnabas_protocol.records.control import ControlType, control_type_of
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
 
 if TYPE_CHECKING:
-    from barnabas_broker.log.cleaner_map import OffsetMap
-    from barnabas_broker.log.cleaner_transactions import CleanedTransactions
+    from barnabas_broker.log.cleaner.cleaned_transactions import CleanedTransactions
+    from barnabas_broker.log.cleaner.offset_map import OffsetMap
     from barnabas_protocol.records.batch import BatchHeader
 
 
