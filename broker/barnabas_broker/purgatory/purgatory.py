@@ -7,7 +7,7 @@ Invariants: completion runs exactly once, whoever wins; a completed or cancelled
 list any more (so there is nothing to purge, where Kafka collects such leftovers now and then); an
 operation that fails never keeps others from being tried.
 
-Source: behaviour list PUR-1 to PUR-5. There are no locks here: everything runs on one loop.
+Source: PUR-1 to PUR-5. There are no locks here: everything runs on one loop.
 """
 
 import logging
@@ -94,6 +94,11 @@ class Purgatory:
         self.completed_count = 0
         self.expired_count = 0
         self.failed_count = 0
+
+    @property
+    def key_count(self) -> int:
+        """Keys that some operation watches."""
+        return len(self._watchers)
 
     @property
     def pending_count(self) -> int:

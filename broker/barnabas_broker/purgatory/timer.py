@@ -70,8 +70,10 @@ class Timer:
         next_ms = self._wheel.next_ms()
         if next_ms is not None:
             self._armed_ms = next_ms
-            delay_ns = max(next_ms * _NS_PER_MS - self._clock.monotonic_ns(), 0)
-            self._handle = self._loop.call_later(delay_ns / 1e9, self._fire)
+            # In whole milliseconds, rounded up: uvloop rounds to the nearest and counts from the
+            # millisecond that has begun, so that it would wake too early, again and again.
+            delay_ms = max(-(-(next_ms * _NS_PER_MS - self._clock.monotonic_ns()) // _NS_PER_MS), 0)
+            self._handle = self._loop.call_later(delay_ms / 1000, self._fire)
 
     def _fire(self) -> None:
         self._handle = None

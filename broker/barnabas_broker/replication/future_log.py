@@ -2,8 +2,8 @@
 
 A copy grows beside the log that is served; when it has all, it takes its place between two turns of
 the loop. One replica is copied at a time; one whose target has no room waits for it, and lets
-others go first. Not here: files and their names (`log.log_moves`), who
-asks (`handlers.alter_replica_log_dirs`).
+others go first. Not here: files and their names (`log.log_moves`),
+requests (`handlers.alter_replica_log_dirs`).
 
 Source: KIP-113, AlterReplicaLogDirs. Invariants: what is served is never the copy before it is
 complete; a copy of a log that was cut, or whose start passed what was copied, begins anew, and so
@@ -19,11 +19,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from barnabas_broker.log.ballast import is_out_of_space
-from barnabas_broker.log.disk_room import Room
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.log_moves import begin_copy, discard_copy, leave_copy, put_in_place
+from barnabas_broker.log.manager.disk_room import Room
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.log.manager.log_moves import begin_copy, discard_copy, leave_copy, put_in_place
 from barnabas_broker.log.partition_log import LogRead, PartitionLog
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -38,8 +38,8 @@ LAST_READS_MAX = 8
 ROOM_LOOK_SECONDS = 0.2
 # How long a flush of a log waits for that of its copy, which is about to take its place.
 COMPANION_SECONDS = 5.0
-# Directories that were asked for before their replica was there.
-WISHES_MAX = 10_000
+# Directories that were requested before their replica was there.
+REQUESTED_DIRECTORIES_MAX = 10_000
 
 
 class Spawn(Protocol):
@@ -95,14 +95,14 @@ class FutureLogs:
         self._find = find
         self._spawn = spawn
         self.moving: dict[TopicPartition, FutureLog] = {}  # in the order in which they are done
-        self.wishes: dict[TopicPartition, str] = {}
+        self.requested_directories: dict[TopicPartition, str] = {}
         # The directories to which logs were on their way that are out of service for a moment.
         self._held_up: dict[TopicPartition, str] = {}
         self.on_moved: list[Callable[[Partition], None]] = []
         self._is_working = False
         self._is_closed = False
 
-    # Asking.
+    # Requests.
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
         """Begin to move a replica to a directory; to where it is: end its move.
@@ -118,7 +118,7 @@ class FutureLogs:
         except KafkaError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
-            self._wish(topic_partition, target)
+            self._note_request(topic_partition, target)
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "no such replica here") from error
         if partition.log.is_offline:
             raise partition.log.storage_error()
@@ -139,11 +139,15 @@ class FutureLogs:
                 return directory
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is no log directory")
 
-    def _wish(self, topic_partition: TopicPartition, target: LogDirectory) -> None:
-        self.wishes.pop(topic_partition, None)
-        if len(self.wishes) >= WISHES_MAX:
-            del self.wishes[next(iter(self.wishes))]
-        self.wishes[topic_partition] = target.path
+    def _note_request(self, topic_partition: TopicPartition, target: LogDirectory) -> None:
+        self.requested_directories.pop(topic_partition, None)
+        if len(self.requested_directories) >= REQUESTED_DIRECTORIES_MAX:
+            del self.requested_directories[next(iter(self.requested_directories))]
+        self.requested_directories[topic_partition] = target.path
+
+    def take_requested(self, topic_partition: TopicPartition) -> str | None:
+        """The directory that was requested for a replica that is made now, None for any."""
+        return self.requested_directories.pop(topic_partition, None)
 
     def made(self, partition: Partition) -> None:
         """Move a replica on that the last stop of the broker has kept from arriving."""

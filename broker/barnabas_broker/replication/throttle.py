@@ -7,6 +7,7 @@ count; without a rate, or for a topic that lists no replicas, a check costs one 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 
@@ -25,7 +26,7 @@ class RateLimit:
 
     __slots__ = ("_clock", "_samples", "_total_bytes", "rate")
 
-    def __init__(self, clock: Clock, rate: int = UNLIMITED_RATE) -> None:
+    def __init__(self, clock: Clock, rate: float = UNLIMITED_RATE) -> None:
         self._clock = clock
         self.rate = rate
         self._samples: deque[list[int]] = deque()  # beginning (monotonic ms) and bytes of each
@@ -48,12 +49,34 @@ class RateLimit:
     @property
     def observed_rate(self) -> float:
         """Bytes a second over the window, which is taken as at least all but one of its samples."""
+        window_ms = self._window_ms()
+        return self._total_bytes * 1000 / window_ms
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing has passed in the window."""
+        self._window_ms()
+        return not self._total_bytes
+
+    def throttle_ms(self, more_bytes: int = 0) -> int:
+        """How long to wait until the rate is kept, if more bytes pass now; 0: it is kept (QUO-3).
+
+        Without an end for a rate that allows nothing.
+        """
+        window_ms = self._window_ms()
+        total_bytes = self._total_bytes + more_bytes
+        if total_bytes * 1000 <= self.rate * window_ms:
+            return 0
+        if self.rate <= 0:
+            return UNLIMITED_RATE
+        return min(math.ceil(total_bytes * 1000 / self.rate - window_ms), UNLIMITED_RATE)
+
+    def _window_ms(self) -> int:
+        """How long the window is that counts now; what is older is forgotten."""
         now_ms = self._clock.monotonic_ms()
         self._expire(now_ms)
-        if not self._samples:
-            return 0.0
-        window_ms = max(now_ms - self._samples[0][0], (SAMPLE_COUNT - 1) * SAMPLE_MS)
-        return self._total_bytes * 1000 / window_ms
+        shortest_ms = (SAMPLE_COUNT - 1) * SAMPLE_MS
+        return max(now_ms - self._samples[0][0], shortest_ms) if self._samples else shortest_ms
 
     @property
     def is_exceeded(self) -> bool:
@@ -62,7 +85,7 @@ class RateLimit:
 
     @property
     def wait_ms(self) -> int:
-        """After how long it is worth asking again, when it is exceeded: at most one sample."""
+        """After how long it is worth looking again, when it is exceeded: at most one sample."""
         observed = self.observed_rate
         if observed <= self.rate:
             return WAIT_MS_MIN

@@ -1,11 +1,12 @@
-"""What a follower does with a leader's answer for one partition: append, truncate, or wait.
+"""Applies a leader's response for one partition: append, truncate, or wait.
 
 Runs on the loop without a break: between looking at the partition and changing its log nothing can
-make it a leader. Not here: asking (`fetcher.py`), what to ask (`fetch_plan.py`).
+make it a leader. Not here: sending requests (`replica_fetcher.py`) and building them
+(`fetch_plan.py`).
 
 Source: REP-4, REP-11 to REP-17, LOG-9, KIP-101, KIP-279. Invariants: a log that is led here, or
 followed under another leader epoch, is never changed; the high watermark of a follower never passes
-its own log end, nor what its leader said of just this log.
+its own log end, nor what its leader sent for just this log.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from enum import Enum
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import PartitionLog
-from barnabas_broker.replication.fetch_plan import Answered, Followed
-from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.truncation_plan import (
+from barnabas_broker.replication.follower.fetch_plan import PartitionFetchState, PartitionResponse
+from barnabas_broker.replication.follower.truncation_plan import (
     LogEnds,
     OutOfRange,
     diverging_offset,
     out_of_range,
 )
+from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.fetch import PartitionData
@@ -37,12 +38,12 @@ FindReplica = Callable[[TopicPartition], Partition | None]
 class Step(Enum):
     """What comes next for a partition."""
 
-    GO_ON = "ask for what follows"
+    GO_ON = "fetch what follows"
     RETRY_SOON = "the leader is about to know better"
     RETRY_LATER = "something is wrong and may pass"
     PARK = "wait for newer metadata"
     FAIL = "a fault of our own: leave it alone"
-    LOOK_UP = "ask the leader where its log starts and ends"
+    LOOK_UP = "look up where the leader's log starts and ends"
 
 
 # The leader has not applied yet what we know of it, or is about to lose its leadership.
@@ -72,12 +73,12 @@ class FollowerAppend:
         note_truncations: Callable[[Sequence[PartitionLog]], Awaitable[None]],
         knows_epochs: Callable[[], bool],
     ) -> None:
-        """`knows_epochs` says whether the metadata has every leader epoch of what was on disk."""
+        """`knows_epochs`: whether the metadata has every leader epoch of what was on disk."""
         self._find = find
         self._knows_epochs = knows_epochs
         self._on_directory_error = on_directory_error
         self._note_truncations = note_truncations
-        # Partitions whose logs must be flushed before the leader hears of their new end, in order.
+        # Partitions whose logs must be flushed before the leader gets their new end, in order.
         # Not the logs: a copy in another directory may take the place of one before that.
         self._unsynced: dict[Partition, None] = {}
         # Logs that were cut: that must be safe before other records come to the same places.
@@ -87,7 +88,7 @@ class FollowerAppend:
 
     # Beginning.
 
-    def start(self, followed: Followed) -> Step:
+    def start(self, followed: PartitionFetchState) -> Step:
         """Stand a partition where its log ends."""
         partition = self._replica(followed)
         if partition is None:
@@ -104,7 +105,7 @@ class FollowerAppend:
         _stand(followed, log)
         return Step.GO_ON
 
-    def _replica(self, followed: Followed) -> Partition | None:
+    def _replica(self, followed: PartitionFetchState) -> Partition | None:
         """The partition, if it still is what is followed, under the same leader epoch."""
         partition = self._find(followed.topic_partition)
         if (
@@ -117,11 +118,11 @@ class FollowerAppend:
             return None
         return partition
 
-    # Answers.
+    # Responses.
 
-    def take(self, answered: Answered) -> Step:
-        """Do what the leader's answer for one partition says."""
-        followed, data, is_late = answered
+    def take(self, response: PartitionResponse) -> Step:
+        """Apply the leader's response for one partition."""
+        followed, data, is_late = response
         partition = self._replica(followed)
         if partition is None:
             return Step.PARK
@@ -143,7 +144,12 @@ class FollowerAppend:
             return Step.FAIL
 
     def _take(
-        self, partition: Partition, followed: Followed, data: PartitionData, *, is_late: bool
+        self,
+        partition: Partition,
+        followed: PartitionFetchState,
+        data: PartitionData,
+        *,
+        is_late: bool,
     ) -> Step:
         log = partition.log
         diverging = data.diverging_epoch
@@ -168,14 +174,14 @@ class FollowerAppend:
                 )
                 return Step.FAIL
             self._append(partition, followed, data.records)
-        followed.failure_count = followed.told_code = 0
+        followed.failure_count = followed.logged_code = 0
         partition.take_leader_offsets(data.high_watermark, data.log_start_offset)
         followed.lag = max(0, data.high_watermark - log.log_end_offset)
         _stand(followed, log)
         return Step.GO_ON
 
     def _append(
-        self, partition: Partition, followed: Followed, records: Buffer | list[Buffer]
+        self, partition: Partition, followed: PartitionFetchState, records: Buffer | list[Buffer]
     ) -> None:
         log = partition.log
         if isinstance(records, list):
@@ -187,13 +193,15 @@ class FollowerAppend:
         self.bytes_in += info.size_bytes
         self._note_unsynced(partition)
 
-    def _diverge(self, partition: Partition, followed: Followed, data: PartitionData) -> Step:
+    def _diverge(
+        self, partition: Partition, followed: PartitionFetchState, data: PartitionData
+    ) -> Step:
         """Cut the log to where it may still be the beginning of the leader's (REP-16).
 
         Perhaps in two steps: the next fetch, after the first is settled, diverges again.
         """
         log = partition.log
-        before = (log.log_end_offset, log.leader_epochs.latest)
+        before = _shape(log)
         offset = diverging_offset(
             log.leader_epochs,
             LogEnds(log.log_end_offset, log.high_watermark),
@@ -201,15 +209,15 @@ class FollowerAppend:
             data.diverging_epoch.end_offset,
         )
         if offset <= data.log_start_offset and log.segments.first.base_offset < log.log_end_offset:
-            # The epoch may have ended long before: there is no telling what else differs.
-            self._complain_of_loss(log, offset)
+            # The epoch may have ended long before: nobody knows what else differs.
+            self._log_loss(log, offset)
             self._start_anew(log, data.log_start_offset)
         else:
             self._truncate(log, log.truncation_step(offset))
         _stand(followed, log)
-        if (log.log_end_offset, log.leader_epochs.latest) == before:
+        if _shape(log) == before:
             logger.error(
-                "%s-%d: its leader says that epoch %d ends at %d, which leads no further",
+                "%s-%d: its leader has epoch %d end at %d, which leads no further",
                 *partition_of(followed),
                 data.diverging_epoch.epoch,
                 data.diverging_epoch.end_offset,
@@ -217,8 +225,8 @@ class FollowerAppend:
             return Step.RETRY_LATER
         return Step.GO_ON
 
-    def ranged(self, followed: Followed, start_offset: int, end_offset: int) -> Step:
-        """Go on after OFFSET_OUT_OF_RANGE, told where the leader's log starts and ends (REP-12)."""
+    def ranged(self, followed: PartitionFetchState, start_offset: int, end_offset: int) -> Step:
+        """Go on after OFFSET_OUT_OF_RANGE, by where the leader's log starts and ends (REP-12)."""
         partition = self._replica(followed)
         if partition is None:
             return Step.PARK
@@ -232,7 +240,7 @@ class FollowerAppend:
                 case OutOfRange.GO_ON if self._has_impossible_epoch(followed, log):
                     self._cut_impossible_epochs(followed, log)
                 case OutOfRange.GO_ON:
-                    # Not a step forward: asked again at once, a puzzled leader would keep us busy.
+                    # No step forward: sent again at once, a puzzled leader would keep us busy.
                     _stand(followed, log)
                     return Step.RETRY_SOON
         except LogDirectoryError as error:
@@ -241,14 +249,14 @@ class FollowerAppend:
         _stand(followed, log)
         return Step.GO_ON
 
-    def _has_impossible_epoch(self, followed: Followed, log: PartitionLog) -> bool:
+    def _has_impossible_epoch(self, followed: PartitionFetchState, log: PartitionLog) -> bool:
         """Whether the log has a leader epoch that no leader ever had.
 
         No CRC covers the epoch of a batch: lost power may leave another one in what was not synced.
         """
         return log.leader_epochs.latest > followed.leader_epoch and self._knows_epochs()
 
-    def _cut_impossible_epochs(self, followed: Followed, log: PartitionLog) -> None:
+    def _cut_impossible_epochs(self, followed: PartitionFetchState, log: PartitionLog) -> None:
         """Cut the log to where the first of them begins: no leader can compare it beyond that."""
         entry = next(e for e in log.leader_epochs.entries if e.leader_epoch > followed.leader_epoch)
         logger.warning(
@@ -259,16 +267,18 @@ class FollowerAppend:
         )
         self._truncate(log, log.truncation_step(max(entry.start_offset, log.log_start_offset)))
 
-    def _refused(self, followed: Followed, code: int) -> Step:
+    def _refused(self, followed: PartitionFetchState, code: int) -> Step:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return Step.LOOK_UP
         if code == ErrorCode.FENCED_LEADER_EPOCH:
-            return Step.RETRY_LATER  # newer metadata is on its way to us, and is obeyed at once
+            return Step.RETRY_LATER  # newer metadata is on its way to us, and is applied at once
         if code in _SOON:
             return Step.RETRY_SOON
-        if code != followed.told_code:
-            followed.told_code = code
-            logger.warning("%s-%d: its leader answers error %d", *partition_of(followed), code)
+        if code != followed.logged_code:
+            followed.logged_code = code
+            logger.warning(
+                "%s-%d: its leader responds with error %d", *partition_of(followed), code
+            )
         return Step.RETRY_LATER
 
     # Truncation and flushing.
@@ -284,9 +294,9 @@ class FollowerAppend:
         log.truncate_fully_and_start_at(start_offset)
         self._truncated(log)
 
-    def _complain_of_loss(self, log: PartitionLog, offset: int) -> None:
+    def _log_loss(self, log: PartitionLog, offset: int) -> None:
         if offset < max(log.high_watermark, log.log_start_offset):
-            # Data loss: after an unclean election, say.
+            # Data loss, for example after an unclean election.
             logger.error(
                 "%s-%d is cut to %d, below its high watermark %d: its leader has other records",
                 *log.topic_partition,
@@ -296,7 +306,7 @@ class FollowerAppend:
 
     def _truncate(self, log: PartitionLog, offset: int) -> None:
         end_offset = log.log_end_offset
-        self._complain_of_loss(log, offset)
+        self._log_loss(log, offset)
         if log.truncate_to(offset):
             logger.info(
                 "%s-%d is cut from %d to %d", *log.topic_partition, end_offset, log.log_end_offset
@@ -328,7 +338,7 @@ class FollowerAppend:
         unsynced, self._unsynced = self._unsynced, {}
         targets = {partition: partition.log.log_end_offset for partition in unsynced}
         for partition in unsynced:
-            partition.log.flushing.start_in_background()
+            partition.log.start_flush()
         for partition, target in targets.items():
             try:
                 await _flush(partition, target)
@@ -361,10 +371,15 @@ def _is_unverified(log: PartitionLog, leader_epoch: int, leader_start_offset: in
     )
 
 
-def partition_of(followed: Followed) -> TopicPartition:
+def _shape(log: PartitionLog) -> tuple[int, int, int]:
+    """What a truncation changes; that of an empty last segment comes first, and alone."""
+    return log.log_end_offset, log.leader_epochs.latest, log.segments.active.base_offset
+
+
+def partition_of(followed: PartitionFetchState) -> TopicPartition:
     """Its name, for the log."""
     return followed.topic_partition
 
 
-def _stand(followed: Followed, log: PartitionLog) -> None:
+def _stand(followed: PartitionFetchState, log: PartitionLog) -> None:
     followed.stand_at(log.log_end_offset, log.leader_epochs.latest, log.log_start_offset)

@@ -1,13 +1,13 @@
-"""What a follower asks one leader next, and whose answer is still of use: pure.
+"""Builds a follower's fetch requests to one leader and matches the responses: pure.
 
-Keeps the partitions that one fetcher follows, where each goes on, which wait, and what the leader's
-fetch session knows of them, so that a request carries only what changed. Sends and appends
+Keeps the partitions that one fetcher follows, the fetch offset of each, which wait, and what the
+leader's fetch session knows of them, so that a request carries only what changed. Sends and appends
 nothing.
 
 Source: KIP-227 (sessions), REP-9, REP-10, REQ-9. Invariants: a partition is in at most one of the
-states `Progress` names; an answer counts only for the position that the leader knew when it
-was given; what was not asked for is never used. The directory of a replica is not told: as in
-Kafka, only members of a metadata log name theirs (here in `metadata_fetch`).
+states `Progress` names; a response counts only for the position that the leader knew when it sent
+it; what was not requested is never used. The directory of a replica is not sent: as in Kafka, only
+members of a metadata log name theirs (here in `metadata_fetch`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from barnabas_protocol.backoff import ExponentialBackoff
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.fetch_metadata import FetchMetadata
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import fetch
 
-_EPOCH_MAX = 2**31 - 1
-_INITIAL_EPOCH = 0
-_NO_SESSION = 0
-# A leader that has not heard of its leadership yet will in a moment.
+# A leader that does not know of its leadership yet will in a moment.
 QUICK_BACKOFF_MS = 20
 NO_OFFSET = -1
 
@@ -44,7 +43,7 @@ class FetchSettings:
 
 
 class Progress(Enum):
-    """Whether a partition is asked for."""
+    """Whether a partition is fetched."""
 
     FETCHING = "fetching"
     DELAYED = "delayed"  # again when its time has come
@@ -52,12 +51,10 @@ class Progress(Enum):
     FAILED = "failed"  # as parked, after a fault of our own
 
 
-class Followed:
+class PartitionFetchState:
     """One partition that is followed, and where it goes on. Offsets are exclusive ends."""
 
     __slots__ = (
-        "asked",
-        "asked_in",
         "delayed_until_ms",
         "failure_count",
         "fetch_offset",
@@ -66,8 +63,10 @@ class Followed:
         "last_fetched_epoch",
         "leader_epoch",
         "log_start_offset",
+        "logged_code",
         "progress",
-        "told_code",
+        "sent_in",
+        "sent_position",
         "topic_partition",
     )
 
@@ -81,12 +80,12 @@ class Followed:
         self.progress = Progress.FETCHING
         self.delayed_until_ms = 0
         self.failure_count = 0
-        self.told_code = 0  # the leader's last error that was logged: said once, not each second
+        self.logged_code = 0  # the leader's last error that was logged: once, not each second
         # Records that the leader has committed and we lack; -1: not known.
         self.lag = -1
-        # The position that the leader's session knows, and the number of the request that told it.
-        self.asked = (NO_OFFSET, -1, NO_OFFSET)
-        self.asked_in = 0
+        # The position that the leader's session knows, and the number of the request that sent it.
+        self.sent_position = (NO_OFFSET, -1, NO_OFFSET)
+        self.sent_in = 0
 
     @property
     def position(self) -> tuple[int, int, int]:
@@ -100,17 +99,18 @@ class Followed:
         self.log_start_offset = log_start_offset
 
 
-class Answered(NamedTuple):
-    """What a leader says of one partition. `is_late`: we have moved on since; records are of no
-    use, offsets are.
+class PartitionResponse(NamedTuple):
+    """The response for one partition.
+
+    `is_late`: the partition has moved on since the request; records are of no use, offsets are.
     """
 
-    followed: Followed
+    followed: PartitionFetchState
     data: fetch.PartitionData
     is_late: bool
 
 
-class Ask(NamedTuple):
+class NumberedRequest(NamedTuple):
     """A request with its number."""
 
     number: int
@@ -124,85 +124,85 @@ class FetchPlan:
         self,
         settings: FetchSettings,
         node_id: int,
-        waits_ms: Callable[[Followed], int] = lambda followed: 0,
+        waits_ms: Callable[[PartitionFetchState], int] = lambda followed: 0,
     ) -> None:
-        """Make an empty one; `waits_ms` says how long a quota holds a partition back."""
+        """Make an empty one; `waits_ms` gives how long a quota holds a partition back."""
         self._settings = settings
         self._waits_ms = waits_ms
         self._node_id = node_id
-        self.followed: dict[TopicPartition, Followed] = {}
-        self._by_key: dict[PartitionKey, Followed] = {}
-        # What the next request tells, in order; dictionaries serve as ordered sets.
-        self._news: dict[Followed, None] = {}
+        self.followed: dict[TopicPartition, PartitionFetchState] = {}
+        self._by_key: dict[PartitionKey, PartitionFetchState] = {}
+        # What the next request names, in order; dictionaries serve as ordered sets.
+        self._changed: dict[PartitionFetchState, None] = {}
         self._forgotten: dict[PartitionKey, None] = {}
         self._in_session: set[PartitionKey] = set()
-        self._delayed: dict[Followed, None] = {}
+        self._delayed: dict[PartitionFetchState, None] = {}
         self._fetching_count = 0
-        self._session_id = _NO_SESSION
-        self._session_epoch = _INITIAL_EPOCH
+        self._session = FetchMetadata()
         self._session_since = 1  # the number of the first request that is of this session
         self._number = 0
         self.unexpected_count = 0
 
     # Partitions.
 
-    def follow(self, followed: Followed) -> None:
-        """Follow a partition, from now on as this says."""
+    def follow(self, followed: PartitionFetchState) -> None:
+        """Follow a partition, from now on by this state."""
         self._drop(followed.topic_partition)
         self.followed[followed.topic_partition] = followed
         self._by_key[followed.key] = followed
         self._fetch(followed)
 
-    def unfollow(self, topic_partition: TopicPartition) -> Followed | None:
+    def unfollow(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
         """Follow a partition no more; returns it."""
         followed = self._drop(topic_partition)
         if followed is not None:
             self._forget(followed)
         return followed
 
-    def moved(self, followed: Followed) -> None:
+    def moved(self, followed: PartitionFetchState) -> None:
         """Note that a partition may go on from elsewhere than the leader knows."""
-        if followed.progress is Progress.FETCHING and followed.asked != followed.position:
-            self._news[followed] = None
+        if followed.progress is Progress.FETCHING and followed.sent_position != followed.position:
+            self._changed[followed] = None
 
-    def delay(self, followed: Followed, now_ms: int, *, is_quick: bool = False) -> None:
+    def delay(self, followed: PartitionFetchState, now_ms: int, *, is_quick: bool = False) -> None:
         """Leave a partition alone for a while: quick ones a moment that doubles each time."""
         followed.failure_count += 1
         wait_ms = self._settings.backoff_ms
         if is_quick:
-            wait_ms = min(wait_ms, QUICK_BACKOFF_MS << min(followed.failure_count - 1, 16))
+            backoff = ExponentialBackoff(QUICK_BACKOFF_MS, wait_ms)
+            wait_ms = backoff.wait_ms(followed.failure_count - 1)
         self.delay_until(followed, now_ms + wait_ms)
 
-    def delay_until(self, followed: Followed, until_ms: int) -> None:
+    def delay_until(self, followed: PartitionFetchState, until_ms: int) -> None:
         """Leave a partition alone until a time (monotonic)."""
         self._leave(followed, Progress.DELAYED)
         followed.delayed_until_ms = until_ms
         self._delayed[followed] = None
 
-    def park(self, followed: Followed, progress: Progress = Progress.PARKED) -> None:
+    def park(self, followed: PartitionFetchState, progress: Progress = Progress.PARKED) -> None:
         """Leave a partition alone until it is followed anew."""
         self._leave(followed, progress)
 
-    def _leave(self, followed: Followed, progress: Progress) -> None:
+    def _leave(self, followed: PartitionFetchState, progress: Progress) -> None:
         if followed.progress is Progress.FETCHING:
             self._fetching_count -= 1
         self._delayed.pop(followed, None)
-        self._news.pop(followed, None)
+        self._changed.pop(followed, None)
         followed.progress = progress
         self._forget(followed)
 
-    def _drop(self, topic_partition: TopicPartition) -> Followed | None:
+    def _drop(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
         followed = self.followed.pop(topic_partition, None)
         if followed is None:
             return None
         del self._by_key[followed.key]
         if followed.progress is Progress.FETCHING:
             self._fetching_count -= 1
-        self._news.pop(followed, None)
+        self._changed.pop(followed, None)
         self._delayed.pop(followed, None)
         return followed
 
-    def _forget(self, followed: Followed) -> None:
+    def _forget(self, followed: PartitionFetchState) -> None:
         if followed.key in self._in_session:
             self._forgotten[followed.key] = None
 
@@ -214,53 +214,53 @@ class FetchPlan:
     # Requests.
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there are partitions that the leader does not send yet."""
-        return bool(self._news)
+        return bool(self._changed)
 
     @property
     def has_session(self) -> bool:
-        """Whether a further request may be sent before the last one is answered."""
-        return self._session_epoch != _INITIAL_EPOCH
+        """Whether a further request may be sent before the last one has its response."""
+        return not self._session.is_full
 
-    def next_ask(self, now_ms: int, broker_epoch: int) -> Ask | None:
-        """The next request; None if there is nothing to ask now: see `idle_ms`."""
+    def next_request(self, now_ms: int, broker_epoch: int) -> NumberedRequest | None:
+        """The next request; None if there is nothing to fetch now: see `idle_ms`."""
         self._wake_delayed(now_ms)
         if not self._fetching_count:
             self.lost()
             return None
-        is_full = self._session_epoch == _INITIAL_EPOCH
+        session = self._session
+        is_full = session.is_full
         self._number += 1
         if is_full:
             self._session_since = self._number
             self._in_session.clear()
             self._forgotten.clear()
-            news = [p for p in self.followed.values() if p.progress is Progress.FETCHING]
+            changed = [p for p in self.followed.values() if p.progress is Progress.FETCHING]
         else:
-            news = list(self._news)
+            changed = list(self._changed)
         settings = self._settings
         request = fetch.FetchRequest(
             replica_state=fetch.ReplicaState(replica_id=self._node_id, replica_epoch=broker_epoch),
             max_wait_ms=min(settings.wait_ms_max, self.idle_ms(now_ms, settings.wait_ms_max)),
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_bytes_max,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=self._topics(news),
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=self._topics(changed),
             forgotten_topics_data=_forgotten_topics(self._forgotten),
         )
         self._in_session.difference_update(self._forgotten)
         self._forgotten.clear()
-        self._news.clear()
+        self._changed.clear()
         if not is_full:
-            epoch = self._session_epoch
-            self._session_epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
-        return Ask(self._number, request)
+            self._session = session.next_incremental()
+        return NumberedRequest(self._number, request)
 
-    def _topics(self, news: Iterable[Followed]) -> list[fetch.FetchTopic]:
+    def _topics(self, changed: Iterable[PartitionFetchState]) -> list[fetch.FetchTopic]:
         topics: dict[bytes, fetch.FetchTopic] = {}
         number, bytes_max = self._number, self._settings.partition_bytes_max
-        for followed in news:
+        for followed in changed:
             topic_id, partition = followed.key
             topic = topics.get(topic_id)
             if topic is None:
@@ -275,8 +275,8 @@ class FetchPlan:
                     partition_max_bytes=bytes_max,
                 )
             )
-            followed.asked_in = number
-            followed.asked = followed.position
+            followed.sent_in = number
+            followed.sent_position = followed.position
             self._in_session.add(followed.key)
         return list(topics.values())
 
@@ -298,17 +298,17 @@ class FetchPlan:
                 del self._delayed[followed]
                 self._fetch(followed)
 
-    def _fetch(self, followed: Followed) -> None:
-        """Ask for it from now on; a session drops what it forgets after it took what is asked."""
+    def _fetch(self, followed: PartitionFetchState) -> None:
+        """Fetch it from now on; a session drops what it forgets after it took what is requested."""
         followed.progress = Progress.FETCHING
         self._fetching_count += 1
-        self._news[followed] = None
+        self._changed[followed] = None
         self._forgotten.pop(followed.key, None)
 
-    # Answers.
+    # Responses.
 
-    def take(self, number: int, response: fetch.FetchResponse) -> list[Answered] | None:
-        """What an answer says of the partitions that were asked for; None: it is an error.
+    def take(self, number: int, response: fetch.FetchResponse) -> list[PartitionResponse] | None:
+        """The responses for the partitions that were requested; None if the response is an error.
 
         After an error the next request begins a new session.
         """
@@ -316,37 +316,34 @@ class FetchPlan:
             return []  # of a session that was given up meanwhile
         if response.error_code != ErrorCode.NONE:
             self.lost()
-            if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                self._session_id = _NO_SESSION  # it may be somebody else's by now
+            self._session = self._session.on_error(response.error_code)
             return None
         if number == self._session_since:
-            self._session_id = response.session_id
-            begins = response.session_id != _NO_SESSION
-            self._session_epoch = 1 if begins else _INITIAL_EPOCH
-        answers: list[Answered] = []
+            self._session = self._session.on_full_response(response.session_id)
+        responses: list[PartitionResponse] = []
         by_key = self._by_key
         for topic in response.responses:
             for data in topic.partitions:
                 followed = by_key.get((topic.topic_id, data.partition_index))
                 if followed is None or followed.progress is not Progress.FETCHING:
                     self._note_unexpected(topic.topic_id, data.partition_index)
-                elif 0 < followed.asked_in <= number:
-                    is_late = followed.asked[0] != followed.fetch_offset
-                    answers.append(Answered(followed, data, is_late))
-                # Else it has been asked for otherwise meanwhile, or is about to be.
-        return answers
+                elif 0 < followed.sent_in <= number:
+                    is_late = followed.sent_position[0] != followed.fetch_offset
+                    responses.append(PartitionResponse(followed, data, is_late))
+                # Else it has been requested otherwise meanwhile, or is about to be.
+        return responses
 
     def _note_unexpected(self, topic_id: bytes, partition: int) -> None:
-        """Count what was never asked for; what we only stopped following is no surprise."""
+        """Count what was never requested; what we only stopped following is no surprise."""
         if (topic_id, partition) not in self._in_session:
             self.unexpected_count += 1
 
     def lost(self) -> None:
-        """Begin a new session with the next request: one got no answer, or a refusal.
+        """Begin a new session with the next request: one got no response, or an error.
 
         It names the old session, so that the leader can let go of it (REQ-10).
         """
-        self._session_epoch = _INITIAL_EPOCH
+        self._session = self._session.close_existing_attempt_new()
         self._session_since = self._number + 1
         self._in_session.clear()
         self._forgotten.clear()

@@ -1,21 +1,21 @@
-"""What a coordinator writes with.
+"""Appends of coordinators: to a partition of this broker, returning when they are committed.
 
-Append to a partition of this broker, and wait until it is committed.
-
-Source: OFS-5 and OFS-6 of the behaviour list. Not a client path: batches come from the broker
-itself and are not limited to one. How long somebody waits for a reply is the coordinator's affair:
-a wait here ends with the outcome, or with the leadership.
+Source: OFS-5 and OFS-6. Not a client path: batches come from the broker itself and are not limited
+to one. There is no time-out: a wait ends with the outcome, or with the leadership. How long a
+client waits for its response is the coordinator's affair.
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.log.partition_log import LogRead
-from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import DelayedOperation
+from barnabas_broker.replication.leader.delayed_produce import ACKS_ALL
 from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.producing import ACKS_ALL
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.replication.turn import Turn
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
@@ -25,7 +25,9 @@ WAIT_MS_MAX = 2**31 - 1
 BATCH_OVERHEAD_BYTES = 512
 
 
-class _Commit(DelayedOperation):
+class DelayedCommit(DelayedOperation):
+    """An append of a coordinator that waits for the high watermark."""
+
     __slots__ = ("_end_offset", "_future", "_partition")
 
     def __init__(self, partition: Partition, end_offset: int, future: asyncio.Future[int]) -> None:
@@ -33,30 +35,32 @@ class _Commit(DelayedOperation):
         self._partition = partition
         self._end_offset = end_offset
         self._future = future
+        future.add_done_callback(self._done)
 
-    def _is_over(self) -> bool:
-        """Whether this replica will not hear of a commit."""
-        return self._partition.log.is_offline or not self._partition.is_leader
+    def _done(self, _: asyncio.Future[int]) -> None:
+        """End the wait: there is an outcome, or nobody awaits it."""
+        self.cancel()
 
     def try_complete(self) -> bool:
-        if self._is_over() or self._partition.is_acknowledged(self._end_offset, ACKS_ALL):
-            return self.force_complete()
-        return False
+        """Complete if the outcome is final."""
+        return _settle(self._partition, self._end_offset, self._future) and self.force_complete()
 
     def on_complete(self) -> None:
-        if self._future.done():
-            return
-        if self._is_over():
-            # This or another leader may commit the records all the same.
-            error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            self._future.set_exception(error)
-        elif self._partition.is_acknowledged(self._end_offset, ACKS_ALL):
-            self._future.set_result(self._end_offset - 1)
-        else:
+        """Fail what is not settled: the broker stops."""
+        if not _settle(self._partition, self._end_offset, self._future):
             self._future.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
-    def on_expire(self) -> None:
-        """Nothing of its own: completion tells a time-out by what is not committed."""
+
+def _settle(partition: Partition, end_offset: int, future: asyncio.Future[int]) -> bool:
+    """Whether the outcome of an append is final; the future has it then."""
+    if future.done():
+        return True
+    if partition.log.is_offline or not partition.is_leader:
+        # This or another leader may commit the records all the same.
+        future.set_exception(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+    elif partition.is_acknowledged(end_offset, ACKS_ALL):
+        future.set_result(end_offset - 1)
+    return future.done()
 
 
 class CommittedWriter:
@@ -67,28 +71,26 @@ class CommittedWriter:
         self._turn = turn
         self._clock = clock
 
-    async def append(self, topic_partition: TopicPartition, batch: bytes) -> int:
+    async def append(
+        self,
+        topic_partition: TopicPartition,
+        batch: bytes,
+        appended: Callable[[], None] | None = None,
+    ) -> int:
         """Append batches; returns the last offset once the high watermark has passed it.
 
-        Raises: KafkaError; 20 if the leadership or the disk is lost before the outcome is known,
-        else nothing was appended.
+        `appended` is called at once when they are staged. Raises: KafkaError; 20 if the leadership
+        or the disk is lost before the outcome is known, else nothing was appended.
         """
         partition = self._replicas.find(topic_partition)
         info = partition.append(
             memoryview(bytearray(batch)), ACKS_ALL, self._clock.wall_ms(), internal=True
         )
+        if appended is not None:
+            appended()
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        commit = _Commit(partition, info.last_offset + 1, future)
-        purgatory = self._replicas.produce_purgatory
-
-        def written() -> None:
-            purgatory.try_complete_else_watch(commit, [topic_partition])
-
-        self._turn.after(written)
-        try:
-            return await future
-        finally:
-            commit.cancel()
+        self._turn.after(partial(self._watch, partition, info.last_offset + 1, future))
+        return await future
 
     async def wait_committed(self, topic_partition: TopicPartition, end_offset: int) -> None:
         """Return once the high watermark has reached an offset, however long that takes.
@@ -97,12 +99,14 @@ class CommittedWriter:
         """
         partition = self._replicas.find(topic_partition)
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        commit = _Commit(partition, end_offset, future)
-        self._replicas.produce_purgatory.try_complete_else_watch(commit, [topic_partition])
-        try:
-            await future
-        finally:
-            commit.cancel()
+        self._watch(partition, end_offset, future)
+        await future
+
+    def _watch(self, partition: Partition, end_offset: int, future: asyncio.Future[int]) -> None:
+        """Let an append wait, unless its outcome is final already."""
+        if not _settle(partition, end_offset, future):
+            commit = DelayedCommit(partition, end_offset, future)
+            self._replicas.produce_purgatory.watch(commit, [partition.topic_partition])
 
     def batch_bytes_max(self, topic_partition: TopicPartition) -> int:
         """Return how large one batch may be: `max.message.bytes` of the topic."""

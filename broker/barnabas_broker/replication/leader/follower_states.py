@@ -1,8 +1,8 @@
 """What a leader knows of the followers of one partition, and what it concludes from that.
 
 How far each follower is, when it was last caught up, and whether it may join the ISR. Pure: no
-clock, no log. Not here: the high watermark and whom to tell (`partition.py`).
-Source: REP-1 to REP-8 of the behaviour list, KIP-497, KIP-841, KIP-903 (broker epochs).
+clock, no log. Not here: the high watermark and who is notified (`partition.py`).
+Source: REP-1 to REP-8, KIP-497, KIP-841, KIP-903 (broker epochs).
 
 The identity rule (decision 0013): what is known of a follower is known of one replica of one
 incarnation of one broker. It is forgotten when the replica is no longer assigned, when the metadata
@@ -42,7 +42,7 @@ class FollowerState:
 
     def __init__(self, node_id: int, directory_id: bytes) -> None:
         self.node_id = node_id
-        self.directory_id = directory_id  # zero while the metadata does not say
+        self.directory_id = directory_id  # zero while the metadata has none
         self.forget(NEVER_MS)
 
     def forget(self, last_caught_up_ms: int) -> None:

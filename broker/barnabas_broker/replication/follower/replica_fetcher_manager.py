@@ -1,8 +1,8 @@
-"""All fetchers of a broker: which partition is followed by which task.
+"""All fetchers of a broker: which of them follows which partition.
 
 One fetcher for each leader and number; a partition's number depends on its name alone, so that it
 stays with its connection. Fetchers come and go with what they follow. Not here: what a fetcher does
-(`fetcher.py`), who leads a partition (`replica_manager.py`).
+(`replica_fetcher.py`), who leads a partition (`replica_manager.py`).
 
 Source: REP-9, MET-7. Invariants: a partition is in at most one fetcher; after `unfollow` returns
 nothing is appended to it any more.
@@ -18,10 +18,10 @@ from typing import NamedTuple
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.partition_log import PartitionLog
-from barnabas_broker.replication.fetch_plan import FetchSettings, Followed
-from barnabas_broker.replication.fetcher import Fetcher, PeerRequests
-from barnabas_broker.replication.follower_append import FindReplica, FollowerAppend
-from barnabas_broker.replication.follower_states import FindBroker
+from barnabas_broker.replication.follower.fetch_plan import FetchSettings, PartitionFetchState
+from barnabas_broker.replication.follower.follower_append import FindReplica, FollowerAppend
+from barnabas_broker.replication.follower.replica_fetcher import PeerRequests, ReplicaFetcher
+from barnabas_broker.replication.leader.follower_states import FindBroker
 from barnabas_broker.replication.throttle import ReplicationThrottle
 from barnabas_protocol.ids import TopicPartition
 
@@ -36,7 +36,7 @@ class Following(NamedTuple):
 
 
 class FollowerHooks(NamedTuple):
-    """What the fetchers tell the rest of the broker."""
+    """What fetchers need of the rest of the broker."""
 
     find: FindReplica
     on_directory_error: Callable[[LogDirectoryError], None]
@@ -44,7 +44,7 @@ class FollowerHooks(NamedTuple):
     find_broker: FindBroker
 
 
-class Fetchers:
+class ReplicaFetcherManager:
     """The follower side of a broker. Used from the loop only."""
 
     def __init__(
@@ -67,9 +67,9 @@ class Fetchers:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self.fetchers_per_leader = fetchers_per_leader
-        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._targets: dict[tuple[int, int], FollowerAppend] = {}
-        self._by_partition: dict[TopicPartition, tuple[Following, Fetcher]] = {}
+        self._by_partition: dict[TopicPartition, tuple[Following, ReplicaFetcher]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
         # Of fetchers that are gone.
@@ -79,8 +79,8 @@ class Fetchers:
     # Partitions.
 
     def update(self, changes: Mapping[TopicPartition, Following | None]) -> None:
-        """Follow partitions as told, or (None) no more. What is followed so already goes on."""
-        by_fetcher: dict[Fetcher, list[Followed]] = {}
+        """Follow partitions so, or (None) no more. What is followed so already goes on."""
+        by_fetcher: dict[ReplicaFetcher, list[PartitionFetchState]] = {}
         for topic_partition, following in changes.items():
             known = self._by_partition.get(topic_partition)
             if known is not None:
@@ -90,7 +90,9 @@ class Fetchers:
             if following is not None and not self._is_closed:
                 fetcher = self._fetcher_for(following)
                 self._by_partition[topic_partition] = following, fetcher
-                followed = Followed(topic_partition, following.topic_id, following.leader_epoch)
+                followed = PartitionFetchState(
+                    topic_partition, following.topic_id, following.leader_epoch
+                )
                 by_fetcher.setdefault(fetcher, []).append(followed)
         for fetcher, followed_here in by_fetcher.items():
             fetcher.follow(followed_here)
@@ -107,7 +109,7 @@ class Fetchers:
         self.update(dict.fromkeys(topic_partitions))
 
     def leader_changed(self, node_id: int) -> None:
-        """Note that a broker came back or has another address: ask it at once."""
+        """Note that a broker came back or has another address: fetch from it at once."""
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == node_id:
                 fetcher.hurry()
@@ -121,7 +123,7 @@ class Fetchers:
         self.unfollow(followed)
         self.update(followed)
 
-    def _fetcher_for(self, following: Following) -> Fetcher:
+    def _fetcher_for(self, following: Following) -> ReplicaFetcher:
         number = fetcher_number(following.topic_partition, self.fetchers_per_leader)
         key = following.leader_id, number
         fetcher = self._fetchers.get(key)
@@ -132,7 +134,7 @@ class Fetchers:
                 note_truncations=self._hooks.note_truncations,
                 knows_epochs=self._knows_own_registration,
             )
-            fetcher = self._fetchers[key] = Fetcher(
+            fetcher = self._fetchers[key] = ReplicaFetcher(
                 following.leader_id,
                 number,
                 self._peers,
@@ -170,7 +172,7 @@ class Fetchers:
 
     # Throttling, for the fetchers.
 
-    def waits_ms(self, followed: Followed) -> int:
+    def waits_ms(self, followed: PartitionFetchState) -> int:
         """How long the follower's quota holds a partition back; 0: not at all."""
         partition = self._hooks.find(followed.topic_partition)
         if partition is None:
@@ -182,7 +184,7 @@ class Fetchers:
             is_in_sync=followed.lag == 0,
         )
 
-    def fetched(self, followed: Followed, size_bytes: int) -> None:
+    def fetched(self, followed: PartitionFetchState, size_bytes: int) -> None:
         """Count what a partition was sent."""
         partition = self._hooks.find(followed.topic_partition)
         if partition is not None:

@@ -1,9 +1,9 @@
 """Where a follower cuts its log so that it becomes the beginning of its leader's.
 
-Pure: the state of a log and an answer in, an offset out. Source: KIP-101 (truncate by leader epoch,
-never by a high watermark that may be stale), KIP-279 (fast leader changes: go back epoch by
-epoch), REP-12 to REP-16. Invariant: an offset that is not below the log end means that the answer
-gives no way forward; the caller must then wait, or it would ask the same for ever.
+Pure: the state of a log and a response in, an offset out. Source: KIP-101 (truncate by leader
+epoch, never by a high watermark that may be stale), KIP-279 (fast leader changes: go back epoch by
+epoch), REP-12 to REP-16. Invariant: an offset that is not below the log end means that the response
+leads no further; the caller must then wait, or it would send the same request for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def diverging_offset(
     """Where to cut when the leader's log has `leader_epoch` end at `leader_end_offset`.
 
     The leader names the largest epoch it has that is not above our last one. Where we do not have
-    that epoch either, we go back to the end of our next lower one and are told again (REP-16).
+    that epoch either, we go back to the end of our next lower one, and the next response leads on
+    (REP-16).
     """
     if leader_end_offset == UNDEFINED_OFFSET:
         return min(own.high_watermark, own.log_end_offset)

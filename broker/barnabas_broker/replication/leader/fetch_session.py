@@ -1,9 +1,9 @@
-"""Fetch sessions: a client repeats only what changed, and is answered only what changed.
+"""Fetch sessions: requests name only what changed, and so do responses.
 
-Not reading, not waiting: this keeps what a session asks for and what it was last told. Pure but for
+Not reading, not waiting: this keeps what a session fetches and what it was last sent. Pure but for
 the random session ids.
 Source: KIP-227, KIP-516 (topic ids). Invariants: the cache never holds more sessions than its
-slots; a session's epoch counts up from 1 and wraps to 1; a partition is answered in a session only
+slots; a session's epoch counts up from 1 and wraps to 1; a partition is in a response only
 with records, an error, or changed offsets.
 """
 
@@ -11,20 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.metrics.sample import Sample
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, next_epoch
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
-INITIAL_EPOCH = 0  # asks for a new session
-FINAL_EPOCH = -1  # asks for none, and closes the named one
-NO_SESSION = 0
-_EPOCH_MAX = 2**31 - 1
+_SESSION_ID_MAX = 2**31 - 1
 EVICTION_IDLE_MS = (
     120_000  # a session that was unused for this long gives way to a new one (REQ-10)
 )
 
 
 class FetchPartition:
-    """What a client asks of one partition, and what it was last told about it."""
+    """What a client fetches of one partition, and the offsets that it was last sent."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -58,10 +57,10 @@ class FetchPartition:
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
 
-    def ask_again(self, other: "FetchPartition") -> None:
-        """Take over what `other` asks for, keeping what was last answered in this leader epoch.
+    def take_over(self, other: "FetchPartition") -> None:
+        """Take over the request `other`, keeping what was last sent in this leader epoch.
 
-        In a new one a follower may have cut its log, and its high watermark with it: it must hear
+        In a new one a follower may have cut its log, and its high watermark with it: it needs
         the present one although nothing has moved here.
         """
         if other.current_leader_epoch != self.current_leader_epoch:
@@ -84,7 +83,7 @@ def session_key(partition: FetchPartition) -> SessionKey:
 
 
 class FetchSession:
-    """The partitions that one client asks for again and again.
+    """The partitions that one client fetches again and again.
 
     In the order in which they are read next.
     """
@@ -109,21 +108,21 @@ class FetchSession:
         self.created_ms = self.last_used_ms = now_ms
         self.partitions: dict[SessionKey, FetchPartition] = {}
 
-    def update(self, asked: Iterable[FetchPartition], forgotten: Iterable[SessionKey]) -> None:
-        """Add or change the partitions asked for, drop the forgotten ones."""
-        for partition in asked:
+    def update(self, requested: Iterable[FetchPartition], forgotten: Iterable[SessionKey]) -> None:
+        """Add or change the requested partitions, drop the forgotten ones."""
+        for partition in requested:
             key = session_key(partition)
             known = self.partitions.get(key)
             if known is None:
                 self.partitions[key] = partition
             else:
-                known.ask_again(partition)
+                known.take_over(partition)
         for key in forgotten:
             self.partitions.pop(key, None)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing that is asked in it will ever count again."""
+        """Whether nothing that is fetched in it will ever count again."""
         return False
 
     def close(self) -> None:
@@ -142,7 +141,7 @@ SESSION_PARTITIONS_MAX = 10_000
 """Partitions in the session of one consumer: each of its requests looks at all of them."""
 
 
-# A session of a given id and time for whoever asks.
+# Makes a session of an id, with topic ids or not, at a time.
 MakeSession = Callable[[int, bool, int], FetchSession]
 
 
@@ -153,16 +152,16 @@ def consumer_session(session_id: int, uses_topic_ids: bool, now_ms: int) -> Fetc
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """One request, resolved: which partitions to read and which session its answer belongs to."""
+    """One request, resolved: which partitions to read, and the session of the response."""
 
     partitions: Sequence[FetchPartition]
     session: FetchSession | None
-    is_full: bool  # answer every partition, changed or not
+    is_full: bool  # the response has every partition, changed or not
 
     @property
     def session_id(self) -> int:
-        """The id to answer with; 0 means that the client is to send full requests."""
-        return NO_SESSION if self.session is None else self.session.id
+        """The id for the response; 0 means that the client is to send full requests."""
+        return NO_SESSION_ID if self.session is None else self.session.id
 
 
 class FetchSessionCache:
@@ -191,6 +190,20 @@ class FetchSessionCache:
             if not session.is_follower
         )
 
+    def samples(self) -> Iterator[Sample]:
+        """Sessions and their partitions, for the collector (MET-1)."""
+        for name, kind, text, value in (
+            ("sessions", "gauge", "Fetch sessions kept.", len(self)),
+            ("session_partitions", "gauge", "Partitions in fetch sessions.", self.partitions_count),
+            (
+                "session_evictions_total",
+                "counter",
+                "Fetch sessions that gave way to others.",
+                self.evictions_count,
+            ),
+        ):
+            yield Sample(f"barnabas_fetch_{name}", kind, text, {}, value)
+
     def get(self, session_id: int) -> FetchSession | None:
         """The session of an id, None where it is gone."""
         return self._sessions.get(session_id)
@@ -199,7 +212,7 @@ class FetchSessionCache:
         self,
         session_id: int,
         epoch: int,
-        asked: Sequence[FetchPartition],
+        requested: Sequence[FetchPartition],
         forgotten: Sequence[SessionKey],
         *,
         is_follower: bool,
@@ -216,13 +229,13 @@ class FetchSessionCache:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(session_id)
             if epoch == FINAL_EPOCH:
-                return FetchContext(asked, None, True)
-            if not self._has_room(len(asked), is_follower, now_ms):
-                return FetchContext(asked, None, True)
+                return FetchContext(requested, None, True)
+            if not self._has_room(len(requested), is_follower, now_ms):
+                return FetchContext(requested, None, True)
             session = make_session(self._new_id(), uses_topic_ids, now_ms)
-            session.update(asked, ())
+            session.update(requested, ())
             self._sessions[session.id] = session
-            return FetchContext(asked, session, True)
+            return FetchContext(requested, session, True)
         existing = self._sessions.get(session_id)
         if existing is None or existing.is_follower != is_follower:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -230,12 +243,12 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if existing.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        existing.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        existing.epoch = next_epoch(epoch)
         existing.last_used_ms = now_ms
-        if asked or forgotten:
-            existing.update(asked, forgotten)
+        if requested or forgotten:
+            existing.update(requested, forgotten)
             if not is_follower and len(existing.partitions) > SESSION_PARTITIONS_MAX:
-                # Nobody says that the partitions exist: a session is a client's to fill.
+                # The partitions need not exist: a session is a client's to fill.
                 self._remove(session_id)
                 raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         partitions = () if is_follower else list(existing.partitions.values())
@@ -287,7 +300,7 @@ class FetchSessionCache:
 
     def _new_id(self) -> int:
         while True:
-            session_id = self._random.integer(_EPOCH_MAX) + 1
+            session_id = self._random.integer(_SESSION_ID_MAX) + 1
             if session_id not in self._sessions:
                 return session_id
 
@@ -295,7 +308,7 @@ class FetchSessionCache:
 def _is_left_behind(session: FetchSession, now_ms: int) -> bool:
     """Whether a follower's session is none any more: followers fetch without end.
 
-    All that it asked for by a connection that is gone it now asks for anew, but for what is led
+    All that it fetched by a connection that is gone it now fetches anew, but for what is led
     elsewhere by now; and a process that was started again has left everything behind.
     """
     is_idle = now_ms - session.last_used_ms > EVICTION_IDLE_MS

@@ -24,7 +24,7 @@ from barnabas_protocol.records.batch import BatchHeader, read_header
 REFUSED_MAX: Final = 1_000
 """Producers and partitions that are remembered; the oldest are forgotten first."""
 
-_Topic = str | bytes  # a name, or an id where that is all the producer said
+_Topic = str | bytes  # a name, or an id where that is all the producer sent
 _Key = tuple[_Topic, int, int]  # topic, partition, producer id
 
 
@@ -32,10 +32,8 @@ class RefusedBatches:
     """The first sequence that was refused, of each producer and partition."""
 
     def __init__(self) -> None:
-        self._refused: dict[_Key, tuple[int, int]] = {}  # producer epoch, first sequence
-
-    def __bool__(self) -> bool:
-        return bool(self._refused)
+        # Producer epoch and first sequence.
+        self.by_producer: dict[_Key, tuple[int, int]] = {}
 
     def note(
         self,
@@ -54,12 +52,12 @@ class RefusedBatches:
             return
         topic: _Topic = topic_partition.topic or topic_id
         key = (topic, topic_partition.partition, header.producer_id)
-        known = self._refused.get(key)
+        known = self.by_producer.get(key)
         if known is not None and known[0] == header.producer_epoch:
             return  # what followed it
-        while len(self._refused) >= REFUSED_MAX:
-            del self._refused[next(iter(self._refused))]
-        self._refused[key] = (header.producer_epoch, header.base_sequence)
+        while len(self.by_producer) >= REFUSED_MAX:
+            del self.by_producer[next(iter(self.by_producer))]
+        self.by_producer[key] = (header.producer_epoch, header.base_sequence)
 
     def check(self, partition: Partition, records: Buffer) -> None:
         """Let a batch pass unless it comes after a refused one that is still missing.
@@ -73,7 +71,7 @@ class RefusedBatches:
         topics: tuple[_Topic, ...] = (partition.topic_partition.topic, partition.topic_id)
         for topic in topics:
             key = (topic, index, producer_id)
-            refused = self._refused.get(key)
+            refused = self.by_producer.get(key)
             if refused is None:
                 continue
             producer_epoch, first_sequence = refused
@@ -87,7 +85,7 @@ class RefusedBatches:
                     f"producer {producer_id} sent sequence {header.base_sequence}, but"
                     f" {first_sequence} was refused before and has not come again",
                 )
-            del self._refused[key]
+            del self.by_producer[key]
 
 
 def _knows(partition: Partition, producer_id: int) -> bool:

@@ -1,7 +1,7 @@
-"""One DeleteRecords request at work: waits until every live replica has the new log starts.
+"""DeleteRecords at the leader: waits until every live replica has the new log starts.
 
-Raising the leader's own log start comes before. Source: SEG-13 of the behaviour list, KIP-107.
-Invariant: the answer is given exactly once, with the low watermark of that moment.
+Raising the leader's own log start comes before. Source: SEG-13, KIP-107.
+Invariant: a request gets its results exactly once, with the low watermark of that moment.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 
-class Deletion:
-    """A partition whose log start was raised: up to where, and what became of it."""
+class DeleteRecordsResult:
+    """The outcome for one partition whose log start was raised to `offset`."""
 
     __slots__ = ("error_code", "low_watermark", "offset", "partition")
 
@@ -36,40 +36,47 @@ class Deletion:
         return self.low_watermark >= self.offset
 
 
-class _Waiting(DelayedOperation):
+class DelayedDeleteRecords(DelayedOperation):
+    """A request that waits for the log starts of followers."""
+
     __slots__ = ("_deletions", "_done")
 
     def __init__(
-        self, deletions: Sequence[Deletion], timeout_ms: int, done: asyncio.Future[None]
+        self, deletions: Sequence[DeleteRecordsResult], timeout_ms: int, done: asyncio.Future[None]
     ) -> None:
         super().__init__(timeout_ms)
         self._deletions = deletions
         self._done = done
 
     def try_complete(self) -> bool:
-        # Each is looked at, as each notes what is to be answered.
+        """Complete if every deletion is settled."""
+        # Each is looked at, as each notes its own outcome.
         settled = [deletion.is_settled() for deletion in self._deletions]
         return all(settled) and self.force_complete()
 
     def on_expire(self) -> None:
+        """Fail what is not settled with REQUEST_TIMED_OUT."""
         for deletion in self._deletions:
             if not deletion.is_settled():
                 deletion.error_code = ErrorCode.REQUEST_TIMED_OUT
                 deletion.low_watermark = -1
 
     def on_complete(self) -> None:
+        """Wake the request."""
         if not self._done.done():
             self._done.set_result(None)
 
 
-async def replicated(deletions: Sequence[Deletion], timeout_ms: int, purgatory: Purgatory) -> None:
-    """Return when each deletion is settled, or the time is up; each then says what it is."""
+async def wait_replicated(
+    deletions: Sequence[DeleteRecordsResult], timeout_ms: int, purgatory: Purgatory
+) -> None:
+    """Return when each deletion is settled, or the time is up; each has its outcome then."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiting = _Waiting(deletions, max(timeout_ms, 0), done)
+    delayed = DelayedDeleteRecords(deletions, max(timeout_ms, 0), done)
     purgatory.try_complete_else_watch(
-        waiting, [deletion.partition.topic_partition for deletion in deletions]
+        delayed, [deletion.partition.topic_partition for deletion in deletions]
     )
     try:
         await done
     finally:
-        waiting.cancel()
+        delayed.cancel()

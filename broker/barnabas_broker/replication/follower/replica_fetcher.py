@@ -1,13 +1,13 @@
-"""One task that follows the partitions of one leader: asks, hands over what comes, asks again.
+"""Fetches the partitions that one leader leads: one task, one fetch session.
 
 Long polls in a fetch session, so that thousands of idle partitions cost one small request twice a
 second. A partition that joins while a poll is parked is not kept waiting: a second request of the
-same session is sent after it. Not here: what to ask (`fetch_plan.py`), what to do with an answer
+same session is sent after it. Not here: requests (`fetch_plan.py`), what to do with a response
 (`follower_append.py`).
 
-Source: REP-9 to REP-12, KIP-227. Invariants: at most two requests are under way; answers are taken
-in the order of their requests; a leader that cannot be reached is asked again after a pause that
-grows, or at once when there is news of it.
+Source: REP-9 to REP-12, KIP-227. Invariants: at most two requests are in flight; responses are
+taken in the order of their requests; a leader that cannot be reached is tried again after a pause
+that grows, or at once when its metadata changes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from typing import Any, Protocol
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.network.peers import PeerUnreachableError
-from barnabas_broker.replication.fetch_plan import (
-    Ask,
+from barnabas_broker.replication.follower.fetch_plan import (
     FetchPlan,
     FetchSettings,
-    Followed,
+    NumberedRequest,
+    PartitionFetchState,
     Progress,
 )
-from barnabas_broker.replication.follower_append import FollowerAppend, Step
+from barnabas_broker.replication.follower.follower_append import FollowerAppend, Step
+from barnabas_protocol.backoff import ExponentialBackoff
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import fetch, list_offsets
@@ -45,28 +46,28 @@ _FOREVER_MS = 3_600_000
 
 
 class PeerRequests(Protocol):
-    """How other brokers are asked: `network.peers.Peers` does."""
+    """Sends requests to other brokers, as `network.peers.Peers` does."""
 
     def request(
         self, node_id: int, message: Any, version: int, *, channel: str, timeout_ms: int
     ) -> Awaitable[Any]:
-        """Send a request; what is awaited is the answer. Raises, then: PeerUnreachableError."""
+        """Send a request at once; awaited, it gives the response or raises PeerUnreachableError."""
         ...
 
 
 class FollowerThrottle(Protocol):
     """Holds back replicas that catch up."""
 
-    def waits_ms(self, followed: Followed) -> int:
+    def waits_ms(self, followed: PartitionFetchState) -> int:
         """How long not to fetch a partition; 0: fetch it."""
         ...
 
-    def fetched(self, followed: Followed, size_bytes: int) -> None:
+    def fetched(self, followed: PartitionFetchState, size_bytes: int) -> None:
         """Count what came."""
         ...
 
 
-class Fetcher:
+class ReplicaFetcher:
     """Follows some partitions of one leader."""
 
     def __init__(
@@ -92,8 +93,8 @@ class Fetcher:
         self._settings = settings
         self._target = target
         self._throttle = throttle
-        self._news = asyncio.Event()
-        self._under_way: deque[tuple[int, asyncio.Future[Any]]] = deque()
+        self._has_work = asyncio.Event()
+        self._in_flight: deque[tuple[int, asyncio.Future[Any]]] = deque()
         self._lost_count = 0
         self._refused_count = 0  # requests that were refused as a whole, one after the other
         self._is_following_up = False
@@ -103,7 +104,7 @@ class Fetcher:
 
     # Partitions.
 
-    def follow(self, followed: Iterable[Followed]) -> None:
+    def follow(self, followed: Iterable[PartitionFetchState]) -> None:
         """Follow partitions from where their logs end, in place of what was followed of them."""
         for item in followed:
             step = self._target.start(item)
@@ -117,29 +118,29 @@ class Fetcher:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Follow a partition no more; what is under way for it is not used."""
+        """Follow a partition no more; what is in flight for it is not used."""
         self.plan.unfollow(topic_partition)
 
     def hurry(self) -> None:
-        """Ask at once: there are new partitions, or news of the leader."""
-        self._news.set()
-        if self._under_way and not self._is_following_up:
+        """Send a request soon: there are new partitions, or newer metadata of the leader."""
+        self._has_work.set()
+        if self._in_flight and not self._is_following_up:
             # Many partitions come in one turn: they go into one request.
             self._is_following_up = True
             asyncio.get_running_loop().call_soon(self._follow_up)
 
     def _follow_up(self) -> None:
-        """Tell the leader of new partitions while an earlier request is parked there."""
+        """Send the leader new partitions while an earlier request is parked there."""
         self._is_following_up = False
         if (
-            0 < len(self._under_way) < _REQUESTS_MAX
-            and self.plan.has_news
+            0 < len(self._in_flight) < _REQUESTS_MAX
+            and self.plan.has_changes
             and self.plan.has_session
             and not self._target.is_unsettled
         ):
-            ask = self.plan.next_ask(self._clock.monotonic_ms(), self._broker_epoch())
-            if ask is not None:
-                self._send(ask)
+            numbered = self.plan.next_request(self._clock.monotonic_ms(), self._broker_epoch())
+            if numbered is not None:
+                self._send(numbered)
 
     @property
     def is_idle(self) -> bool:
@@ -171,18 +172,18 @@ class Fetcher:
                 await self._pause(self._settings.backoff_ms)
 
     async def _round(self) -> None:
-        """Ask for what is to be asked and take all answers."""
+        """Send a request and take all responses."""
         await self._settle()
-        self._news.clear()
-        ask = self.plan.next_ask(self._clock.monotonic_ms(), self._broker_epoch())
-        if ask is None:
+        self._has_work.clear()
+        numbered = self.plan.next_request(self._clock.monotonic_ms(), self._broker_epoch())
+        if numbered is None:
             await self._pause(self.plan.idle_ms(self._clock.monotonic_ms(), _FOREVER_MS))
             return
-        self._send(ask)
-        while self._under_way:
-            number, asked = self._under_way[0]
-            response = await asked
-            self._under_way.popleft()
+        self._send(numbered)
+        while self._in_flight:
+            number, sent = self._in_flight[0]
+            response = await sent
+            self._in_flight.popleft()
             self._lost_count = 0
             await self._take(number, response)
 
@@ -200,35 +201,35 @@ class Fetcher:
                 if self._settling is not None and self._settling.done():
                     self._settling = None
 
-    def _send(self, ask: Ask) -> None:
+    def _send(self, numbered: NumberedRequest) -> None:
         self.request_count += 1
         request = self._peers.request(
             self.leader_id,
-            ask.request,
+            numbered.request,
             FETCH_VERSION,
             channel=self.channel,
-            timeout_ms=ask.request.max_wait_ms + self._settings.request_timeout_ms,
+            timeout_ms=numbered.request.max_wait_ms + self._settings.request_timeout_ms,
         )
-        self._under_way.append((ask.number, asyncio.ensure_future(request)))
+        self._in_flight.append((numbered.number, asyncio.ensure_future(request)))
 
     async def _take(self, number: int, response: fetch.FetchResponse) -> None:
-        answers = self.plan.take(number, response)
-        if answers is None:
+        responses = self.plan.take(number, response)
+        if responses is None:
             logger.info(
-                "broker %d answers a fetch with error %d", self.leader_id, response.error_code
+                "broker %d refuses a fetch with error %d", self.leader_id, response.error_code
             )
             self._refused_count += 1
             if response.error_code not in _SESSION_ERRORS or self._refused_count > 1:
                 await self._pause(self._settings.backoff_ms)
             return
         self._refused_count = 0
-        looked_up: list[Followed] = []
-        for answered in answers:
-            followed = answered.followed
+        looked_up: list[PartitionFetchState] = []
+        for partition_response in responses:
+            followed = partition_response.followed
             if self.plan.followed.get(followed.topic_partition) is not followed:
                 continue
             before_bytes = self._target.bytes_in
-            step = self._target.take(answered)
+            step = self._target.take(partition_response)
             if step is Step.GO_ON:
                 self.plan.moved(followed)
             elif step is Step.LOOK_UP:
@@ -241,8 +242,8 @@ class Fetcher:
         if looked_up:
             await self._look_up(looked_up)
 
-    def _next(self, followed: Followed, step: Step) -> None:
-        """Do what a step says with a partition."""
+    def _next(self, followed: PartitionFetchState, step: Step) -> None:
+        """Apply a step to a partition."""
         plan, now_ms = self.plan, self._clock.monotonic_ms()
         if plan.followed.get(followed.topic_partition) is not followed:
             return
@@ -258,7 +259,7 @@ class Fetcher:
             case Step.FAIL:
                 plan.park(followed, Progress.FAILED)
 
-    def _hold_back(self, followed: Followed) -> None:
+    def _hold_back(self, followed: PartitionFetchState) -> None:
         """Leave alone what the quota does not let through; what is in sync always passes."""
         if followed.progress is Progress.FETCHING and followed.lag:
             wait_ms = self._throttle.waits_ms(followed)
@@ -267,8 +268,8 @@ class Fetcher:
 
     # Out of range.
 
-    async def _look_up(self, followed: list[Followed]) -> None:
-        """Ask where the leader's logs start and end, for those who asked outside of them."""
+    async def _look_up(self, followed: list[PartitionFetchState]) -> None:
+        """Look up where the leader's logs start and end, for offsets outside of them."""
         starts = await self._offsets(followed, _EARLIEST)
         ends = await self._offsets(followed, _LATEST)
         for item in followed:
@@ -282,7 +283,7 @@ class Fetcher:
                 self._next(item, self._target.ranged(item, start_offset, end_offset))
 
     async def _offsets(
-        self, followed: Iterable[Followed], timestamp: int
+        self, followed: Iterable[PartitionFetchState], timestamp: int
     ) -> dict[TopicPartition, int]:
         topics: dict[str, list[list_offsets.ListOffsetsPartition]] = {}
         for item in followed:
@@ -317,7 +318,7 @@ class Fetcher:
     # Faults.
 
     def _lost(self, error: PeerUnreachableError | None) -> None:
-        """Begin anew: nothing that is still under way is used."""
+        """Begin anew: nothing that is still in flight is used."""
         if error is not None and self._lost_count == 0:
             logger.info("fetching from broker %d pauses: %s", self.leader_id, error)
         self._lost_count += 1
@@ -325,26 +326,26 @@ class Fetcher:
         self.plan.lost()
 
     def _lost_backoff_ms(self) -> int:
-        doubled_ms = _UNREACHABLE_BACKOFF_MS << min(self._lost_count - 1, 10)
-        return min(doubled_ms, self._settings.backoff_ms)
+        backoff = ExponentialBackoff(_UNREACHABLE_BACKOFF_MS, self._settings.backoff_ms)
+        return backoff.wait_ms(self._lost_count - 1)
 
     def _drop_requests(self) -> None:
-        while self._under_way:
-            asked = self._under_way.popleft()[1]
-            if not asked.done():
-                asked.cancel()
-            elif not asked.cancelled():
-                asked.exception()  # looked at, so that nobody complains
+        while self._in_flight:
+            sent = self._in_flight.popleft()[1]
+            if not sent.done():
+                sent.cancel()
+            elif not sent.cancelled():
+                sent.exception()  # retrieved, or asyncio would log it
 
     async def _pause(self, at_most_ms: int) -> None:
-        """Wait, but not on when there is news."""
+        """Wait until there is something to do, at most so long."""
         if at_most_ms <= 0:
             await asyncio.sleep(0)
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_ms / 1000):
-                await self._news.wait()
-        self._news.clear()
+                await self._has_work.wait()
+        self._has_work.clear()
 
 
 _SESSION_ERRORS = frozenset(

@@ -1,10 +1,10 @@
-"""Asks the controller for the ISRs that leaders wish: AlterPartition, many partitions a request.
+"""Sends AlterPartition requests and tracks the proposed ISR of each partition led here.
 
-What to wish is the partitions' (`partition.py`); the answer in force is their next metadata image.
-Source: KIP-497, KIP-841 and KIP-903 (broker epochs); REP-6 and REP-8 of the behaviour list.
-Invariants: one request is under way at a time, and one wish a partition; a wish is only given up
-when the controller has certainly not followed it, or when newer metadata has come: until then the
-partition counts both ISRs.
+Partitions decide what to propose (`partition.py`); their next metadata image has the ISR in force.
+Source: KIP-497, KIP-841 and KIP-903 (broker epochs); REP-6 and REP-8.
+Invariants: one request, of many partitions, is in flight at a time, and one proposal a partition; a
+proposal is only dropped when the controller has certainly refused it, or when newer metadata has
+come: until then the partition counts both ISRs.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.backoff import ExponentialBackoff
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -27,15 +28,14 @@ from barnabas_protocol.messages.alter_partition import (
 
 logger = logging.getLogger(__name__)
 
-RETRY_MS_MIN = 50
-RETRY_MS_MAX = 1_000
-# Wishes in one request; the rest comes with the next.
+BACKOFF = ExponentialBackoff(50, 1_000)
+# Proposals in one request; the rest comes with the next.
 PARTITIONS_MAX = 10_000
-NAMES_TOLD_MAX = 20
+NAMES_LOGGED_MAX = 20
 
-# The controller has judged the wish and did not follow it, nor could it have done so before.
+# The controller has refused the proposal, and cannot have accepted it before.
 _REFUSALS = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
-# The controller knows more than we do, perhaps just this wish from an answer that was lost: its
+# The controller knows more than we do, perhaps just this proposal, whose response was lost: its
 # metadata is on the way to us.
 _OUTDATED = frozenset(
     (
@@ -58,10 +58,10 @@ class Channel(Protocol):
         ...
 
 
-class _Wish:
-    """An ISR that a partition has asked for, with the state that it was asked in.
+class ProposedIsr:
+    """An ISR that a partition has proposed, with the state in which it did.
 
-    The broker epochs are those that have fetched what the wish goes by: the controller refuses it
+    The broker epochs are those of the fetches that it rests on: the controller refuses the proposal
     if one of them is another one by the time it decides (KIP-903).
     """
 
@@ -86,8 +86,8 @@ class _Wish:
         )
 
 
-class IsrChanges:
-    """The wishes of all partitions led here."""
+class AlterPartitionManager:
+    """The proposed ISRs of all partitions led here."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class IsrChanges:
         self._broker_epoch = broker_epoch
         self._spawn = spawn
         self._timeout_ms = timeout_ms
-        self._wishes: dict[Partition, _Wish] = {}
+        self._proposals: dict[Partition, ProposedIsr] = {}
         self._is_running = False
         self._has_news = asyncio.Event()
         self.shrinks_count = 0
@@ -112,45 +112,45 @@ class IsrChanges:
 
     @property
     def pending_count(self) -> int:
-        """Wishes without an answer."""
-        return len(self._wishes)
+        """Proposals without a response."""
+        return len(self._proposals)
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
-        """Ask for an ISR, together with whatever else is wished by the time of the request."""
-        self._wishes[partition] = _Wish(partition, isr)
+        """Propose an ISR, together with all else that is proposed by the time of the request."""
+        self._proposals[partition] = ProposedIsr(partition, isr)
         self._has_news.set()
         if not self._is_running:
             self._is_running = True
             self._spawn(self._run())
 
     async def _run(self) -> None:
-        """Send wishes as long as there are any."""
-        retry_ms = RETRY_MS_MIN
+        """Send proposals as long as there are any."""
+        failures = 0
         try:
             while batch := self._next_batch():
                 self._has_news.clear()
-                if await self._ask(batch):
-                    retry_ms = RETRY_MS_MIN
+                if await self._send(batch):
+                    failures = 0
                 else:
-                    await self._pause(retry_ms)
-                    retry_ms = min(2 * retry_ms, RETRY_MS_MAX)
+                    await self._pause(BACKOFF.wait_ms(failures))
+                    failures += 1
         finally:
             self._is_running = False
 
     async def _pause(self, retry_ms: int) -> None:
-        """Leave the controller alone for a while, a shorter one if there is a new wish."""
-        await asyncio.sleep(RETRY_MS_MIN / 1000)
+        """Leave the controller alone for a while, a shorter one if there is a new proposal."""
+        await asyncio.sleep(BACKOFF.initial_ms / 1000)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((retry_ms - RETRY_MS_MIN) / 1000):
+            async with asyncio.timeout((retry_ms - BACKOFF.initial_ms) / 1000):
                 await self._has_news.wait()
 
-    def _next_batch(self) -> list[_Wish]:
-        for partition, wish in list(self._wishes.items()):
-            if not wish.is_open:
-                del self._wishes[partition]
-        return list(self._wishes.values())[:PARTITIONS_MAX]
+    def _next_batch(self) -> list[ProposedIsr]:
+        for partition, proposal in list(self._proposals.items()):
+            if not proposal.is_open:
+                del self._proposals[partition]
+        return list(self._proposals.values())[:PARTITIONS_MAX]
 
-    async def _ask(self, batch: list[_Wish]) -> bool:
+    async def _send(self, batch: list[ProposedIsr]) -> bool:
         """Send one request; returns whether all of it is settled."""
         try:
             response = await self._channel.send(self._request(batch), timeout_ms=self._timeout_ms)
@@ -158,16 +158,16 @@ class IsrChanges:
             self._failed("AlterPartition", error.code)
             return False
         if response.error_code != ErrorCode.NONE:
-            # A broker epoch that is no longer ours, say: the next request has the one we have then.
+            # For example an old broker epoch: the next request has the newest.
             self._failed("AlterPartition", response.error_code)
             return False
         return self._settle(batch, response)
 
-    def _request(self, batch: list[_Wish]) -> AlterPartitionRequest:
+    def _request(self, batch: list[ProposedIsr]) -> AlterPartitionRequest:
         broker_epoch = self._broker_epoch()
         topics: dict[bytes, AlterPartitionRequestTopicData] = {}
-        for wish in batch:
-            partition = wish.partition
+        for proposal in batch:
+            partition = proposal.partition
             topic_id = partition.topic_id
             topic = topics.get(topic_id)
             if topic is None:
@@ -177,29 +177,29 @@ class IsrChanges:
             topic.partitions.append(
                 AlterPartitionRequestPartitionData(
                     partition_index=partition.topic_partition.partition,
-                    leader_epoch=wish.leader_epoch,
-                    new_isr=list(wish.isr),
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr=list(proposal.isr),
                     new_isr_with_epochs=[
                         BrokerState(
                             broker_id=node_id,
                             broker_epoch=(
                                 broker_epoch
                                 if node_id == self._node_id
-                                else wish.broker_epochs[node_id]
+                                else proposal.broker_epochs[node_id]
                             ),
                         )
-                        for node_id in wish.isr
+                        for node_id in proposal.isr
                     ],
                     leader_recovery_state=0,
-                    partition_epoch=wish.partition_epoch,
+                    partition_epoch=proposal.partition_epoch,
                 )
             )
         return AlterPartitionRequest(
             broker_id=self._node_id, broker_epoch=broker_epoch, topics=list(topics.values())
         )
 
-    def _settle(self, batch: list[_Wish], response: AlterPartitionResponse) -> bool:
-        answers = {
+    def _settle(self, batch: list[ProposedIsr], response: AlterPartitionResponse) -> bool:
+        results = {
             (topic.topic_id, partition.partition_index): partition
             for topic in response.topics
             for partition in topic.partitions
@@ -207,45 +207,45 @@ class IsrChanges:
         is_through = True
         granted: dict[tuple[tuple[int, ...], tuple[int, ...]], list[str]] = {}
         refused: dict[int, list[str]] = {}
-        for wish in batch:
-            partition = wish.partition
+        for proposal in batch:
+            partition = proposal.partition
             key = (partition.topic_id, partition.topic_partition.partition)
-            answer = answers.get(key)
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error_code
+            result = results.get(key)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if result is None else result.error_code
             name = "{}-{}".format(*partition.topic_partition)
-            if answer is not None and code == ErrorCode.NONE:
-                if self._granted(wish, answer):
-                    granted.setdefault((wish.old_isr, wish.isr), []).append(name)
+            if result is not None and code == ErrorCode.NONE:
+                if self._granted(proposal, result):
+                    granted.setdefault((proposal.old_isr, proposal.isr), []).append(name)
                 continue
             refused.setdefault(code, []).append(name)
-            # Asked again if newer metadata does not come meanwhile, as after a controller's fall.
+            # Sent again if newer metadata does not come meanwhile, as after the controller fails.
             is_through = False
             if code in _REFUSALS:
-                self._forget(wish)
-                if wish.is_open:
+                self._forget(proposal)
+                if proposal.is_open:
                     partition.isr_refused()
         for (old_isr, isr), names in granted.items():
-            _tell(old_isr, isr, names)
+            _log_change(old_isr, isr, names)
         for code, names in refused.items():
             self._failed(_listed(names), code, count=len(names))
         return is_through
 
-    def _granted(self, wish: _Wish, answer: AlterPartitionResponsePartitionData) -> bool:
-        """Wait for the metadata that says so; until then both ISRs count. Returns if it changes."""
-        self._forget(wish)
-        if answer.partition_epoch == wish.partition_epoch:
-            if wish.is_open:  # nothing was changed, so no metadata will come
-                wish.partition.isr_refused()
+    def _granted(self, proposal: ProposedIsr, result: AlterPartitionResponsePartitionData) -> bool:
+        """Wait for the metadata with the new ISR; both count until then. Returns if it changes."""
+        self._forget(proposal)
+        if result.partition_epoch == proposal.partition_epoch:
+            if proposal.is_open:  # nothing was changed, so no metadata will come
+                proposal.partition.isr_refused()
             return False
-        if len(wish.isr) < len(wish.old_isr):
+        if len(proposal.isr) < len(proposal.old_isr):
             self.shrinks_count += 1
         else:
             self.expands_count += 1
         return True
 
-    def _forget(self, wish: _Wish) -> None:
-        if self._wishes.get(wish.partition) is wish:
-            del self._wishes[wish.partition]
+    def _forget(self, proposal: ProposedIsr) -> None:
+        if self._proposals.get(proposal.partition) is proposal:
+            del self._proposals[proposal.partition]
 
     def _failed(self, what: str, code: int, *, count: int = 1) -> None:
         self.failures_count += count
@@ -267,12 +267,12 @@ async def keep_shrinking(
                 logger.exception("the ISR of %s-%d is not looked at", *partition.topic_partition)
 
 
-def _tell(old_isr: Sequence[int], isr: Sequence[int], names: Sequence[str]) -> None:
+def _log_change(old_isr: Sequence[int], isr: Sequence[int], names: Sequence[str]) -> None:
     """One line for all partitions that change alike: a broker that comes or goes has thousands."""
     change = "shrinks" if len(isr) < len(old_isr) else "grows"
     logger.info("the ISR %s from %s to %s: %s", change, list(old_isr), list(isr), _listed(names))
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_TOLD_MAX} more" if len(names) > NAMES_TOLD_MAX else ""
-    return ", ".join(names[:NAMES_TOLD_MAX]) + more
+    more = f" and {len(names) - NAMES_LOGGED_MAX} more" if len(names) > NAMES_LOGGED_MAX else ""
+    return ", ".join(names[:NAMES_LOGGED_MAX]) + more
