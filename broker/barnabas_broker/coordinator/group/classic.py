@@ -1,4 +1,4 @@
-"""The state machine of one classic group: states, members, votes; the rules of `behaviour.md` 19.
+"""The state machine of one classic group: states, members, votes; by GRP-1 to GRP-22.
 
 Not here: requests and timers, which drive it (`rebalance.py`, `join.py`, `sync.py`).
 Source: KIP-62, KIP-345, KIP-394 and the transition table of GRP-*.
@@ -155,7 +155,7 @@ class ClassicGroup:
             self.awaiting_join_count += 1
 
     def remove(self, member: ClassicMember) -> None:
-        """Forget a member whose parked requests were answered; another one becomes leader."""
+        """Forget a member that has nothing parked; another one becomes leader."""
         assert not member.is_parked
         del self.members[member.member_id]
         self.pending_sync_ids.discard(member.member_id)
@@ -222,7 +222,7 @@ class ClassicGroup:
     # ---- parked requests -----------------------------------------------------------------------
 
     def park_join(self, member: ClassicMember, reply: JoinReply) -> None:
-        """Park a join; one that the member had parked before is told to try again."""
+        """Park a join; one that the member had parked before has to try again."""
         self.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.join_reply = reply
         self.awaiting_join_count += 1
@@ -237,7 +237,7 @@ class ClassicGroup:
         return True
 
     def park_sync(self, member: ClassicMember, reply: SyncReply) -> None:
-        """Park a sync; one that the member had parked before is told to try again."""
+        """Park a sync; one that the member had parked before has to try again."""
         member.answer_sync(sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_reply = reply
 
@@ -325,7 +325,7 @@ class ClassicGroup:
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
-        """Return what the leader is told: every member's metadata for the chosen protocol."""
+        """Return what the leader gets: every member's metadata for the chosen protocol."""
         assert self.protocol_name is not None
         return [
             JoinGroupResponseMember(

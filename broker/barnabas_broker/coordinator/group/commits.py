@@ -1,7 +1,7 @@
 """Commits, fetches and removals of offsets, and the deletion of groups.
 
 Not here: the store itself (`offsets.py`) and the records' bytes (`records.py`). Source: OFS-7 to
-OFS-11, GRP-19.
+OFS-11, GRP-19, TXN-4, TXN-12.
 
 Invariants: a change of the store and its record are made together; a group with offsets exists in
 the shard; a group goes away when its tombstones are decided, and comes back if they are refused; an
@@ -10,10 +10,20 @@ offset of a topic whose name is another's now is nobody's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
-from barnabas_broker.coordinator.group.expiry import expired_partitions
+from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas_broker.coordinator.group.consumer.consumer_groups import ConsumerGroups
+from barnabas_broker.coordinator.group.consumer.offset_checks import (
+    MEMBER_EPOCHS_SINCE,
+    check_commit,
+    check_fetch,
+)
+from barnabas_broker.coordinator.group.expiry import (
+    expired_of_consumer_group,
+    expired_partitions,
+)
 from barnabas_broker.coordinator.group.groups import Groups
 from barnabas_broker.coordinator.group.offsets import OffsetStore
 from barnabas_broker.coordinator.group.rebalance import Rebalancer
@@ -30,6 +40,7 @@ from barnabas_broker.coordinator.runtime.shard import (
     CoordinatorRecord,
     Instant,
     Result,
+    TransactionWrite,
     no_change,
 )
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE
@@ -38,6 +49,7 @@ from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult
 from barnabas_protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -54,8 +66,16 @@ from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from barnabas_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from barnabas_protocol.records.control import ControlType, TransactionMarker
 
-MEMBER_EPOCHS_SINCE = 9
+TRANSACTION_EPOCHS_SINCE = 6
 # No transaction is open for longer: the log of one that seems to be was imported without its end.
 TRANSACTION_MS_MAX = 24 * 60 * 60 * 1000
 
@@ -64,12 +84,18 @@ class OffsetCommands:
     """What can be done with the offsets of one shard."""
 
     def __init__(
-        self, rebalancer: Rebalancer, groups: Groups, store: OffsetStore, topics: Topics
+        self,
+        rebalancer: Rebalancer,
+        groups: Groups,
+        consumer_groups: ConsumerGroups,
+        store: OffsetStore,
+        topics: Topics,
     ) -> None:
         self._rebalancer = rebalancer
         self._settings = rebalancer.settings
         self._metrics = rebalancer.metrics
         self._groups = groups
+        self._consumer_groups = consumer_groups
         self._store = store
         self._topics = topics
 
@@ -89,44 +115,158 @@ class OffsetCommands:
         self._admit(request, now, api_version, host)
         retention_ms = request.retention_time_ms
         expire_ms = -1 if retention_ms < 0 else now.wall_ms + retention_ms
-        bytes_max = self._settings.offset_metadata_bytes_max
         records: list[CoordinatorRecord] = []
         topics: list[OffsetCommitResponseTopic] = []
         for topic in request.topics:
-            answers: list[OffsetCommitResponsePartition] = []
-            topic_id = self._topics.topic_id(topic.name) or ZERO_UUID
+            results: list[OffsetCommitResponsePartition] = []
             for partition in topic.partitions:
                 index = partition.partition_index
-                metadata = partition.committed_metadata or ""
+                key = OffsetKey(request.group_id, topic.name, index)
+                committed = self._committed(key, partition, now, expire_ms)
                 code = ErrorCode.NONE
-                if not self._exists(topic.name, index):
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(metadata) > bytes_max or len(metadata.encode()) > bytes_max:
-                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                if isinstance(committed, ErrorCode):
+                    code = committed
                 else:
-                    key = OffsetKey(request.group_id, topic.name, index)
-                    committed = CommittedOffset(
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        metadata,
-                        now.wall_ms,
-                        expire_ms,
-                        topic_id,
-                    )
                     records.append(offset_record(key, committed))
                     self._store.put(key, committed)
-                answers.append(
+                results.append(
                     OffsetCommitResponsePartition(partition_index=index, error_code=code)
                 )
-            topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+            topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=results))
         self._metrics.commit_count += len(records)
         return Result(reply=OffsetCommitResponse(topics=topics), records=records)
+
+    def _committed(
+        self,
+        key: OffsetKey,
+        partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+        now: Instant,
+        expire_ms: int = -1,
+    ) -> CommittedOffset | ErrorCode:
+        """Return what a commit is to store for a partition, or why it cannot (OFS-7)."""
+        bytes_max = self._settings.offset_metadata_bytes_max
+        metadata = partition.committed_metadata or ""
+        if not self._exists(key.topic, key.partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if len(metadata) > bytes_max or len(metadata.encode()) > bytes_max:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return CommittedOffset(
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            metadata,
+            now.wall_ms,
+            expire_ms,
+            self._topics.topic_id(key.topic) or ZERO_UUID,
+        )
+
+    # ---- in transactions -----------------------------------------------------------------------
+
+    def commit_in_transaction(
+        self,
+        request: TxnOffsetCommitRequest,
+        now: Instant,
+        api_version: int,
+        host: str,
+        check: Callable[[], None] | None = None,
+    ) -> Result[TxnOffsetCommitResponse]:
+        """Store offsets that show when the producer's transaction commits (TXN-4).
+
+        `check` raises if that is not open any more when they are appended.
+        Topics are named, whatever the version. Raises: KafkaError if the group refuses the whole
+        request.
+        """
+        self._admit_in_transaction(request, now, api_version, host)
+        records: list[CoordinatorRecord] = []
+        topics: list[TxnOffsetCommitResponseTopic] = []
+        for topic in request.topics:
+            results: list[TxnOffsetCommitResponsePartition] = []
+            for partition in topic.partitions:
+                index = partition.partition_index
+                key = OffsetKey(request.group_id, topic.name, index)
+                committed = self._committed(key, partition, now)
+                code = ErrorCode.NONE
+                if isinstance(committed, ErrorCode):
+                    code = committed
+                else:
+                    records.append(offset_record(key, committed))
+                    self._store.put_pending(request.producer_id, key, committed)
+                results.append(
+                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+                )
+            topics.append(
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=results
+                )
+            )
+        self._metrics.commit_count += len(records)
+        producer = request.producer_id, request.producer_epoch
+        write = TransactionWrite(*producer, check=check) if records else None
+        return Result(
+            reply=TxnOffsetCommitResponse(topics=topics), records=records, transaction=write
+        )
+
+    def end_transaction(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        marker: TransactionMarker,
+        check: Callable[[], None] | None = None,
+    ) -> Result[None]:
+        """Take over or drop what a producer has committed in its transaction (TXN-12).
+
+        `check` raises if the marker is not of that transaction; all is undone then.
+        """
+        self._store.end_transaction(producer_id, marker.control_type is ControlType.COMMIT)
+        write = TransactionWrite(producer_id, producer_epoch, marker, check)
+        return Result(reply=None, transaction=write)
+
+    def _admit_in_transaction(
+        self, request: TxnOffsetCommitRequest, now: Instant, api_version: int, host: str
+    ) -> None:
+        """Decide whether the group takes a commit of a producer (TXN-4).
+
+        A producer that says nothing of a member commits beside them: it is the transactional id
+        that fences then.
+        """
+        generation_id = request.generation_id_or_member_epoch
+        consumer_group = self._consumer_groups.get(request.group_id)
+        if consumer_group is not None:
+            check_commit(
+                consumer_group,
+                request.member_id,
+                generation_id,
+                self._partitions_of(request),
+                None,
+                names_instance=request.group_instance_id is not None,
+            )
+            return
+        group = self._groups.get(request.group_id)
+        is_new = api_version >= TRANSACTION_EPOCHS_SINCE
+        if group is None:
+            if generation_id >= 0:
+                code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+                raise KafkaError(code)
+            self._create_for_offsets(request.group_id, now, host)
+            return
+        if group.state is GroupState.DEAD:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and group.is_empty:
+            return
+        if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+            group.validate(request.member_id, request.group_instance_id)
+            if generation_id != group.generation_id:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
     def _admit(
         self, request: OffsetCommitRequest, now: Instant, api_version: int, host: str
     ) -> None:
         """Decide whether the group takes the commit (GRP-19); count it as a heartbeat."""
         generation_id = request.generation_id_or_member_epoch
+        consumer_group = self._consumer_groups.get(request.group_id)
+        if consumer_group is not None:
+            partitions = self._partitions_of(request)
+            check_commit(consumer_group, request.member_id, generation_id, partitions, api_version)
+            return
         group = self._groups.get(request.group_id)
         if group is None:
             if generation_id >= 0:
@@ -134,10 +274,7 @@ class OffsetCommands:
                 is_new = api_version >= MEMBER_EPOCHS_SINCE
                 code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
                 raise KafkaError(code)
-            if not self._groups.quota.has_room(host):
-                self._rebalancer.make_room(now)
-                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            self._groups.create(request.group_id, now.wall_ms, host)
+            self._create_for_offsets(request.group_id, now, host)
             return
         if group.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -153,6 +290,21 @@ class OffsetCommands:
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
+    def _partitions_of(
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest
+    ) -> Iterator[tuple[bytes | None, int]]:
+        for topic in request.topics:
+            topic_id = self._topics.topic_id(topic.name)
+            for partition in topic.partitions:
+                yield topic_id, partition.partition_index
+
+    def _create_for_offsets(self, group_id: str, now: Instant, host: str) -> None:
+        """Make a group that has nothing but offsets. Raises: KafkaError 81."""
+        if not self._groups.quota.has_room(host):
+            self._rebalancer.make_room(now)
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        self._groups.create(group_id, now.wall_ms, host)
+
     def _exists(self, topic: str, index: int) -> bool:
         """Whether a partition exists; a commit for one that does not is refused (OFS-7)."""
         return 0 <= index < self._topics.partition_count(topic)
@@ -162,8 +314,14 @@ class OffsetCommands:
     def fetch(
         self, request: OffsetFetchRequestGroup, require_stable: bool
     ) -> Result[OffsetFetchResponseGroup]:
-        """Return committed offsets; -1 where there is none, never an error for that (OFS-11)."""
+        """Return committed offsets; -1 where there is none, never an error for that (OFS-11).
+
+        Raises: KafkaError if a member of a consumer group asks at another epoch (CG-6).
+        """
         group_id = request.group_id
+        consumer_group = self._consumer_groups.get(group_id)
+        if consumer_group is not None:
+            check_fetch(consumer_group, request.member_id, request.member_epoch)
         wanted: Iterable[tuple[str, Collection[int]]]
         if request.topics is None:
             by_topic: dict[str, list[int]] = {}
@@ -225,7 +383,9 @@ class OffsetCommands:
 
         Raises: KafkaError if the group is unknown, or has members of another protocol type.
         """
-        group = self._groups.get(request.group_id)
+        group: ClassicGroup | ConsumerGroup | None = self._consumer_groups.get(request.group_id)
+        if group is None:
+            group = self._groups.get(request.group_id)
         if group is None or group.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not group.is_empty and group.protocol_type != PROTOCOL_TYPE:
@@ -269,7 +429,7 @@ class OffsetCommands:
                 or ZERO_UUID in (committed.topic_id, topic_id)
             )
 
-        for group_id in list(self._groups):
+        for group_id in [*self._groups, *self._consumer_groups]:
             gone = [
                 key
                 for offsets in (self._store.of_group(group_id), self._store.pending_of(group_id))
@@ -296,16 +456,22 @@ class OffsetCommands:
 
     def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
         """Delete a group that is Empty, with its offsets (OFS-10)."""
+        consumer_group = self._consumer_groups.get(group_id)
+        if consumer_group is not None and consumer_group.is_empty:
+            records = self._remove_all(group_id)
+            records += self._take_out_consumer_group(consumer_group)
+            return Result(
+                reply=DeletableGroupResult(group_id=group_id), records=records, is_atomic=False
+            )
         group = self._groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if consumer_group is not None:
+            code = ErrorCode.NON_EMPTY_GROUP
+        elif group is None or group.state is GroupState.DEAD:
             code = ErrorCode.GROUP_ID_NOT_FOUND
         elif not group.is_empty:
             code = ErrorCode.NON_EMPTY_GROUP
         else:
-            records = self._remove(
-                group_id, [*self._store.of_group(group_id), *self._store.pending_of(group_id)]
-            )
-            self._metrics.deleted_offset_count += len(records)
+            records = self._remove_all(group_id)
             records.append(group_tombstone(group_id))
             self.take_out(group)
             return Result(
@@ -324,10 +490,47 @@ class OffsetCommands:
 
         The group's own tombstone follows if it is Empty and has no offset left.
         """
-        group_id = group.group_id
+        offsets = self._store.of_group(group.group_id)
+        retention_ms = self._settings.offsets_retention_ms
+        expired = expired_partitions(group, offsets, now.wall_ms, retention_ms)
+        records = self._expire(group.group_id, expired, now)
+        if self.is_abandoned(group):
+            if group.generation_id > 0:
+                records.append(group_tombstone(group.group_id))
+            self.take_out(group)
+        return records
+
+    def expire_consumer_group(self, group: ConsumerGroup, now: Instant) -> list[CoordinatorRecord]:
+        """Do the same for a consumer group."""
+        offsets = self._store.of_group(group.group_id)
+        retention_ms = self._settings.offsets_retention_ms
+        expired = expired_of_consumer_group(group, offsets, now.wall_ms, retention_ms)
+        records = self._expire(group.group_id, expired, now)
+        if group.is_empty and not self._store.has_any(group.group_id):
+            records += self._take_out_consumer_group(group)
+        return records
+
+    def _take_out_consumer_group(self, group: ConsumerGroup) -> list[CoordinatorRecord]:
+        changes = self._consumer_groups.changes(group)
+        changes.everything_removed()
+        self._consumer_groups.take_out(group)
+        self._store.forget_group(group.group_id)
+        self._metrics.deleted_group_count += 1
+        return changes.records
+
+    def _remove_all(self, group_id: str) -> list[CoordinatorRecord]:
+        records = self._remove(
+            group_id, [*self._store.of_group(group_id), *self._store.pending_of(group_id)]
+        )
+        self._metrics.deleted_offset_count += len(records)
+        return records
+
+    def _expire(
+        self, group_id: str, expired: list[tuple[str, int]], now: Instant
+    ) -> list[CoordinatorRecord]:
+        """Remove offsets that have expired, and those of topics that are gone."""
         retention_ms = self._settings.offsets_retention_ms
         offsets = self._store.of_group(group_id)
-        expired = expired_partitions(group, offsets, now.wall_ms, retention_ms)
         expired += [
             key for key, committed in offsets.items() if not self._is_current(key[0], committed)
         ]
@@ -343,10 +546,6 @@ class OffsetCommands:
             ],
         )
         self._metrics.expired_offset_count += len(records)
-        if self.is_abandoned(group):
-            if group.generation_id > 0:
-                records.append(group_tombstone(group_id))
-            self.take_out(group)
         return records
 
     def is_abandoned(self, group: ClassicGroup) -> bool:

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import TypeVar
 
 from barnabas_broker.coordinator.group import replies
 from barnabas_broker.coordinator.group.classic import GroupState
+from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroupState
+from barnabas_broker.coordinator.group.consumer.settings import GroupConfigs
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.errors import append_error
 from barnabas_broker.coordinator.group.groups import GroupQuota
 from barnabas_broker.coordinator.group.members import join_error, sync_error
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
+from barnabas_broker.coordinator.group.pattern_matching import PatternMatching
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
 from barnabas_broker.coordinator.group.shard import GroupShard
 from barnabas_broker.coordinator.group.topics import AnyTopics, Topics
@@ -32,7 +35,13 @@ from barnabas_broker.coordinator.runtime.shard import Instant, Result
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.hashing import coordinator_partition
+from barnabas_protocol.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from barnabas_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from barnabas_protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -55,6 +64,11 @@ from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from barnabas_protocol.records.control import TransactionMarker
 
 __all__ = ["GroupCoordinator", "GroupSettings", "RequestContext", "RuntimeSettings"]
 
@@ -66,7 +80,7 @@ GROUPS_PER_TURN = 20
 
 
 class GroupCoordinator:
-    """The classic groups whose partitions of `__consumer_offsets` this broker leads."""
+    """The groups whose partitions of `__consumer_offsets` this broker leads."""
 
     def __init__(
         self,
@@ -78,52 +92,32 @@ class GroupCoordinator:
         timer: Timer,
         runtime_settings: RuntimeSettings | None = None,
         topics: Topics | None = None,
+        overrides: Callable[[str], Mapping[str, str]] | None = None,
     ) -> None:
+        """Make one; `overrides` gives what is set for a single group."""
         self.settings = settings
         self.metrics = GroupMetrics()
-        known = self._topics = topics or AnyTopics()
-        self._is_active = False
+        configs = GroupConfigs(settings.consumer, overrides or (lambda group_id: {}))
+        known = topics or AnyTopics()
         self.quota = GroupQuota(settings.groups_max, settings.groups_per_host_max)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
+            partition_count=lambda: known.partition_count(OFFSETS_TOPIC),
             new_shard=lambda partition: GroupShard(
-                partition, settings, random, self.metrics, known, self.quota
+                partition,
+                settings,
+                random,
+                self.metrics,
+                known,
+                self.quota,
+                configs,
+                PatternMatching(self.runtime, partition, known),
             ),
             writer=writer,
             clock=clock,
             timer=timer,
             settings=runtime_settings or RuntimeSettings(),
         )
-
-    # ---- life ----------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Serve requests; before, they are answered with 15 (GRP-1)."""
-        self._is_active = True
-
-    def load_partition(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition from this leader epoch on (OFS-2)."""
-        self.runtime.load(partition, leader_epoch)
-
-    def unload_partition(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker does not lead the partition any more (OFS-4)."""
-        self.runtime.unload(partition, leader_epoch)
-
-    async def close(self) -> None:
-        """Answer everything parked with 16 and stop (STOP-9)."""
-        self._is_active = False
-        await self.runtime.close()
-
-    def partition_for(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` that holds the group (OFS-1).
-
-        By the count that the topic has: `offsets.topic.num.partitions` is for its creation only,
-        and may differ between brokers. Raises: KafkaError 15 while there is no such topic.
-        """
-        partition_count = self._topics.partition_count(OFFSETS_TOPIC)
-        if not partition_count:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return coordinator_partition(group_id, partition_count)
 
     # ---- membership ----------------------------------------------------------------------------
 
@@ -142,7 +136,7 @@ class GroupCoordinator:
                 request.group_id, lambda shard, now: shard.join(request, context, now, reply)
             )
         except KafkaError as error:
-            # Whatever the shard has answered already goes first.
+            # A response that the shard has given already goes first.
             reply(join_error(append_error(error.code), request.member_id))
         response = await future
         return replies.fit_join(response, context.api_version)
@@ -159,7 +153,7 @@ class GroupCoordinator:
 
         try:
             await self._execute_member(
-                request.group_id, lambda shard, now: shard.members.sync(request, now, reply)
+                request.group_id, lambda shard, now: shard.sync(request, now, reply)
             )
         except KafkaError as error:
             reply(sync_error(append_error(error.code)))
@@ -171,7 +165,7 @@ class GroupCoordinator:
         """Prolong the session of a member."""
         try:
             return await self._execute_member(
-                request.group_id, lambda shard, now: shard.members.heartbeat(request, now)
+                request.group_id, lambda shard, now: shard.heartbeat(request, now)
             )
         except KafkaError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -187,10 +181,42 @@ class GroupCoordinator:
         version = context.api_version
         try:
             return await self._execute_member(
-                request.group_id, lambda shard, now: shard.members.leave(request, version, now)
+                request.group_id, lambda shard, now: shard.leave(request, version, now)
             )
         except KafkaError as error:
             return LeaveGroupResponse(error_code=append_error(error.code))
+
+    # ---- consumer groups -----------------------------------------------------------------------
+
+    async def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Take the heartbeat of a member of the consumer protocol; it checks its group's name."""
+        try:
+            return await self._execute(
+                request.group_id,
+                lambda shard, now: shard.consumer_members.heartbeat(request, context, now),
+            )
+        except KafkaError as error:
+            return ConsumerGroupHeartbeatResponse(
+                error_code=append_error(error.code), error_message=error.message
+            )
+
+    async def consumer_group_describe(
+        self, group_ids: Sequence[str]
+    ) -> list[DescribedConsumerGroup]:
+        """Return consumer groups with their members; what is none is an error (69)."""
+        groups = []
+        for index, group_id in enumerate(group_ids):
+            if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            command = partial(_describe_consumer_group, group_id=group_id)
+            try:
+                groups.append(await self._execute_member(group_id, command))
+            except KafkaError as error:
+                code = append_error(error.code)
+                groups.append(DescribedConsumerGroup(group_id=group_id, error_code=code))
+        return groups
 
     # ---- offsets -------------------------------------------------------------------------------
 
@@ -207,20 +233,61 @@ class GroupCoordinator:
         except KafkaError as error:
             return replies.commit_error(request, append_error(error.code))
 
+    async def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, context: RequestContext, check: Callable[[], None]
+    ) -> TxnOffsetCommitResponse:
+        """Store offsets in a producer's transaction; topics are named, whatever the version.
+
+        `check` raises if the transaction is not open here any more. It is called before the offsets
+        change, and again before they are appended: a marker may be on its way in between.
+        """
+        version, host = context.api_version, context.client_host
+
+        def commit(shard: GroupShard, now: Instant) -> Result[TxnOffsetCommitResponse]:
+            check()
+            return shard.commits.commit_in_transaction(request, now, version, host, check)
+
+        try:
+            return await self._execute(request.group_id, commit)
+        except KafkaError as error:
+            return replies.txn_commit_error(request, append_error(error.code), version)
+
+    async def end_transaction(
+        self,
+        partition: int,
+        producer_id: int,
+        producer_epoch: int,
+        marker: TransactionMarker,
+        check: Callable[[], None],
+        written: Callable[[], None],
+    ) -> None:
+        """Write a marker to a partition of `__consumer_offsets`; returns when it is committed.
+
+        `check` raises if the marker is too old for what has been written before it. `written` is
+        called when nothing can come between it and what was before.
+        Raises: KafkaError.
+        """
+
+        def end(shard: GroupShard, _: Instant) -> Result[None]:
+            written()
+            return shard.commits.end_transaction(producer_id, producer_epoch, marker, check)
+
+        await self.runtime.execute(partition, end)
+
     async def offset_fetch(
         self, request: OffsetFetchRequest, context: RequestContext
     ) -> OffsetFetchResponse:
         """Return committed offsets, for one group (to version 7) or several (from 8)."""
-        answers = []
+        results = []
         for index, group in enumerate(replies.fetched_groups(request, context.api_version)):
             if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
                 await asyncio.sleep(0)
             command = partial(_fetch, group=group, require_stable=request.require_stable)
             try:
-                answers.append(await self._execute(group.group_id, command))
+                results.append(await self._execute(group.group_id, command))
             except KafkaError as error:
-                answers.append(replies.fetch_error(group, append_error(error.code)))
-        return replies.fit_fetch(answers, context.api_version)
+                results.append(replies.fetch_error(group, append_error(error.code)))
+        return replies.fit_fetch(results, context.api_version)
 
     async def offset_delete(
         self, request: OffsetDeleteRequest, context: RequestContext
@@ -268,8 +335,10 @@ class GroupCoordinator:
         self, request: ListGroupsRequest, context: RequestContext
     ) -> ListGroupsResponse:
         """Return the groups of this broker; with 14 and what is there while some load (GRP-21)."""
-        if not self._is_active:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        try:
+            self.runtime.check_serving()
+        except KafkaError as error:
+            return ListGroupsResponse(error_code=error.code)
         states = {state.lower() for state in request.states_filter}
         types = {group_type.lower() for group_type in request.types_filter}
         code = ErrorCode.NONE
@@ -292,9 +361,11 @@ class GroupCoordinator:
                 await asyncio.sleep(0)
             try:
                 described = await self._execute(group_id, partial(_describe, group_id=group_id))
+                if isinstance(described, str):
+                    described = replies.dead_group(group_id, context.api_version, described)
             except KafkaError as error:
                 described = DescribedGroup(group_id=group_id, error_code=error.code)
-            groups.append(described or replies.dead_group(group_id, context.api_version))
+            groups.append(described)
         return DescribeGroupsResponse(groups=groups)
 
     async def delete_groups(
@@ -314,24 +385,37 @@ class GroupCoordinator:
     # ---- metrics -------------------------------------------------------------------------------
 
     def count_by_state(self) -> dict[str, int]:
-        """Return how many groups are in each state, by the state's name."""
+        """Return how many classic groups are in each state, by the state's name."""
         counts: Counter[GroupState] = Counter()
         for _, shard in self.runtime.shards():
             counts += shard.count_by_state()
         return {state.value: counts[state] for state in GroupState}
+
+    def count_consumer_groups(self) -> dict[str, int]:
+        """Return how many consumer groups are in each state, by the state's name."""
+        counts = Counter(
+            group.state
+            for _, shard in self.runtime.shards()
+            for group in shard.consumer_groups.values()
+        )
+        return {state.value: counts[state] for state in ConsumerGroupState}
 
     def member_counts(self) -> Iterator[tuple[str, int]]:
         """Return how many members each group has."""
         for _, shard in self.runtime.shards():
             for group in shard.groups.values():
                 yield group.group_id, len(group.members)
+            for consumer_group in shard.consumer_groups.values():
+                yield consumer_group.group_id, len(consumer_group.members)
 
     def named_groups(self, count_max: int) -> set[str]:
         """Return the groups that metrics name: of each partition those that came first.
 
         Groups that somebody makes up by the thousand do not push out those that were there.
         """
-        by_age = zip_longest(*(shard.groups for _, shard in self.runtime.shards()))
+        by_age = zip_longest(
+            *(chain(shard.groups, shard.consumer_groups) for _, shard in self.runtime.shards())
+        )
         named = (group_id for row in by_age for group_id in row if group_id is not None)
         return set(islice(named, count_max))
 
@@ -349,17 +433,14 @@ class GroupCoordinator:
 
     async def _execute(self, group_id: str, command: Command[Value]) -> Value:
         """Run a command of a request that may name any group, even the empty one (old tools)."""
-        if not self._is_active:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return await self.runtime.execute(self.partition_for(group_id), command)
+        return await self.runtime.execute_for(group_id, command)
 
     async def _execute_member(self, group_id: str, command: Command[Value]) -> Value:
         """Run a command of a member, whose group must have a name (GRP-1)."""
-        if not self._is_active:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.runtime.check_serving()
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        return await self.runtime.execute(self.partition_for(group_id), command)
+        return await self.runtime.execute_for(group_id, command)
 
 
 def _fetch(
@@ -368,8 +449,14 @@ def _fetch(
     return shard.commits.fetch(group, require_stable)
 
 
-def _describe(shard: GroupShard, _: Instant, *, group_id: str) -> Result[DescribedGroup | None]:
+def _describe(shard: GroupShard, _: Instant, *, group_id: str) -> Result[DescribedGroup | str]:
     return Result(reply=shard.describe(group_id))
+
+
+def _describe_consumer_group(
+    shard: GroupShard, _: Instant, *, group_id: str
+) -> Result[DescribedConsumerGroup]:
+    return Result(reply=shard.describe_consumer_group(group_id), waits_for_commit=True)
 
 
 def _delete(shard: GroupShard, _: Instant, *, group_id: str) -> Result[DeletableGroupResult]:

@@ -18,5 +18,5 @@ _APPEND_ERRORS = {
 
 
 def append_error(code: ErrorCode) -> ErrorCode:
-    """Return what a client is told instead of the code of an append; other codes stay."""
+    """Return the code that a client gets for the code of an append; others stay."""
     return _APPEND_ERRORS.get(code, code)

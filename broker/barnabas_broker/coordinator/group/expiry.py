@@ -1,12 +1,14 @@
 """Which committed offsets have expired; a pure question about one group.
 
-Not here: the tombstones (`commits.py`) and the task that asks (`shard.py`). Source: OFS-8.
+Not here: the tombstones (`commits.py`) and when it is due (`shard.py`). Source: OFS-8.
 
     explicit expiry time of the commit            wins over everything below
     no protocol type (simple consumers)           counted from the commit
     Empty                                         counted from when the group became Empty
     Stable, protocol type consumer                from the commit, topics not subscribed to only
     any other state                               nothing expires
+
+A consumer group: from the commit, topics not subscribed to only, in every state.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
 from barnabas_broker.coordinator.group.records import CommittedOffset
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE
 
@@ -42,6 +45,25 @@ def expired_partitions(
         if is_expired:
             expired.append((topic, partition))
     return expired
+
+
+def expired_of_consumer_group(
+    group: ConsumerGroup,
+    offsets: Mapping[tuple[str, int], CommittedOffset],
+    now_ms: int,
+    retention_ms: int,
+) -> list[tuple[str, int]]:
+    """Return the same for a consumer group: counted from the commit, subscribed topics never."""
+    return [
+        (topic, partition)
+        for (topic, partition), committed in offsets.items()
+        if not group.is_subscribed_to(topic)
+        and (
+            now_ms >= committed.expire_ms
+            if committed.expire_ms >= 0
+            else now_ms - committed.commit_ms >= retention_ms
+        )
+    ]
 
 
 def _base(group: ClassicGroup) -> Base | None:

@@ -9,10 +9,19 @@ what replay would find; rolling back to a sequence number gives back what was ta
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.runtime.journal import UndoJournal
+from barnabas_protocol.errors import ErrorCode
+
+
+class OwnedGroup(Protocol):
+    """A group of any kind, as far as it is counted."""
+
+    owner_host: str
 
 
 class GroupQuota:
@@ -28,13 +37,13 @@ class GroupQuota:
         """Whether a client of that host may make another group."""
         return self.count < self._groups_max and self._by_host[host] < self._groups_per_host_max
 
-    def added(self, group: ClassicGroup) -> None:
+    def added(self, group: OwnedGroup) -> None:
         """One more group."""
         self.count += 1
         if group.owner_host:
             self._by_host[group.owner_host] += 1
 
-    def removed(self, group: ClassicGroup) -> None:
+    def removed(self, group: OwnedGroup) -> None:
         """One group less."""
         self.count -= 1
         if group.owner_host:
@@ -46,12 +55,13 @@ class GroupQuota:
 class Groups(dict[str, ClassicGroup]):
     """Groups by id; joins put theirs in as into any dictionary."""
 
-    def __init__(self, quota: GroupQuota) -> None:
+    def __init__(self, quota: GroupQuota, journal: UndoJournal) -> None:
         super().__init__()
         self.quota = quota
-        self._sequence = 0
-        # Sequence number, group, whether it was created (else taken out).
-        self._journal: deque[tuple[int, ClassicGroup, bool]] = deque()
+        self._journal = journal
+        # Whether nothing speaks for keeping a group, and what is to be done with one that is back.
+        self.is_abandoned: Callable[[ClassicGroup], bool] = lambda group: group.is_empty
+        self.given_back: Callable[[ClassicGroup], None] = lambda group: None
 
     def __setitem__(self, group_id: str, group: ClassicGroup) -> None:
         """Count the group."""
@@ -76,47 +86,43 @@ class Groups(dict[str, ClassicGroup]):
         group = ClassicGroup(group_id, host)
         group.state_changed_ms = wall_ms
         self[group_id] = group
-        self._journal.append((self._sequence, group, True))
+        self._journal.note(self._uncreate, group)
         return group
 
     def take_out(self, group: ClassicGroup) -> None:
         """Forget an Empty group whose tombstones are on their way."""
         assert group.is_empty
         del self[group.group_id]
-        self._journal.append((self._sequence, group, False))
+        self._journal.note(self._give_back, group)
+
+    def set_aside(self, group: ClassicGroup) -> None:
+        """Forget a group, with or without members, that becomes one of another kind."""
+        del self[group.group_id]
+        self._journal.note(self._give_back, group)
+
+    def put_converted(self, group: ClassicGroup) -> None:
+        """Put a group in that was one of another kind."""
+        self[group.group_id] = group
+        self._journal.note(self.withdraw, group)
+
+    def withdraw(self, group: ClassicGroup) -> None:
+        """Take a group out again, as it stays one of another kind; who waits is to try again."""
+        if self.get(group.group_id) is group:
+            del self[group.group_id]
+        group.answer_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # ---- undoing -------------------------------------------------------------------------------
 
-    def begin(self, sequence: int) -> None:
-        """Note changes under this number from now on."""
-        self._sequence = sequence
+    def _uncreate(self, group: ClassicGroup) -> None:
+        """Take a group out again; offsets that came after it are gone already."""
+        if self.get(group.group_id) is group and self.is_abandoned(group):
+            del self[group.group_id]
 
-    def committed(self, sequence: int) -> None:
-        """Forget how to undo the changes up to this number."""
-        journal = self._journal
-        while journal and journal[0][0] <= sequence:
-            journal.popleft()
+    def _give_back(self, group: ClassicGroup) -> None:
+        self._put_back(group, self.get(group.group_id))
+        self.given_back(group)
 
-    def roll_back(
-        self, sequence: int, is_abandoned: Callable[[ClassicGroup], bool]
-    ) -> list[ClassicGroup]:
-        """Undo the changes from this number on, the newest first; offsets are back already.
-
-        Returns the groups whose removal was undone.
-        """
-        journal = self._journal
-        given_back: list[ClassicGroup] = []
-        while journal and journal[-1][0] >= sequence:
-            _, group, was_created = journal.pop()
-            current = self.get(group.group_id)
-            if not was_created:
-                self._give_back(group, current)
-                given_back.append(group)
-            elif current is group and is_abandoned(group):
-                del self[group.group_id]
-        return given_back
-
-    def _give_back(self, group: ClassicGroup, current: ClassicGroup | None) -> None:
+    def _put_back(self, group: ClassicGroup, current: ClassicGroup | None) -> None:
         if current is None:
             self[group.group_id] = group
             return

@@ -1,9 +1,9 @@
 """JoinGroup of the classic protocol: who may join, under which id, and what that sets off.
 
 Not here: the course of the rebalance (`rebalance.py`). Source: GRP-2 to GRP-5, GRP-18, KIP-345,
-KIP-394, KIP-814. The answer goes to the `reply` callable, at once or when the join phase ends.
+KIP-394, KIP-814. The response goes to the `reply` callable, at once or when the join phase ends.
 
-Invariants: every join is answered exactly once, whatever becomes of the group; a member id is
+Invariants: every join gets exactly one response, whatever becomes of the group; a member id is
 handed out only once.
 """
 
@@ -32,7 +32,7 @@ from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 
 # From here on a member must know its id before it counts (KIP-394).
 MEMBER_ID_REQUIRED_SINCE = 4
-# From here on a returning static leader can be told not to assign (KIP-814).
+# From here on a returning static leader can be kept from assigning (KIP-814).
 SKIP_ASSIGNMENT_SINCE = 9
 
 
@@ -67,6 +67,12 @@ class Join:
             else request.rebalance_timeout_ms
         )
 
+    def new_member_id(self, random: Random) -> str:
+        """Return an id for a member that has none."""
+        instance_id = self.request.group_instance_id
+        prefix = self.context.client_id if instance_id is None else instance_id
+        return f"{prefix}-{uuid.UUID(bytes=random.uuid())}"
+
     def fail(self, code: ErrorCode) -> Result[None]:
         """Answer with an error."""
         self.reply(join_error(code, self.member_id))
@@ -84,12 +90,7 @@ class Joiner:
 
     def join(self, join: Join) -> Result[None]:
         """Take a join; the group is created if its member id is empty (GRP-2)."""
-        self._rebalancer.metrics.join_count += 1
         request = join.request
-        settings = self._settings
-        timeout_ms = request.session_timeout_ms
-        if not settings.session_timeout_ms_min <= timeout_ms <= settings.session_timeout_ms_max:
-            return join.fail(ErrorCode.INVALID_SESSION_TIMEOUT)
         group = self._groups.get(request.group_id)
         if group is None:
             if join.member_id:
@@ -154,8 +155,7 @@ class Joiner:
     def _join_unknown(self, group: ClassicGroup, join: Join) -> Result[None]:
         request = join.request
         instance_id = request.group_instance_id
-        prefix = join.context.client_id if instance_id is None else instance_id
-        new_id = f"{prefix}-{uuid.UUID(bytes=self._random.uuid())}"
+        new_id = join.new_member_id(self._random)
         if instance_id is not None:
             old_id = group.static_member_ids.get(instance_id)
             if old_id is not None:
@@ -277,10 +277,10 @@ class Joiner:
     def _took_over(
         self, group: ClassicGroup, member: ClassicMember, join: Join, old_leader_id: str | None
     ) -> JoinGroupResponse:
-        """Return the answer to a static member that gets its old assignment with its next sync.
+        """Return the response to a static member that gets its old assignment with its next sync.
 
         A client before version 9 would compute an assignment if it saw itself as leader, so it is
-        told its old id as leader's.
+        given its old id as the leader's.
         """
         is_leader = group.leader_id == member.member_id
         if join.context.api_version >= SKIP_ASSIGNMENT_SINCE:

@@ -1,7 +1,7 @@
-"""One member of a classic group: what it asked for, what it got, and its parked request.
+"""One member of a classic group: its protocols, its assignment and its parked request.
 
 Not here: when a member expires (`rebalance.py`). Source: KIP-62, KIP-345.
-Invariants: at most one parked join and one parked sync, each answered exactly once.
+Invariants: at most one parked join and one parked sync, each with exactly one response.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ClassicMember:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        # Until its first join is answered: it does not know its id and cannot send heartbeats.
+        # Until the response to its first join: it does not know its id and cannot send heartbeats.
         self.is_new = is_new
         self.join_reply: JoinReply | None = None
         self.sync_reply: SyncReply | None = None
@@ -68,7 +68,7 @@ class ClassicMember:
 
     @property
     def is_parked(self) -> bool:
-        """Whether it waits for an answer, and so cannot send heartbeats (GRP-15)."""
+        """Whether it waits for a response, and so cannot send heartbeats (GRP-15)."""
         return self.join_reply is not None or self.sync_reply is not None
 
     def metadata(self, protocol_name: str) -> bytes:
@@ -97,10 +97,10 @@ def metadata_size(protocols: Protocols) -> int:
 
 
 def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """Return the answer to a join that did not succeed."""
+    """Return the response to a join that did not succeed."""
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
 
 
 def sync_error(code: ErrorCode) -> SyncGroupResponse:
-    """Return the answer to a sync that did not succeed."""
+    """Return the response to a sync that did not succeed."""
     return SyncGroupResponse(error_code=code)

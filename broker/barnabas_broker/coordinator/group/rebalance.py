@@ -1,6 +1,6 @@
 """How a rebalance of a classic group starts, waits and ends, and how members drop out.
 
-Not here: what a single request asks for (`join.py`, `sync.py`). Source: GRP-6, GRP-7, GRP-9,
+Not here: what a single request does (`join.py`, `sync.py`). Source: GRP-6, GRP-7, GRP-9,
 GRP-12, GRP-13, GRP-15, GRP-16.
 
 Timers of a group, by key: a session per member id (pending ones included); one join timer while
@@ -20,7 +20,7 @@ from barnabas_broker.coordinator.group.members import ClassicMember, join_error,
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.records import group_record
 from barnabas_broker.coordinator.group.settings import GroupSettings
-from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change
+from barnabas_broker.coordinator.runtime.shard import Instant, Result, TimerAction, no_change
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.join_group import JoinGroupResponse
@@ -35,7 +35,7 @@ class Rebalancer:
     def __init__(
         self,
         settings: GroupSettings,
-        timers: ShardTimers,
+        timers: ShardTimers[TimerAction],
         metrics: GroupMetrics,
         groups: dict[str, ClassicGroup],
     ) -> None:
@@ -56,7 +56,7 @@ class Rebalancer:
     def start_session(
         self, group: ClassicGroup, member_id: str, timeout_ms: int, now: Instant
     ) -> None:
-        """Expire the (possibly pending) member unless it is heard of again."""
+        """Expire the (possibly pending) member unless it sends a heartbeat."""
         group_id = group.group_id
         self._timers.schedule(
             _session_key(group_id, member_id),
@@ -85,6 +85,21 @@ class Rebalancer:
             for member_id in group.pending_member_ids
             if _session_key(group.group_id, member_id) in self._timers
         }
+
+    def resume(self, group: ClassicGroup, now: Instant) -> None:
+        """Go on with a group that was away: its timers may have fired meanwhile."""
+        for member in group.members.values():
+            self.start_session(group, member.member_id, member.session_timeout_ms, now)
+        match group.state:
+            case GroupState.PREPARING_REBALANCE:
+                group.is_in_initial_delay = False
+                self._schedule_join(group, now)
+            case GroupState.COMPLETING_REBALANCE:
+                self.prepare(group, now)
+            case GroupState.EMPTY | GroupState.STABLE | GroupState.DEAD:
+                pass
+            case _:
+                assert_never(group.state)
 
     def cancel_timers(self, group: ClassicGroup) -> None:
         """Forget all timers of a group that is going away."""
@@ -121,7 +136,7 @@ class Rebalancer:
         return self.after_removal(group, now)
 
     def detach(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Take one member out and answer what it has parked; the group's state stays."""
+        """Take one member out and respond to what it has parked; the group's state stays."""
         code = ErrorCode.UNKNOWN_MEMBER_ID
         group.answer_join(member, join_error(code, ""))
         member.answer_sync(sync_error(code))
@@ -255,7 +270,7 @@ class Rebalancer:
     def joined(
         self, group: ClassicGroup, member: ClassicMember, *, with_members: bool
     ) -> JoinGroupResponse:
-        """Return the answer to a join that succeeded, with the current generation."""
+        """Return the response to a join that succeeded, with the current generation."""
         return JoinGroupResponse(
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,

@@ -1,6 +1,7 @@
 """Records of `__consumer_offsets`: typed keys and values, and their bytes.
 
-Not here: what a record means for a group (`shard.py`). Source: formats.md 10.
+Not here: what a record means for a group (`shard.py`), records of consumer groups
+(`consumer/records.py`). Source: formats.md 10.
 
     key    int16 type, fields of the type      (never flexible)
     value  int16 version, fields of the version; null is a tombstone
@@ -17,6 +18,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.group.consumer.records import (
+    ConsumerGroupKey,
+    read_consumer_key,
+)
 from barnabas_broker.coordinator.group.members import ClassicMember
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord
 from barnabas_protocol.codec import decode, encode
@@ -35,7 +40,7 @@ GROUP_METADATA_TYPE = 2
 OFFSET_COMMIT_VERSION = 3
 # The first with the id of the topic, in a tag.
 OFFSET_COMMIT_VERSION_WITH_ID = 4
-# The only version with an expiry time; only OffsetCommit requests of version 2-4 can ask for one.
+# The only version with an expiry time; only OffsetCommit requests of version 2-4 can set one.
 OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VERSION = 3
 VALUE_VERSION_MAX = 4
@@ -137,8 +142,8 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 @lru_cache(maxsize=KEYS_KEPT)
-def read_key(data: bytes) -> OffsetKey | GroupKey | None:
-    """Return the key; None for a type that the classic coordinator does not know.
+def read_key(data: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
+    """Return the key; None for a type that is not known here.
 
     Raises: ParseError if it is malformed.
     """
@@ -151,7 +156,7 @@ def read_key(data: bytes) -> OffsetKey | GroupKey | None:
     if record_type == GROUP_METADATA_TYPE:
         group_key, _ = decode(GroupMetadataKey, data, 0, 2)
         return GroupKey(group_key.group)
-    return None
+    return read_consumer_key(record_type, data)
 
 
 def read_offset(data: bytes) -> CommittedOffset | None:

@@ -28,6 +28,12 @@ from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from barnabas_protocol.messages.sync_group import SyncGroupResponse
+from barnabas_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 FetchedGroup = OffsetFetchResponseGroup
 
@@ -35,6 +41,7 @@ JOIN_NULL_PROTOCOL_SINCE = 7
 FETCH_GROUPS_SINCE = 8
 FETCH_GROUP_ERROR_SINCE = 2
 DESCRIBE_NOT_FOUND_SINCE = 6
+LOADING_IN_TRANSACTION_SINCE = 2
 
 
 def fit_join(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
@@ -55,7 +62,7 @@ def fit_sync(response: SyncGroupResponse) -> SyncGroupResponse:
 
 
 def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """Return the answer to a commit that failed as a whole: the error for every partition."""
+    """Return the response to a commit that failed as a whole: the error for every partition."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -63,6 +70,29 @@ def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def txn_commit_error(
+    request: TxnOffsetCommitRequest, code: ErrorCode, version: int
+) -> TxnOffsetCommitResponse:
+    """Return the response to a commit in a transaction that failed as a whole."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_IN_TRANSACTION_SINCE:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index, error_code=code
                     )
                     for partition in topic.partitions
@@ -87,7 +117,7 @@ def fetched_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetc
 
 
 def fetch_error(group: OffsetFetchRequestGroup, code: ErrorCode) -> FetchedGroup:
-    """Return the answer for a group that failed as a whole.
+    """Return the result for a group that failed as a whole.
 
     The partitions are named with the error, as versions without an error for the group need it.
     """
@@ -108,7 +138,7 @@ def fetch_error(group: OffsetFetchRequestGroup, code: ErrorCode) -> FetchedGroup
 
 
 def fit_fetch(groups: Sequence[FetchedGroup], version: int) -> OffsetFetchResponse:
-    """Return the groups' answers in the form of the version."""
+    """Return the groups' results in the form of the version."""
     if version >= FETCH_GROUPS_SINCE:
         for group in groups:
             if group.error_code:
@@ -138,13 +168,13 @@ def fit_fetch(groups: Sequence[FetchedGroup], version: int) -> OffsetFetchRespon
     )
 
 
-def dead_group(group_id: str, version: int) -> DescribedGroup:
-    """Return the description of a group that is not known."""
+def dead_group(group_id: str, version: int, reason: str) -> DescribedGroup:
+    """Return the description of what is no classic group."""
     if version < DESCRIBE_NOT_FOUND_SINCE:
         return DescribedGroup(group_id=group_id, group_state="Dead")
     return DescribedGroup(
         group_id=group_id,
         group_state="Dead",
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} not found.",
+        error_message=reason,
     )

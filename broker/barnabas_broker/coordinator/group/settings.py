@@ -5,9 +5,10 @@ Source: GRP-2, GRP-3, GRP-6, GRP-9, OFS-5, OFS-7, OFS-8 for the defaults.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.coordinator.group.consumer.settings import ConsumerGroupSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -17,7 +18,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What the group coordinator may be told."""
+    """What can be set for the group coordinator."""
 
     session_timeout_ms_min: int = 6000
     session_timeout_ms_max: int = 1_800_000
@@ -36,6 +37,7 @@ class GroupSettings:
     # Groups on this broker, in all and made from one host.
     groups_max: int = 100_000
     groups_per_host_max: int = 20_000
+    consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
@@ -48,4 +50,5 @@ class GroupSettings:
             offset_metadata_bytes_max=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60 * 1000,
             expiry_interval_ms=config.offsets_retention_check_interval_ms,
+            consumer=ConsumerGroupSettings.of(config),
         )

@@ -1,6 +1,6 @@
 """The group shard: all groups and offsets of one partition of `__consumer_offsets`.
 
-It puts the parts together, replays the log, and answers the questions of admins. Pure: time comes
+It puts the parts together, replays the log, and describes groups to admins. Pure: time comes
 as an argument, randomness from `env`, timers are data. Source: OFS-2 to OFS-4, OFS-9, GRP-20,
 GRP-21; architecture, "Coordinators".
 
@@ -16,10 +16,24 @@ from functools import partial
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.commits import OffsetCommands
+from barnabas_broker.coordinator.group.consumer.classic_requests import ClassicRequests
+from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas_broker.coordinator.group.consumer.consumer_groups import ConsumerGroups
+from barnabas_broker.coordinator.group.consumer.conversion import Conversions
+from barnabas_broker.coordinator.group.consumer.descriptions import describe, unknown_group
+from barnabas_broker.coordinator.group.consumer.heartbeat import ConsumerHeartbeats
+from barnabas_broker.coordinator.group.consumer.membership import Membership
+from barnabas_broker.coordinator.group.consumer.pattern_refresh import (
+    NoResolver,
+    PatternRefresh,
+    PatternResolver,
+)
+from barnabas_broker.coordinator.group.consumer.records import ConsumerGroupKey
+from barnabas_broker.coordinator.group.consumer.settings import GroupConfigs
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.groups import GroupQuota, Groups
 from barnabas_broker.coordinator.group.join import Join, Joiner
-from barnabas_broker.coordinator.group.members import JoinReply
+from barnabas_broker.coordinator.group.members import JoinReply, SyncReply
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.offsets import OffsetStore
 from barnabas_broker.coordinator.group.rebalance import Rebalancer
@@ -33,21 +47,34 @@ from barnabas_broker.coordinator.group.records import (
 from barnabas_broker.coordinator.group.settings import GroupSettings
 from barnabas_broker.coordinator.group.sync import Syncer
 from barnabas_broker.coordinator.group.topics import AnyTopics, Topics, bound_id, is_of
-from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result
+from barnabas_broker.coordinator.runtime.journal import UndoJournal
+from barnabas_broker.coordinator.runtime.shard import (
+    CoordinatorRecord,
+    Instant,
+    Result,
+    TimerAction,
+)
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_broker.env.randomness import Random
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
 from barnabas_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas_protocol.messages.join_group import JoinGroupRequest
+from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas_protocol.messages.list_groups import ListedGroup
+from barnabas_protocol.messages.sync_group import SyncGroupRequest
 from barnabas_protocol.records.record import Record
 
 logger = logging.getLogger(__name__)
 
 CLASSIC_TYPE = "classic"
+CONSUMER_TYPE = "consumer"
 _EXPIRY_KEY = ("expiry",)
-# How often the limit of groups may ask for idle ones to go.
+# How often the limit of groups may have idle ones expire.
 EXPIRE_SOON_MS = 10_000
 
 
@@ -62,25 +89,92 @@ class GroupShard:
         metrics: GroupMetrics,
         topics: Topics | None = None,
         quota: GroupQuota | None = None,
+        configs: GroupConfigs | None = None,
+        resolver: PatternResolver | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
         self.metrics = metrics
-        self.timers = ShardTimers()
-        self.groups = Groups(quota or GroupQuota(settings.groups_max, settings.groups_per_host_max))
-        self.offsets = OffsetStore()
+        self.timers = ShardTimers[TimerAction]()
+        self.journal = UndoJournal()
+        quota = quota or GroupQuota(settings.groups_max, settings.groups_per_host_max)
+        self.groups = Groups(quota, self.journal)
+        self.consumer_groups = ConsumerGroups(quota, self.journal)
+        self.offsets = OffsetStore(self.journal)
         self._topics: Topics = topics or AnyTopics()
         self._expired_soon_ms = -EXPIRE_SOON_MS
         self._rebalancer = Rebalancer(settings, self.timers, metrics, self.groups)
         self._joiner = Joiner(self._rebalancer, self.groups, random)
         self.members = Syncer(self._rebalancer, self.groups)
-        self.commits = OffsetCommands(self._rebalancer, self.groups, self.offsets, self._topics)
+        self.commits = OffsetCommands(
+            self._rebalancer, self.groups, self.consumer_groups, self.offsets, self._topics
+        )
+        membership = self._membership = Membership(
+            self.consumer_groups,
+            self.timers,
+            settings.consumer,
+            configs or GroupConfigs(settings.consumer),
+            metrics,
+            self._topics,
+        )
+        conversions = self._conversions = Conversions(membership, self.groups, self._rebalancer)
+        membership.downgrade = conversions.downgrade
+        self._classic_requests = ClassicRequests(membership, conversions, random)
+        self.patterns = PatternRefresh(membership, resolver or NoResolver())
+        self.consumer_members = ConsumerHeartbeats(
+            membership, self.patterns, random, conversions.group_for_join
+        )
+        self.groups.is_abandoned = self.commits.is_abandoned
+        self.groups.given_back = self._rebalancer.forget_expired
 
     def join(
         self, request: JoinGroupRequest, context: RequestContext, now: Instant, reply: JoinReply
     ) -> Result[None]:
-        """Take a JoinGroup; the answer goes to `reply`, at once or when the join phase ends."""
-        return self._joiner.join(Join(request, context, now, reply))
+        """Take a JoinGroup; the response goes to `reply`, at once or when the join phase ends."""
+        self.metrics.join_count += 1
+        join = Join(request, context, now, reply)
+        settings, timeout_ms = self.settings, request.session_timeout_ms
+        if not settings.session_timeout_ms_min <= timeout_ms <= settings.session_timeout_ms_max:
+            return join.fail(ErrorCode.INVALID_SESSION_TIMEOUT)
+        group = self.consumer_groups.get(request.group_id)
+        if group is None:
+            return self._joiner.join(join)
+        if group.is_empty:
+            return self._join_emptied(group, join)
+        return self._classic_requests.join(group, join)
+
+    def _join_emptied(self, group: ConsumerGroup, join: Join) -> Result[None]:
+        """Take a join to a consumer group without members: it becomes a classic one."""
+        result = self._joiner.join(join)
+        classic = self.groups.get(group.group_id)
+        if classic is not None:
+            removed = self._conversions.remove_empty(group)
+            self.journal.note(self.groups.withdraw, classic)
+            result.records = [*removed.records, *result.records]
+        return result
+
+    def sync(self, request: SyncGroupRequest, now: Instant, reply: SyncReply) -> Result[None]:
+        """Take a SyncGroup; the response goes to `reply`."""
+        group = self.consumer_groups.get(request.group_id)
+        if group is None:
+            return self.members.sync(request, now, reply)
+        return self._classic_requests.sync(group, request, now, reply)
+
+    def heartbeat(self, request: HeartbeatRequest, now: Instant) -> Result[HeartbeatResponse]:
+        """Take a Heartbeat of the classic protocol."""
+        group = self.consumer_groups.get(request.group_id)
+        if group is None:
+            return self.members.heartbeat(request, now)
+        return self._classic_requests.heartbeat(group, request, now)
+
+    def leave(
+        self, request: LeaveGroupRequest, api_version: int, now: Instant
+    ) -> Result[LeaveGroupResponse]:
+        """Take a LeaveGroup."""
+        group = self.consumer_groups.get(request.group_id)
+        if group is None:
+            return self.members.leave(request, api_version, now)
+        return self._classic_requests.leave(group, request, api_version, now)
 
     # ---- the log -------------------------------------------------------------------------------
 
@@ -95,6 +189,9 @@ class GroupShard:
         key = None if record.key is None else read_key(record.key)
         if key is None:
             self._skip(record, "unknown key type")
+        elif isinstance(key, ConsumerGroupKey):
+            if not self.consumer_groups.replay(key, record.value):
+                self._skip(record, "unknown value version")
         elif isinstance(key, GroupKey):
             if record.value is None:
                 if key.group_id in self.groups:
@@ -132,8 +229,9 @@ class GroupShard:
 
     def loaded(self, now: Instant) -> Result[None]:
         """Start with the replayed state: every member gets a fresh session (OFS-3)."""
+        self.consumer_groups.drop_remains()
         for group_id in set(self.offsets.group_ids()):
-            if group_id not in self.groups:
+            if group_id not in self.groups and group_id not in self.consumer_groups:
                 self.groups[group_id] = ClassicGroup(group_id)
         for group in self.groups.values():
             for member in group.members.values():
@@ -142,29 +240,12 @@ class GroupShard:
                 )
             if len(group.members) > self.settings.group_size_max:
                 self._rebalancer.prepare(group, now)
-        self.offsets.start_journal()
+        for consumer_group in self.consumer_groups.values():
+            self._membership.start_all(consumer_group, now)
+        self.journal.start()
         self._rebalancer.expire_idle = self._expire_soon
         self._schedule_expiry(now, self.settings.expiry_interval_ms, [])
         return Result(reply=None)
-
-    def begin(self, sequence: int) -> None:
-        """Count what changes from now on to this command."""
-        self.offsets.begin(sequence)
-        self.groups.begin(sequence)
-
-    def committed(self, sequence: int) -> None:
-        """Forget how to undo up to this command."""
-        self.offsets.committed(sequence)
-        self.groups.committed(sequence)
-
-    def roll_back(self, sequence: int) -> None:
-        """Undo offsets, creations and removals of this command and later ones.
-
-        What it changed within a group is undone by its hook.
-        """
-        self.offsets.roll_back(sequence)
-        for group in self.groups.roll_back(sequence, self.commits.is_abandoned):
-            self._rebalancer.forget_expired(group)
 
     def close(self, code: ErrorCode) -> None:
         """Answer everything parked and let all groups go (OFS-4)."""
@@ -173,6 +254,9 @@ class GroupShard:
             group.answer_all(code)
             group.transition(GroupState.DEAD, group.state_changed_ms)
         self.groups.clear()
+        for consumer_group in self.consumer_groups.values():
+            consumer_group.is_dead = True
+        self.consumer_groups.clear()
 
     # ---- expiry --------------------------------------------------------------------------------
 
@@ -189,11 +273,16 @@ class GroupShard:
 
     def _expire(self, now: Instant, rest: list[str]) -> Result[None]:
         """Expire offsets group by group; a long run is cut into steps (OFS-8, OFS-9)."""
-        group_ids = rest or list(self.groups)
+        group_ids = rest or [*self.groups, *self.consumer_groups]
         records: list[CoordinatorRecord] = []
         taken_out: list[ClassicGroup] = []
         while group_ids and len(records) < self.settings.expiry_step_tombstones_max:
-            group = self.groups.get(group_ids.pop())
+            group_id = group_ids.pop()
+            consumer_group = self.consumer_groups.get(group_id)
+            if consumer_group is not None:
+                records += self.commits.expire_consumer_group(consumer_group, now)
+                continue
+            group = self.groups.get(group_id)
             if group is None:
                 continue
             records += self.commits.expire(group, now)
@@ -221,31 +310,36 @@ class GroupShard:
             if is_of(committed.topic_id, self._topics.topic_id(topic)):
                 yield group_id, topic, partition, committed
 
-    # ---- questions -----------------------------------------------------------------------------
+    # ---- descriptions --------------------------------------------------------------------------
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
         """Return the groups in these states and of these types, in lower case; none means all."""
-        if types and CLASSIC_TYPE not in types:
-            return []
-        return [
+        listed = [
             ListedGroup(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type or "",
                 group_state=group.state.value,
-                group_type=CLASSIC_TYPE,
+                group_type=group_type,
             )
-            for group in self.groups.values()
-            if not states or group.state.value.lower() in states
+            for group_type, groups in (
+                (CLASSIC_TYPE, self.groups.values()),
+                (CONSUMER_TYPE, self.consumer_groups.values()),
+            )
+            if not types or group_type in types
+            for group in groups
         ]
+        return [each for each in listed if not states or each.group_state.lower() in states]
 
-    def describe(self, group_id: str) -> DescribedGroup | None:
-        """Return the group with its members; None if it is unknown.
+    def describe(self, group_id: str) -> DescribedGroup | str:
+        """Return a classic group with its members, or why there is none of that name.
 
         Metadata and assignments are shown only while Stable: before, they are not in force.
         """
         group = self.groups.get(group_id)
         if group is None:
-            return None
+            if group_id in self.consumer_groups:
+                return f"Group {group_id} is not a classic group."
+            return f"Group {group_id} not found."
         is_stable = group.state is GroupState.STABLE
         protocol_name = (group.protocol_name or "") if is_stable else ""
         return DescribedGroup(
@@ -265,6 +359,15 @@ class GroupShard:
                 for member in group.members.values()
             ],
         )
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """Return a consumer group with its members; 69 for any other."""
+        group = self.consumer_groups.get(group_id)
+        if group is not None:
+            return describe(group, self.settings.consumer.assignors[0], self._topics)
+        if group_id in self.groups:
+            return unknown_group(group_id, f"Group {group_id} is not a consumer group.")
+        return unknown_group(group_id, f"Group {group_id} not found.")
 
     def count_by_state(self) -> Counter[GroupState]:
         """Return how many groups are in each state."""

@@ -1,7 +1,7 @@
 """SyncGroup, Heartbeat and LeaveGroup of the classic protocol.
 
 Not here: the course of the rebalance (`rebalance.py`). Source: GRP-10, GRP-11, GRP-14, GRP-17.
-Invariant: a sync is answered exactly once: at once, with the leader's assignment when that is
+Invariant: a sync gets exactly one response: at once, with the leader's assignment when that is
 committed, or with the error that ended the rebalance. A generation has one assignment: the first
 that its leader sends.
 """
@@ -41,7 +41,7 @@ class Syncer:
     # ---- sync ----------------------------------------------------------------------------------
 
     def sync(self, request: SyncGroupRequest, now: Instant, reply: SyncReply) -> Result[None]:
-        """Take a sync; the answer goes to `reply`."""
+        """Take a sync; the response goes to `reply`."""
         self._metrics.sync_count += 1
         try:
             group, member = self._validate_sync(request)
@@ -94,7 +94,7 @@ class Syncer:
         group.assigned_generation_id = generation_id
 
         def is_awaited() -> bool:
-            """Whether no other rebalance has begun meanwhile and answered the syncs."""
+            """Whether no other rebalance has begun meanwhile and ended the syncs."""
             return (
                 group.state is GroupState.COMPLETING_REBALANCE
                 and group.generation_id == generation_id
@@ -129,7 +129,7 @@ class Syncer:
     # ---- heartbeat -----------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest, now: Instant) -> Result[HeartbeatResponse]:
-        """Prolong a session, and tell the member if it has to join again."""
+        """Prolong a session; the response shows whether the member has to join again."""
         self._metrics.heartbeat_count += 1
         return Result(reply=HeartbeatResponse(error_code=self._heartbeat(request, now)))
 

@@ -1,10 +1,10 @@
 """Reads a partition of an internal topic from its start and replays it into a shard.
 
-Not here: when to load and what to answer meanwhile (`loop.py`). Source: OFS-2, formats.md 10.
+Not here: when to load and how requests fail meanwhile (`loop.py`). Source: OFS-2, formats.md 10.
 
 The log is read up to its end, beyond the high watermark too: what a former leader left there will
 be committed or truncated. The shard serves only when the high watermark has reached that end, so
-that nothing is answered that was never committed (`loop.py`).
+that no response shows what was never committed (`loop.py`).
 Invariant: a transactional record counts only when its producer's commit marker has been seen.
 """
 

@@ -8,7 +8,7 @@ load reads (`loader.py`). Source: OFS-2, OFS-4; architecture, "Coordinators".
     unload(partition)   any -> none
     doubt               ACTIVE -> LOADING (see `pipeline.py`)
 
-Invariants: partitions are read one at a time, in the order asked for, while the others serve; a
+Invariants: partitions are read one at a time, in the order of their loads, while others serve; a
 load that ends after its slot was replaced or dropped is discarded; a partition serves only when
 the high watermark has reached the end that its load read up to.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Generic, TypeVar
 
@@ -31,7 +31,9 @@ from barnabas_broker.coordinator.runtime.pipeline import (
 )
 from barnabas_broker.coordinator.runtime.shard import Instant, Result, Shard
 from barnabas_broker.env.clock import Clock
+from barnabas_protocol.backoff import ExponentialBackoff
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.hashing import coordinator_partition
 from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -40,9 +42,8 @@ S = TypeVar("S", bound=Shard)
 Value = TypeVar("Value")
 
 
-# A load that failed is tried again after this long, doubled with each failure.
-RETRY_MS_MIN = 1_000
-RETRY_MS_MAX = 60_000
+LOAD_BACKOFF = ExponentialBackoff(1_000, 60_000)
+"""When a load that failed is tried again."""
 
 
 class SlotState(Enum):
@@ -71,6 +72,7 @@ class CoordinatorRuntime(Generic[S]):
         self,
         *,
         topic: str,
+        partition_count: Callable[[], int],
         new_shard: Callable[[int], S],
         writer: PartitionWriter,
         clock: Clock,
@@ -78,6 +80,8 @@ class CoordinatorRuntime(Generic[S]):
         settings: RuntimeSettings,
     ) -> None:
         self._topic = topic
+        self._partition_count = partition_count
+        self._is_serving = False
         self._new_shard = new_shard
         self._writer = writer
         self._clock = clock
@@ -91,8 +95,14 @@ class CoordinatorRuntime(Generic[S]):
         self.load_failure_count = 0
         self.load_ms_last = 0
 
+    # ---- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Serve requests; before, they fail with 15 (GRP-1)."""
+        self._is_serving = True
+
     def load(self, partition: int, leader_epoch: int) -> None:
-        """This broker became the partition's leader: load it, and answer 14 until that is done.
+        """Load a partition that this broker leads now; until that is done, requests fail with 14.
 
         Ignored for an older leader epoch and for one that is loading or loaded. The next leader
         epoch keeps an active shard, because no other broker led in between; a later one does not.
@@ -108,21 +118,57 @@ class CoordinatorRuntime(Generic[S]):
         self._enqueue(partition, leader_epoch)
 
     def unload(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker no longer leads the partition: answer 16 to all that waits (OFS-4)."""
+        """This broker no longer leads the partition: fail all that waits with 16 (OFS-4)."""
         slot = self._slots.get(partition)
         if slot is None or (leader_epoch is not None and leader_epoch < slot.leader_epoch):
             return
         self._drop(partition, ErrorCode.NOT_COORDINATOR)
 
-    async def execute(
+    async def close(self) -> None:
+        """Fail everything parked and stop (STOP-9)."""
+        self._is_serving = False
+        for partition in list(self._slots):
+            self._drop(partition, ErrorCode.NOT_COORDINATOR)
+        tasks = [*self._settling, *([] if self._load_task is None else [self._load_task])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    def check_serving(self) -> None:
+        """Raise 15 before the start and after the end."""
+        if not self._is_serving:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def partition_for(self, key: str) -> int:
+        """Return the partition that holds a group or a transactional id (OFS-1).
+
+        By the count that the topic has: its setting is for its creation only, and may differ
+        between brokers. Raises: KafkaError 15 while there is no such topic.
+        """
+        partition_count = self._partition_count()
+        if not partition_count:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return coordinator_partition(key, partition_count)
+
+    def execute_for(
+        self, key: str, command: Callable[[S, Instant], Result[Value]]
+    ) -> Awaitable[Value]:
+        """Run a command on the shard that holds a group or a transactional id; see `execute`."""
+        self.check_serving()
+        return self.execute(self.partition_for(key), command)
+
+    def execute(
         self, partition: int, command: Callable[[S, Instant], Result[Value]]
-    ) -> Value:
+    ) -> Awaitable[Value]:
         """Run a command on the partition's shard; the reply when it is committed.
 
         Raises: KafkaError 16 if the partition is not ours, 14 while it loads, 15 if it could not
-        be loaded; else what the command or its append raises.
+        be loaded. Awaited, it raises what the command or its append raises.
         """
-        return await self._active(partition).execute(command)
+        return self._active(partition).execute(command)
 
     def check(self, partition: int) -> None:
         """Raise what `execute` would raise for the state of the partition."""
@@ -138,6 +184,11 @@ class CoordinatorRuntime(Generic[S]):
         """Return how far each partition of this broker is."""
         return {partition: slot.state for partition, slot in self._slots.items()}
 
+    def leader_epoch(self, partition: int) -> int | None:
+        """Return the leader epoch under which the partition is ours; None if it is not."""
+        slot = self._slots.get(partition)
+        return None if slot is None else slot.leader_epoch
+
     @property
     def is_loading(self) -> bool:
         """Whether any partition is still loading."""
@@ -148,16 +199,6 @@ class CoordinatorRuntime(Generic[S]):
         slot = self._slots.get(partition)
         if slot is not None:
             await slot.loaded.wait()
-
-    async def close(self) -> None:
-        """Answer everything parked and stop (STOP-9)."""
-        for partition in list(self._slots):
-            self._drop(partition, ErrorCode.NOT_COORDINATOR)
-        tasks = [*self._settling, *([] if self._load_task is None else [self._load_task])]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
 
     def _active(self, partition: int) -> ShardPipeline[S]:
         slot = self._slots.get(partition)
@@ -254,14 +295,14 @@ class CoordinatorRuntime(Generic[S]):
         slot.loaded.set()
 
     def _load_failed(self, partition: int, slot: _Slot[S], error: Exception) -> None:
-        """Answer 15 for a while, then try again; a partition that is ours no more is forgotten."""
+        """Fail requests with 15 for a while, then load again, unless it is ours no more."""
         if self._slots.get(partition) is not slot:
             return
         self.load_failure_count += 1
         logger.error("%s-%d could not be loaded", self._topic, partition, exc_info=error)
         slot.state = SlotState.FAILED
         slot.loaded.set()
-        delay_ms = min(RETRY_MS_MIN << min(slot.failure_count, 16), RETRY_MS_MAX)
+        delay_ms = LOAD_BACKOFF.wait_ms(slot.failure_count)
 
         def retry() -> None:
             if self._slots.get(partition) is slot:

@@ -9,7 +9,7 @@ the log, so a failure must take it back. Three cases:
 - The records were refused (not the leader, too few replicas, too large). Nothing of them is in the
   log: the shard's undo journal takes the command back, and with it all later commands of the
   queue, which may rest on it, the newest first. Other groups notice nothing.
-- The outcome is not known within `offsets.commit.timeout.ms`. Who waits is answered with an error,
+- The outcome is not known within `offsets.commit.timeout.ms`. Who waits gets an error,
   and the shard stays as it is: its records are in the log and will be committed, unless the
   leadership goes, and the shard with it. Until then no other command may write.
 - The leadership or the disk was lost after the append, or a fault is unknown. Only the log knows,
@@ -17,6 +17,10 @@ the log, so a failure must take it back. Three cases:
 
 A journal alone would be wrong in the last case; loading in the second would read a whole partition
 again for each slow commit, and drop the members of all its groups.
+
+What is written in a transaction is a batch of its own, and so is the marker that ends one. The log
+alone knows which transaction is open, and only when what is queued before is in it: that is
+verified before the append, and a refusal is undone like one of the log.
 
 Invariants: at most one append per shard is under way; batches hold whole commands in the order in
 which they ran; every future is resolved, by commit, failure or close.
@@ -33,11 +37,18 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from barnabas_broker.coordinator.runtime.loader import PartitionReader
-from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord, Instant, Result, Shard
+from barnabas_broker.coordinator.runtime.shard import (
+    CoordinatorRecord,
+    Instant,
+    Result,
+    Shard,
+    TransactionWrite,
+)
 from barnabas_broker.env.clock import Clock
-from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.errors import ErrorCode, KafkaError, is_retriable
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.compression import Compression
+from barnabas_protocol.records.control import encode_marker
 from barnabas_protocol.records.record import Record, encode_batch
 
 logger = logging.getLogger(__name__)
@@ -45,9 +56,9 @@ logger = logging.getLogger(__name__)
 S = TypeVar("S", bound=Shard)
 Value = TypeVar("Value")
 
-# A timer that fires so late tells that the process was held up (SIGSTOP, a stalled machine).
+# A timer that fires so late shows that the process was held up (SIGSTOP, a stalled machine).
 HELD_UP_MS_MIN = 1_000
-# What those who could not be heard then get on top: the default interval of members' heartbeats.
+# What members get on top then, whose heartbeats are unread: the default interval of these.
 HELD_UP_GRACE_MS = 3_000
 
 # After these the records may be in the log and may still be committed.
@@ -101,7 +112,7 @@ class Timer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """What every shard of one coordinator is told: its bounds and the codec of its batches."""
+    """What is set for every shard of one coordinator: bounds and the codec of batches."""
 
     commit_timeout_ms: int = 5000
     compression: Compression = Compression.NONE
@@ -123,6 +134,7 @@ class _Write:
         "is_late",
         "result",
         "sequence",
+        "size_bytes",
         "taken_count",
     )
 
@@ -131,11 +143,12 @@ class _Write:
     ) -> None:
         self.sequence = sequence
         self.result = result
+        self.size_bytes = sum(record.size_bytes for record in result.records)
         self.future = future
         self.taken_count = 0
         self.appended_count = 0
         self.deadline_ms = 0
-        # Its waiter has been told that the outcome is not known in time.
+        # Its waiter has got the error that the outcome is not known in time.
         self.is_late = False
         # It wrote nothing and its waiter is gone.
         self.is_dropped = False
@@ -195,7 +208,7 @@ class ShardPipeline(Generic[S]):
         shard = self.shard
         future: asyncio.Future[None] | None = None
         result, sequence = self._run(lambda now: command(shard, now))
-        if result.records:
+        if result.writes:
             future = asyncio.get_running_loop().create_future()
             self._submit(_Write(sequence, result, future))
         elif result.waits_for_commit and self._queue:
@@ -210,7 +223,7 @@ class ShardPipeline(Generic[S]):
         return result.reply
 
     def close(self, code: ErrorCode) -> None:
-        """Answer everything that waits with the code and stop."""
+        """Fail everything that waits with the code and stop."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -234,14 +247,14 @@ class ShardPipeline(Generic[S]):
         self._pardon()
         if not self._queue:
             # Nothing is under way that could take what was before back.
-            self.shard.committed(self._sequence)
+            self.shard.journal.committed(self._sequence)
         self._sequence += 1
         sequence = self._sequence
-        self.shard.begin(sequence)
+        self.shard.journal.begin(sequence)
         try:
             return command(self._now()), sequence
         except BaseException:
-            self.shard.roll_back(sequence)
+            self.shard.journal.roll_back(sequence)
             raise
 
     def _run_detached(self, command: Callable[[Instant], Result[None]]) -> None:
@@ -251,7 +264,7 @@ class ShardPipeline(Generic[S]):
         except Exception:
             logger.exception("%s-%d: a step of the coordinator failed", *self._topic_partition)
             return
-        if result.records and not self._is_closed:
+        if result.writes and not self._is_closed:
             self._submit(_Write(sequence, result, None))
 
     # ---- appending ---------------------------------------------------------------------------
@@ -262,13 +275,13 @@ class ShardPipeline(Generic[S]):
         return bool(self._queue) and self._queue[0].is_late
 
     def _submit(self, write: _Write) -> None:
-        size = sum(record.size_bytes for record in write.result.records)
+        size = write.size_bytes
         if write.result.is_atomic and size > self._settings.batch_bytes_max:
             error = self._too_large(size)
             if error is not None:
                 self._refuse(write, error)
                 return
-        if self._is_stalled and write.result.records:
+        if self._is_stalled and write.result.writes:
             self._refuse(write, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
         write.deadline_ms = self._clock.monotonic_ms() + self._settings.commit_timeout_ms
@@ -290,7 +303,7 @@ class ShardPipeline(Generic[S]):
 
     def _refuse(self, write: _Write, error: KafkaError) -> None:
         """Take the newest command back before anything of it was appended."""
-        self.shard.roll_back(write.sequence)
+        self.shard.journal.roll_back(write.sequence)
         self._call_hook(write, error)
         write.resolve(error)
 
@@ -299,7 +312,10 @@ class ShardPipeline(Generic[S]):
         try:
             while self._queue:
                 writes, records = self._take()
-                error = await self._append(records) if records else None
+                transaction = writes[0].result.transaction if writes else None
+                error = None
+                if records or transaction is not None:
+                    error = await self._append(records, transaction)
                 if error is None:
                     self._committed(writes)
                 elif not self._failed(error):
@@ -315,8 +331,13 @@ class ShardPipeline(Generic[S]):
         size = 0
         for write in self._queue:
             pending = write.result.records
+            if write.result.transaction is not None:
+                if not writes and not records:
+                    write.taken_count = len(pending)
+                    return [write], pending
+                break
             if write.result.is_atomic:
-                size += sum(record.size_bytes for record in pending)
+                size += write.size_bytes
                 if size > self._settings.batch_bytes_max and records:
                     break
                 records += pending
@@ -332,13 +353,13 @@ class ShardPipeline(Generic[S]):
             writes.append(write)
         return writes, records
 
-    async def _append(self, records: list[CoordinatorRecord]) -> KafkaError | None:
-        wall_ms = self._clock.wall_ms()
-        batch = encode_batch(
-            [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(records)],
-            compression=self._settings.compression,
-        )
+    async def _append(
+        self, records: list[CoordinatorRecord], transaction: TransactionWrite | None
+    ) -> KafkaError | None:
+        batch = self._encode(records, transaction)
         try:
+            if transaction is not None and transaction.check is not None:
+                transaction.check()
             await self._writer.append(self._topic_partition, batch)
         except KafkaError as error:
             return error
@@ -349,12 +370,36 @@ class ShardPipeline(Generic[S]):
             write.appended_count = write.taken_count
         return None
 
+    def _encode(
+        self, records: list[CoordinatorRecord], transaction: TransactionWrite | None
+    ) -> bytes:
+        wall_ms = self._clock.wall_ms()
+        if transaction is not None and transaction.marker is not None:
+            return encode_marker(
+                transaction.marker.control_type,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                coordinator_epoch=transaction.marker.coordinator_epoch,
+                timestamp=wall_ms,
+            )
+        plain = [Record(index, wall_ms, key, value) for index, (key, value) in enumerate(records)]
+        if transaction is None:
+            return encode_batch(plain, compression=self._settings.compression)
+        return encode_batch(
+            plain,
+            compression=self._settings.compression,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+
     def _committed(self, writes: list[_Write]) -> None:
         for write in writes:
             if write.is_dropped:
                 continue
             self._dequeue(write)
-            self.shard.committed(write.sequence)
+            self.shard.journal.committed(write.sequence)
             self._call_hook(write, None)
             write.resolve(None)
 
@@ -371,19 +416,22 @@ class ShardPipeline(Generic[S]):
             self._append_task = None
             self._on_doubt()
             return False
-        self.shard.roll_back(writes[0].sequence)
+        self.shard.journal.roll_back(writes[0].sequence)
         for write in writes:
             self._dequeue(write)
+        # What a transaction is refused with says nothing of the writes behind it.
+        is_own = writes[0].result.transaction is not None and not is_retriable(error.code)
+        others = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) if is_own else error
         # The newest first, as each may have built on those before it.
         for write in reversed(writes):
-            self._call_hook(write, error)
+            self._call_hook(write, error if write is writes[0] else others)
         for write in writes:
-            write.resolve(error)
+            write.resolve(error if write is writes[0] else others)
         return True
 
     def _dequeue(self, write: _Write) -> None:
         self._queue.popleft()
-        self._queue_bytes -= sum(record.size_bytes for record in write.result.records)
+        self._queue_bytes -= write.size_bytes
 
     def _call_hook(self, write: _Write, error: KafkaError | None) -> None:
         hook = write.result.on_append
@@ -401,7 +449,7 @@ class ShardPipeline(Generic[S]):
             self._timeout_task = self._timer.schedule(delay_ms, self._time_out)
 
     def _time_out(self) -> None:
-        """Answer who has waited for too long; the outcome is still awaited."""
+        """Fail who has waited for too long; the outcome is still awaited."""
         self._timeout_task = None
         if self._is_closed:
             return
@@ -409,7 +457,7 @@ class ShardPipeline(Generic[S]):
         late = [write for write in self._queue if not write.is_late and write.deadline_ms <= now_ms]
         for write in late:
             write.is_late = True
-            write.is_dropped = not write.result.records
+            write.is_dropped = not write.result.writes
         if any(write.is_dropped for write in late):
             self._queue = deque(write for write in self._queue if not write.is_dropped)
         for write in late:
@@ -460,7 +508,8 @@ class ShardPipeline(Generic[S]):
         self._timer_task = None
         if self._is_closed:
             return
-        timers = self.shard.timers
-        while (action := timers.take_due(self._clock.monotonic_ms())) is not None:
+        # What becomes due meanwhile waits for the next turn, or steps would follow without a pause.
+        timers, now_ms = self.shard.timers, self._clock.monotonic_ms()
+        while (action := timers.take_due(now_ms)) is not None:
             self._run_detached(action)
         self._arm_timer()

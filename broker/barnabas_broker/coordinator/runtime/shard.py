@@ -16,8 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from barnabas_broker.coordinator.runtime.journal import UndoJournal
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.records.control import TransactionMarker
 from barnabas_protocol.records.record import Record
 
 Reply = TypeVar("Reply", covariant=True)
@@ -43,10 +45,26 @@ class CoordinatorRecord(NamedTuple):
         return len(self.key) + (0 if self.value is None else len(self.value)) + 32
 
 
-# Told how the append of a command's records ended (None: committed); may change more.
+class TransactionWrite(NamedTuple):
+    """The transaction that a command writes in, or ends with a marker."""
+
+    producer_id: int
+    producer_epoch: int
+    # What ends the transaction in this partition: the command has no records then.
+    marker: TransactionMarker | None = None
+    # Called right before the append, when all that was written before is in the log. Raises
+    # KafkaError if the transaction is not what the command took it for.
+    check: Callable[[], None] | None = None
+
+
+# Gets how the append of a command's records ended (None: committed); may change more.
 AppendHook = Callable[[KafkaError | None, Instant], "Result[None]"]
-# Told that the outcome is not known in time; the append hook still follows when it is.
+# Called when the outcome is not known in time; the append hook still follows when it is.
 TimeoutHook = Callable[[KafkaError, Instant], "Result[None]"]
+
+
+# What a timer of a shard does when it is due.
+TimerAction = Callable[[Instant], "Result[None]"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +79,15 @@ class Result(Generic[Reply]):
     waits_for_commit: bool = False
     # All records in one batch or none of them; tombstones may be spread over several.
     is_atomic: bool = True
+    # A batch of its own, with a producer's id and epoch.
+    transaction: TransactionWrite | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything is to be appended."""
+        return bool(self.records) or (
+            self.transaction is not None and self.transaction.marker is not None
+        )
 
 
 def no_change() -> Result[None]:
@@ -77,13 +104,16 @@ def with_reply(result: Result[None], reply: Value) -> Result[Value]:
         on_timeout=result.on_timeout,
         waits_for_commit=result.waits_for_commit,
         is_atomic=result.is_atomic,
+        transaction=result.transaction,
     )
 
 
 class Shard(Protocol):
     """The state machine of one partition."""
 
-    timers: ShardTimers
+    timers: ShardTimers[TimerAction]
+    # What takes back the durable changes of commands; kept from `loaded` on.
+    journal: UndoJournal
 
     def replay(self, record: Record, producer_id: int) -> None:
         """Take over a record of the log; a producer id >= 0 says it is in an open transaction."""
@@ -97,18 +127,6 @@ class Shard(Protocol):
         """Become active after the last replayed record."""
         ...
 
-    def begin(self, sequence: int) -> None:
-        """Count what changes from now on to the command of that number, higher than the last."""
-        ...
-
-    def committed(self, sequence: int) -> None:
-        """Forget how to undo commands up to this one."""
-        ...
-
-    def roll_back(self, sequence: int) -> None:
-        """Undo the durable changes of this command and all later ones."""
-        ...
-
     def close(self, code: ErrorCode) -> None:
-        """Answer everything parked with the code; the shard is not used again."""
+        """Fail everything parked with the code; the shard is not used again."""
         ...

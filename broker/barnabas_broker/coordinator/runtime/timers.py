@@ -1,6 +1,6 @@
 """The timers of one shard as plain data: a key, a deadline, an action.
 
-Not a clock and not a wheel: the runtime asks for the next deadline, arms one timer of its own for
+Not a clock and not a wheel: the runtime looks up the next deadline, arms one timer of its own for
 the whole shard, and takes the due actions when it fires. Tests advance a number instead.
 
 Invariants: at most one timer per key; it fires once, never early; moving a deadline later (the
@@ -10,19 +10,16 @@ heartbeat of a member) costs one dictionary look-up and no heap operation.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from barnabas_broker.coordinator.runtime.shard import Instant, Result
-
-Action = Callable[["Instant"], "Result[None]"]
+Action = TypeVar("Action")
 
 # Stale heap entries that are tolerated beside the live ones before the heap is built anew.
 _STALE_ENTRIES_MAX = 256
 
 
-class _Timer:
+class _Timer(Generic[Action]):
     __slots__ = ("action", "deadline_ms", "heap_deadline_ms")
 
     def __init__(self, deadline_ms: int, action: Action) -> None:
@@ -31,11 +28,11 @@ class _Timer:
         self.action = action
 
 
-class ShardTimers:
-    """Keyed deadlines, in milliseconds of the monotonic clock."""
+class ShardTimers(Generic[Action]):
+    """Keyed deadlines, in milliseconds of the monotonic clock, and what is due at each."""
 
     def __init__(self) -> None:
-        self._timers: dict[Hashable, _Timer] = {}
+        self._timers: dict[Hashable, _Timer[Action]] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
         self._tie_breaker = 0
 
@@ -64,7 +61,7 @@ class ShardTimers:
             timer.deadline_ms = deadline_ms
 
     def postpone_all(self, by_ms: int) -> None:
-        """Move every deadline: the process was held up, and so were those who were to be heard."""
+        """Move every deadline: the process was held up, and heartbeats are still to be read."""
         for timer in self._timers.values():
             timer.deadline_ms += by_ms
 

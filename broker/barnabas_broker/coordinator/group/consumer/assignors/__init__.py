@@ -1,0 +1,1 @@
+"""The assignors that the coordinator runs for consumer groups."""

@@ -1,0 +1,264 @@
+"""Classic groups become consumer groups, and the other way.
+
+Source: CG-7; KIP-848, "Migration". Not here: what classic members do in a consumer group
+(`classic_requests.py`). Invariants: a group id is a classic group's or a consumer group's;
+tombstones of the one and records of the other are in one batch, and undone together.
+
+    up      the first member of the consumer protocol joins: the generation becomes group epoch and
+            member epoch, what the leader assigned becomes target and current assignment; whoever
+            waits for a join or a sync is told to join again
+    down    the last member of the consumer protocol goes: the group epoch becomes the generation,
+            the targets what the leader assigned; a rebalance starts
+    empty   either way, at the first join; offsets stay
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.group.consumer.assignors.group_spec import Assignment
+from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
+from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas_broker.coordinator.group.consumer.member import ClassicSide, ConsumerMember
+from barnabas_broker.coordinator.group.consumer.membership import Membership
+from barnabas_broker.coordinator.group.consumer.records import (
+    AssignmentEpochValue,
+    GroupEpochValue,
+)
+from barnabas_broker.coordinator.group.context import RequestContext
+from barnabas_broker.coordinator.group.groups import Groups
+from barnabas_broker.coordinator.group.members import ClassicMember
+from barnabas_broker.coordinator.group.rebalance import Rebalancer
+from barnabas_broker.coordinator.group.records import group_record, group_tombstone
+from barnabas_broker.coordinator.group.topics import Topics
+from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change
+from barnabas_protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from barnabas_protocol.consumer_protocol import Assignment as ClassicAssignment
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+
+logger = logging.getLogger(__name__)
+
+
+class Conversions:
+    """Turns the groups of a shard into groups of the other kind."""
+
+    def __init__(
+        self, membership: Membership, classic_groups: Groups, rebalancer: Rebalancer
+    ) -> None:
+        self._membership = membership
+        self._groups = membership.groups
+        self._topics = membership.topics
+        self._classic_groups = classic_groups
+        self._rebalancer = rebalancer
+
+    # ---- up ------------------------------------------------------------------------------------
+
+    def group_for_join(self, group_id: str, context: RequestContext, now: Instant) -> GroupChanges:
+        """Return the consumer group that a member joins; it is made if there is none.
+
+        Raises: KafkaError 69 for a classic group that has to stay one, 81 without room.
+        """
+        group = self._groups.get(group_id)
+        if group is not None:
+            return self._groups.changes(group)
+        classic = self._classic_groups.get(group_id)
+        if classic is None:
+            if not self._classic_groups.quota.has_room(context.client_host):
+                self._rebalancer.make_room(now)
+                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return self._groups.changes(self._groups.create(group_id, context.client_host))
+        members = [] if classic.is_empty else self._upgraded_members(classic)
+        classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._classic_groups.set_aside(classic)
+        changes = self._groups.changes(self._groups.create(group_id, classic.owner_host))
+        changes.records.append(group_tombstone(group_id))
+        changes.refused = lambda then: self._upgrade_refused(classic, then)
+        if members:
+            self._take_over(changes, classic.generation_id, members, now)
+            self._membership.start_all(changes.group, now)
+        logger.info("group %s is a consumer group now, with %d members", group_id, len(members))
+        return changes
+
+    def _upgraded_members(self, classic: ClassicGroup) -> list[ConsumerMember]:
+        """Return the members as they will be. Raises: KafkaError 69 if that cannot be."""
+        settings = self._membership.settings
+        group_id = classic.group_id
+        if (
+            not settings.migration_policy.allows_upgrade
+            or classic.protocol_type != PROTOCOL_TYPE
+            or len(classic.members) > settings.group_size_max
+        ):
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
+            )
+        try:
+            return [self._upgraded(classic, each) for each in classic.members.values()]
+        except ParseError:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Cannot upgrade classic group {group_id} to consumer group because the embedded "
+                "consumer protocol is malformed.",
+            ) from None
+
+    def _upgraded(self, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
+        metadata = member.metadata(classic.protocol_name or "") or member.protocols[0][1]
+        subscription = decode_subscription(metadata)
+        assigned: dict[bytes, dict[int, int]] = {}
+        epoch = classic.generation_id
+        if member.assignment:
+            assignment = decode_assignment(member.assignment)
+            if assignment.user_data:
+                raise KafkaError(
+                    ErrorCode.GROUP_ID_NOT_FOUND,
+                    f"Cannot upgrade classic group {classic.group_id} to consumer group because "
+                    "an unsupported custom assignor is in use.",
+                )
+            for topic, partitions in assignment.partitions.items():
+                topic_id = self._topics.topic_id(topic)
+                if topic_id is not None and partitions:
+                    assigned[topic_id] = dict.fromkeys(partitions, epoch)
+        return ConsumerMember(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=frozenset(subscription.topics),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicSide(
+                session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
+            ),
+            member_epoch=epoch,
+            previous_member_epoch=epoch,
+            assigned=assigned,
+        )
+
+    def _take_over(
+        self,
+        changes: GroupChanges,
+        generation_id: int,
+        members: Sequence[ConsumerMember],
+        now: Instant,
+    ) -> None:
+        for member in members:
+            changes.member(member)
+        changes.group_epoch(GroupEpochValue(generation_id, 0))
+        for member in members:
+            target = {key: frozenset(each) for key, each in member.assigned.items()}
+            changes.target(member.member_id, target)
+        changes.assignment_epoch(AssignmentEpochValue(generation_id, 0))
+        for member in members:
+            changes.current(member)
+
+    def _upgrade_refused(self, classic: ClassicGroup, now: Instant) -> None:
+        """Go on with a classic group that is back."""
+        if self._classic_groups.get(classic.group_id) is classic:
+            self._rebalancer.resume(classic, now)
+
+    # ---- down ----------------------------------------------------------------------------------
+
+    def downgrade(
+        self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now: Instant
+    ) -> Result[None] | None:
+        """Make a classic group of those who stay, if none of them speaks the newer protocol."""
+        gone = {member.member_id for member in leaving}
+        staying = [each for each in group.members.values() if each.member_id not in gone]
+        if not staying or not self._may_be_classic(staying):
+            return None
+        if all(member.classic is not None for member in leaving):
+            # It is no consumer group because of anybody who goes now.
+            return None
+        classic, result = self._to_classic(group, staying, now)
+        prepared = self._rebalancer.prepare(classic, now)
+        assert not prepared.records
+        return result
+
+    def downgrade_if_classic(self, group: ConsumerGroup, now: Instant) -> Result[None] | None:
+        """Make a classic group of one whose last consumer member a classic one has replaced.
+
+        It goes on without a rebalance.
+        """
+        if not self._may_be_classic(list(group.members.values())):
+            return None
+        _, result = self._to_classic(group, list(group.members.values()), now)
+        return result
+
+    def _may_be_classic(self, members: Sequence[ConsumerMember]) -> bool:
+        return (
+            self._membership.settings.migration_policy.allows_downgrade
+            and len(members) <= self._rebalancer.settings.group_size_max
+            and all(member.classic is not None for member in members)
+        )
+
+    def _to_classic(
+        self, group: ConsumerGroup, staying: Sequence[ConsumerMember], now: Instant
+    ) -> tuple[ClassicGroup, Result[None]]:
+        group_id = group.group_id
+        classic = ClassicGroup(group_id, group.owner_host)
+        for member in staying:
+            classic.add(
+                _classic_member(member, group.target_of(member.member_id), self._topics),
+                PROTOCOL_TYPE,
+            )
+        classic.generation_id = group.group_epoch
+        classic.assigned_generation_id = group.group_epoch
+        classic.protocol_name = classic.select_protocol()
+        classic.state = GroupState.STABLE
+        classic.compute_subscribed_topics()
+        changes = self._groups.changes(group)
+        changes.everything_removed()
+        self._groups.take_out(group)
+        self._classic_groups.put_converted(classic)
+        for classic_member in classic.members.values():
+            self._rebalancer.touch(classic, classic_member, now)
+        logger.info("group %s is a classic group now, with %d members", group_id, len(staying))
+
+        def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
+            back = self._groups.get(group_id)
+            if error is not None and back is not None:
+                self._membership.start_all(back, then)
+            return no_change()
+
+        records = [*changes.records, group_record(classic)]
+        return classic, Result(reply=None, records=records, on_append=on_append)
+
+    # ---- without members -----------------------------------------------------------------------
+
+    def remove_empty(self, group: ConsumerGroup) -> Result[None]:
+        """Make room for a classic group in the place of a consumer group without members."""
+        assert group.is_empty
+        changes = self._groups.changes(group)
+        changes.everything_removed()
+        self._groups.take_out(group)
+        return Result(reply=None, records=changes.records)
+
+
+def _classic_member(member: ConsumerMember, target: Assignment, topics: Topics) -> ClassicMember:
+    assert member.classic is not None
+    return ClassicMember(
+        member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocols=member.classic.protocols,
+        assignment=classic_assignment(target, topics),
+    )
+
+
+def classic_assignment(assigned: Assignment, topics: Topics) -> bytes:
+    """Return partitions as a member of the classic protocol gets them."""
+    partitions: dict[str, tuple[int, ...]] = {}
+    for topic_id, each in assigned.items():
+        name = topics.topic_name(topic_id)
+        if name is not None:
+            partitions[name] = tuple(sorted(each))
+    return encode_assignment(ClassicAssignment(partitions=partitions))

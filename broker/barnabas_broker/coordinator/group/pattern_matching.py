@@ -1,0 +1,66 @@
+"""Finds out which topics the patterns of a group match, in slices between other work.
+
+RE2 needs about a microsecond for a name; a cluster may have many thousands, and a group many
+patterns. Not here: when that is due and what comes of it (`consumer/pattern_refresh.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from barnabas_broker.coordinator.group.consumer.patterns import matching
+from barnabas_broker.coordinator.group.shard import GroupShard
+from barnabas_broker.coordinator.group.topics import Topics
+from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime
+from barnabas_protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+NAMES_PER_TURN = 500
+
+
+class PatternMatching:
+    """Matches for the groups of one shard, and gives the shard the results."""
+
+    def __init__(
+        self, runtime: CoordinatorRuntime[GroupShard], partition: int, topics: Topics
+    ) -> None:
+        self._runtime = runtime
+        self._partition = partition
+        self._topics = topics
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+        """Match all topics that there are; at most one task for each group."""
+        task = asyncio.get_running_loop().create_task(self._resolve(group_id, patterns))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+        matched: dict[str, frozenset[str]] | None = None
+        try:
+            matched = await self._match(patterns)
+        except KafkaError as error:
+            # A pattern of a group that came from Kafka, or of an older release.
+            logger.warning("a pattern of group %s cannot be resolved: %s", group_id, error)
+        try:
+            await self._runtime.execute(
+                self._partition,
+                lambda shard, now: shard.patterns.resolved(group_id, matched, now),
+            )
+        except KafkaError as error:
+            # The next heartbeat of the group asks again.
+            logger.info("the patterns of group %s were not taken over: %s", group_id, error)
+
+    async def _match(self, patterns: frozenset[str]) -> dict[str, frozenset[str]]:
+        matched: dict[str, set[str]] = {pattern: set() for pattern in patterns}
+        for names in _slices(list(self._topics.names())):
+            for pattern, topics in matched.items():
+                topics.update(matching(pattern, names))
+                await asyncio.sleep(0)
+        return {pattern: frozenset(topics) for pattern, topics in matched.items()}
+
+
+def _slices(names: list[str]) -> list[list[str]]:
+    return [names[start : start + NAMES_PER_TURN] for start in range(0, len(names), NAMES_PER_TURN)]
