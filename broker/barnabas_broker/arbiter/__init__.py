@@ -1,1 +1,1 @@
-"""The external compare-and-swap record that says who leads the control plane."""
+"""The external compare-and-swap record that names the leader of the control plane."""

@@ -1,6 +1,6 @@
 """The arbiter: one record in an external store, changed by compare-and-swap.
 
-It says who leads the control plane and who the members of the metadata log are; it is asked at
+It names the leader of the control plane and the members of the metadata log; it is used at
 failover and at changes of the members, never for a commit. This module is the record and the
 interface of a store; the rules are in `election` and `decided_swap`, the stores in `local_file`,
 `etcd` and `kubernetes_lease`.
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 
 class Member(NamedTuple):
-    """A seat in the metadata log: a node and the directory, so that a lost disk loses its seat."""
+    """A voter of the metadata log: a node and a directory, so that a lost disk is none."""
 
     node_id: int
     directory_id: bytes
@@ -35,7 +35,7 @@ class ArbiterRecord(NamedTuple):
 
     cluster_id: str
     controller_epoch: int
-    leader: Leader | None  # None after it has given leadership up
+    leader: Leader | None  # None after it has resigned
     members: tuple[Member, ...]
     renewed_ms: int  # the writer's wall clock; others only compare it with what they saw before
     # The history of the metadata, then those that it goes on from; none: an older release's record.
@@ -56,7 +56,7 @@ class SwapOutcome(Enum):
 
     STORED = "stored"
     CONFLICT = "conflict"
-    UNKNOWN = "unknown"  # the reply was lost: read back before anything else (rule 7)
+    UNKNOWN = "unknown"  # the response was lost: read back before anything else (rule 7)
 
 
 class ArbiterError(Exception):

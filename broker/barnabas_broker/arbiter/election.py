@@ -1,8 +1,8 @@
-"""What a swap has come to and whether a leader is gone, without a store, a clock or a network.
+"""What a swap has come to and whether a leader has expired, without a store, a clock or a network.
 
 Rules 7 and 8 of the control plane (`docs/formats/arbiter.md`): a swap whose fate is not known is
 judged by what is stored; expiry is judged by the observer's own clock. Not here: who may swap what
-(`metadata.quorum_node`).
+(`metadata.quorum.node`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The token is the key's modification revision, 0 without the key: a transaction puts the new record
 if the revision is still the expected one. Reads are linearizable, which is etcd's default, so that
-what one server has stored is never missing in what another one tells.
+what one server has stored is never missing in what another one returns.
 
 Source: etcd's API reference (KV.Range, KV.Txn, Auth.Authenticate) and its gRPC gateway. The value
 is in `docs/formats/arbiter.md`. Not here: watches; changes are found by reading.
@@ -17,11 +17,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
-from barnabas_broker.arbiter.complaint import Complaint
-from barnabas_broker.arbiter.http_exchange import (
-    HttpExchange,
-    HttpReply,
-    NoReplyError,
+from barnabas_broker.arbiter.fault_log import FaultLog
+from barnabas_broker.arbiter.http_client import (
+    HttpClient,
+    HttpResponse,
+    NoResponseError,
     NotSentError,
     TlsSettings,
 )
@@ -31,7 +31,7 @@ from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, par
 logger = logging.getLogger(__name__)
 
 _OK: Final = 200
-# What etcd says to a token that is missing, has expired or is older than a change of the users.
+# What etcd responds to a token that is missing, has expired or is older than a change of the users.
 _SIGN_IN_AGAIN: Final = (
     "invalid auth token",
     "user name is empty",
@@ -54,26 +54,26 @@ class EtcdSettings(NamedTuple):
 class EtcdArbiter:
     """One key; its modification revision is the token."""
 
-    __slots__ = ("_complaint", "_exchange", "_first", "_key", "_settings", "_sign_in")
+    __slots__ = ("_faults", "_first", "_http", "_key", "_settings", "_sign_in")
 
     def __init__(self, settings: EtcdSettings) -> None:
         """Connects with the first request."""
         self._settings = settings
         self._key = _base64(settings.key.encode())
-        self._exchange = HttpExchange(settings.tls)
-        self._complaint = Complaint(logger)
-        self._first = 0  # the endpoint that answered last
+        self._http = HttpClient(settings.tls)
+        self._faults = FaultLog(logger)
+        self._first = 0  # the endpoint that responded last
         self._sign_in: str | None = None
 
     async def read(self) -> Stored:
         """The record as a majority of etcd's servers has it. Raises: ArbiterError."""
-        reply = await self._ask("range", {"key": self._key})
-        if reply.status != _OK:
-            raise ArbiterError(f"etcd: {reply}")
+        response = await self._request("range", {"key": self._key})
+        if response.status != _OK:
+            raise ArbiterError(f"etcd: {response}")
         try:
-            return _stored(reply.document())
+            return _stored(response.document())
         except (ValueError, KeyError, TypeError) as error:
-            raise ArbiterError(f"not an answer of etcd: {error!r}: {reply}") from error
+            raise ArbiterError(f"not a response of etcd: {error!r}: {response}") from error
 
     async def compare_and_swap(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome:
         """Put the record if the key's modification revision is the one expected."""
@@ -86,15 +86,17 @@ class EtcdArbiter:
         }
         put = {"request_put": {"key": self._key, "value": _base64(value)}}
         try:
-            reply = await self._ask("txn", {"compare": [compare], "success": [put]})
+            response = await self._request("txn", {"compare": [compare], "success": [put]})
         except ArbiterError as error:
-            self._complaint.tell("the arbiter's record may or may not be stored", error)
+            self._faults.report("the arbiter's record may or may not be stored", error)
             return SwapOutcome.UNKNOWN
-        document = reply.document()
-        if reply.status != _OK or "header" not in document:
-            self._complaint.tell("the arbiter's record may or may not be stored", f"etcd: {reply}")
+        document = response.document()
+        if response.status != _OK or "header" not in document:
+            self._faults.report(
+                "the arbiter's record may or may not be stored", f"etcd: {response}"
+            )
             return SwapOutcome.UNKNOWN
-        self._complaint.is_over()
+        self._faults.clear()
         # The gateway leaves out what is false.
         return SwapOutcome.STORED if document.get("succeeded") is True else SwapOutcome.CONFLICT
 
@@ -104,10 +106,10 @@ class EtcdArbiter:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._exchange.close()
+        await self._http.close()
 
-    async def _ask(self, method: str, document: dict[str, Any]) -> HttpReply:
-        """The answer to a request, signed in where a user is set.
+    async def _request(self, method: str, document: dict[str, Any]) -> HttpResponse:
+        """The response to a request, signed in where a user is set.
 
         Raises: ArbiterError where there is none.
         """
@@ -116,27 +118,27 @@ class EtcdArbiter:
         for is_last in (False, True):
             if self._sign_in is None:
                 await self._authenticate()
-            reply = await self._send(f"kv/{method}", document, can_repeat=method == "range")
-            if is_last or not _must_sign_in(reply):
+            response = await self._send(f"kv/{method}", document, can_repeat=method == "range")
+            if is_last or not _must_sign_in(response):
                 break
-            self._sign_in = None  # refused before anything was done: asking again is safe
-        return reply
+            self._sign_in = None  # refused before anything was done: to repeat it is safe
+        return response
 
     async def _authenticate(self) -> None:
         settings = self._settings
         name_and_password = {"name": settings.username, "password": settings.password or ""}
-        reply = await self._send("auth/authenticate", name_and_password, can_repeat=True)
-        token = reply.document().get("token")
-        if reply.status != _OK or not isinstance(token, str):
-            raise ArbiterError(f"etcd does not let {settings.username} in: {reply}")
+        response = await self._send("auth/authenticate", name_and_password, can_repeat=True)
+        token = response.document().get("token")
+        if response.status != _OK or not isinstance(token, str):
+            raise ArbiterError(f"etcd does not let {settings.username} in: {response}")
         self._sign_in = token
 
-    async def _send(self, path: str, document: dict[str, Any], *, can_repeat: bool) -> HttpReply:
-        """The first answer of an endpoint that is not a server's fault, else the last fault.
+    async def _send(self, path: str, document: dict[str, Any], *, can_repeat: bool) -> HttpResponse:
+        """The first response of an endpoint that is not a server's fault, else the last fault.
 
         A request that must not be repeated goes on to the next endpoint only if nobody was reached;
         others are sent twice at least, because a kept connection may have ended meanwhile.
-        Raises: ArbiterError if no endpoint has answered.
+        Raises: ArbiterError if no endpoint has responded.
         """
         settings = self._settings
         count = len(settings.endpoints)
@@ -144,35 +146,35 @@ class EtcdArbiter:
         headers = {} if self._sign_in is None else {"Authorization": self._sign_in}
         if path.startswith("auth/"):
             headers = {}
-        reply: HttpReply | None = None
-        complaint = ""
+        response: HttpResponse | None = None
+        fault = ""
         for _ in range(tries):
             endpoint = settings.endpoints[self._first]
             try:
-                reply = await self._exchange.send(
+                response = await self._http.send(
                     "POST",
                     f"{endpoint}/v3/{path}",
                     document=document,
                     headers=headers,
                     timeout_ms=settings.request_timeout_ms // tries,
                 )
-                if reply.status < 500:
-                    return reply
+                if response.status < 500:
+                    return response
                 can_go_on = can_repeat
             except NotSentError as error:
-                complaint, can_go_on = str(error), True
-            except NoReplyError as error:
-                complaint, can_go_on = str(error), can_repeat
+                fault, can_go_on = str(error), True
+            except NoResponseError as error:
+                fault, can_go_on = str(error), can_repeat
             self._first = (self._first + 1) % count
             if not can_go_on:
                 break
-        if reply is None:
-            raise ArbiterError(f"etcd: {complaint}")
-        return reply
+        if response is None:
+            raise ArbiterError(f"etcd: {fault}")
+        return response
 
 
 def _stored(document: dict[str, Any]) -> Stored:
-    """The record and its revision in the answer to a range. Raises: ArbiterError, ValueError..."""
+    """The record and its revision in the response to a range. Raises: ArbiterError, ValueError."""
     if "header" not in document:
         raise ValueError("no header")
     values = document.get("kvs", [])
@@ -182,10 +184,10 @@ def _stored(document: dict[str, Any]) -> Stored:
     return Stored(record, int(values[0]["mod_revision"]))
 
 
-def _must_sign_in(reply: HttpReply) -> bool:
-    if reply.status == _OK:
+def _must_sign_in(response: HttpResponse) -> bool:
+    if response.status == _OK:
         return False
-    text = str(reply)
+    text = str(response)
     return any(words in text for words in _SIGN_IN_AGAIN)
 
 

@@ -1,7 +1,7 @@
 """Requests to the Kubernetes API server, with the rights of the pod's service account.
 
-Not a client of the whole API: it sends one document and returns the answer. The token is read again
-every minute, because the kubelet renews it long before it ends, and when it is refused; the
+Not a client of the whole API: it sends one document and returns the response. The token is read
+again every minute, because the kubelet renews it long before it ends, and when it is refused; the
 authority's file when a connection could not be made.
 
 Source: Kubernetes' documentation, "Accessing the Kubernetes API from a Pod".
@@ -13,9 +13,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from barnabas_broker.arbiter.http_exchange import (
-    HttpExchange,
-    HttpReply,
+from barnabas_broker.arbiter.http_client import (
+    HttpClient,
+    HttpResponse,
     NotSentError,
     TlsSettings,
 )
@@ -37,7 +37,7 @@ class KubernetesAccess(NamedTuple):
 
 
 def server_of_pod(environment: Mapping[str, str] | None = None) -> str | None:
-    """The API server's address as the kubelet tells it to each pod; None outside of one.
+    """The API server's address as the kubelet gives it to each pod; None outside of one.
 
     It is in the environment of the process, unless another one is given.
     """
@@ -52,41 +52,43 @@ def server_of_pod(environment: Mapping[str, str] | None = None) -> str | None:
 class KubernetesApi:
     """The API server, as this pod may use it."""
 
-    __slots__ = ("_access", "_clock", "_disk", "_exchange", "_token", "_token_read_ms")
+    __slots__ = ("_access", "_clock", "_disk", "_http", "_token", "_token_read_ms")
 
     def __init__(self, disk: Disk, clock: Clock, access: KubernetesAccess) -> None:
         """Connects with the first request."""
         self._disk = disk
         self._clock = clock
         self._access = access
-        self._exchange = HttpExchange(TlsSettings(access.authority_file))
+        self._http = HttpClient(TlsSettings(access.authority_file))
         self._token: str | None = None
         self._token_read_ms = 0
 
     async def send(
         self, method: str, path: str, document: Mapping[str, Any] | None = None
-    ) -> HttpReply:
-        """The answer of the API server, whatever its status.
+    ) -> HttpResponse:
+        """The response of the API server, whatever its status.
 
-        Raises: NotSentError, NoReplyError.
+        Raises: NotSentError, NoResponseError.
         """
-        reply = await self._send(method, path, document)
-        if reply.status == _UNAUTHORIZED and self._access.token_file is not None:
-            # Refused before anything was done: asking again is safe.
+        response = await self._send(method, path, document)
+        if response.status == _UNAUTHORIZED and self._access.token_file is not None:
+            # Refused before anything was done: to repeat it is safe.
             self._token = None
-            reply = await self._send(method, path, document)
-        return reply
+            response = await self._send(method, path, document)
+        return response
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._exchange.close()
+        await self._http.close()
 
-    async def _send(self, method: str, path: str, document: Mapping[str, Any] | None) -> HttpReply:
+    async def _send(
+        self, method: str, path: str, document: Mapping[str, Any] | None
+    ) -> HttpResponse:
         headers = {"Accept": "application/json"}
         token = await self._current_token()
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return await self._exchange.send(
+        return await self._http.send(
             method,
             self._access.server + path,
             document=document,

@@ -2,7 +2,7 @@
 
 The token is the Lease's resource version. A swap is a PUT of the whole Lease, with the version and
 the uid that it was read with: the API server refuses it with 409 if either is another one by now. A
-read is a GET without a resource version, which the API server answers from etcd's majority or from
+read is a GET without a resource version, which the API server serves from etcd's majority or from
 a cache that it has checked against it, never from an older state.
 
 Not here: the Lease's fields (`lease_document`), the requests (`kubernetes_api`), watches; changes
@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
-from barnabas_broker.arbiter.complaint import Complaint
-from barnabas_broker.arbiter.http_exchange import HttpReply, NoReplyError, NotSentError
+from barnabas_broker.arbiter.fault_log import FaultLog
+from barnabas_broker.arbiter.http_client import HttpResponse, NoResponseError, NotSentError
 from barnabas_broker.arbiter.kubernetes_api import KubernetesApi
 from barnabas_broker.arbiter.lease_document import lease_with, stored_in
 from barnabas_broker.arbiter.polling import changes
@@ -32,7 +32,7 @@ class KubernetesLeaseArbiter:
 
     __slots__ = (
         "_api",
-        "_complaint",
+        "_faults",
         "_lease",
         "_name",
         "_namespace",
@@ -49,22 +49,22 @@ class KubernetesLeaseArbiter:
         self._name = name
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._poll_interval_ms = poll_interval_ms
-        self._complaint = Complaint(logger)
+        self._faults = FaultLog(logger)
         # As last seen, for what others have put into it; None before the first reading.
         self._lease: Mapping[str, Any] | None = None
 
     async def read(self) -> Stored:
         """The record in the Lease as of now. Raises: ArbiterError."""
         try:
-            reply = await self._api.send("GET", f"{self._path}/{self._name}")
-        except (NotSentError, NoReplyError) as error:
+            response = await self._api.send("GET", f"{self._path}/{self._name}")
+        except (NotSentError, NoResponseError) as error:
             raise ArbiterError(f"Kubernetes: {error}") from error
-        if _is_missing(reply):
+        if _is_missing(response):
             self._lease = None
             return NO_LEASE
-        if reply.status != 200:
-            raise ArbiterError(f"Kubernetes: {reply}")
-        lease = reply.document()
+        if response.status != 200:
+            raise ArbiterError(f"Kubernetes: {response}")
+        lease = response.document()
         stored = stored_in(lease)
         self._lease = lease
         return stored
@@ -74,24 +74,24 @@ class KubernetesLeaseArbiter:
         try:
             if expected_token == NO_LEASE.token:
                 new = lease_with(record, None, self._namespace, self._name)
-                reply = await self._api.send("POST", self._path, new)
+                response = await self._api.send("POST", self._path, new)
             else:
                 found = await self._found(expected_token)
                 if found is None:
                     return SwapOutcome.CONFLICT
                 new = lease_with(record, found, self._namespace, self._name)
-                reply = await self._api.send("PUT", f"{self._path}/{self._name}", new)
-        except (ArbiterError, NotSentError, NoReplyError) as error:
-            self._complaint.tell("the arbiter's Lease may or may not be changed", error)
+                response = await self._api.send("PUT", f"{self._path}/{self._name}", new)
+        except (ArbiterError, NotSentError, NoResponseError) as error:
+            self._faults.report("the arbiter's Lease may or may not be changed", error)
             return SwapOutcome.UNKNOWN
-        if reply.status in (200, 201):
-            self._complaint.is_over()
+        if response.status in (200, 201):
+            self._faults.clear()
             return SwapOutcome.STORED
         # Taken already, another version or, after its removal, another uid; or not there any more.
-        if reply.status == 409 or (expected_token != NO_LEASE.token and _is_missing(reply)):
+        if response.status == 409 or (expected_token != NO_LEASE.token and _is_missing(response)):
             return SwapOutcome.CONFLICT
-        self._complaint.tell(
-            "the arbiter's Lease may or may not be changed", f"Kubernetes: {reply}"
+        self._faults.report(
+            "the arbiter's Lease may or may not be changed", f"Kubernetes: {response}"
         )
         return SwapOutcome.UNKNOWN
 
@@ -114,9 +114,9 @@ class KubernetesLeaseArbiter:
         return self._lease
 
 
-def _is_missing(reply: HttpReply) -> bool:
-    """Whether the API server itself, and not something before it, says that there is no Lease."""
-    if reply.status != 404:
+def _is_missing(response: HttpResponse) -> bool:
+    """Whether the API server itself, not something before it, reports that there is no Lease."""
+    if response.status != 404:
         return False
-    status = reply.document()
+    status = response.document()
     return status.get("kind") == "Status" and status.get("reason") == "NotFound"

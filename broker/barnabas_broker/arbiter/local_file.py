@@ -20,7 +20,7 @@ from barnabas_broker.arbiter.arbiter import (
     Stored,
     SwapOutcome,
 )
-from barnabas_broker.arbiter.complaint import Complaint
+from barnabas_broker.arbiter.fault_log import FaultLog
 from barnabas_broker.arbiter.polling import changes
 from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, parse_document
 from barnabas_broker.env.clock import Clock
@@ -37,7 +37,7 @@ _LOCK_RETRY_MS = 5
 class LocalFileArbiter:
     """One file; its revision is the token."""
 
-    __slots__ = ("_clock", "_complaint", "_disk", "_is_unsafe", "_path", "_poll_interval_ms")
+    __slots__ = ("_clock", "_disk", "_faults", "_is_unsafe", "_path", "_poll_interval_ms")
 
     def __init__(self, disk: Disk, clock: Clock, path: str, poll_interval_ms: int = 1000) -> None:
         self._disk = disk
@@ -46,7 +46,7 @@ class LocalFileArbiter:
         self._poll_interval_ms = poll_interval_ms
         # A swap has failed, perhaps after its rename: what is seen may be lost by a crash.
         self._is_unsafe = False
-        self._complaint = Complaint(logger)
+        self._faults = FaultLog(logger)
 
     async def read(self) -> Stored:
         """The record in the file, none if there is no file. Raises: ArbiterError."""
@@ -61,9 +61,9 @@ class LocalFileArbiter:
                     raise ArbiterError(f"{self._path}.lock stays locked")
                 await asyncio.sleep(_LOCK_RETRY_MS / 1000)
         except (OSError, ArbiterError) as error:
-            self._complaint.tell("the arbiter's file", error)
+            self._faults.report("the arbiter's file", error)
             return SwapOutcome.UNKNOWN
-        self._complaint.is_over()
+        self._faults.clear()
         return outcome
 
     def watch(self) -> AsyncIterator[Stored]:

@@ -1,6 +1,6 @@
-"""Watching a store by reading it from time to time, for stores that tell of no changes themselves.
+"""Watching a store by reading it from time to time, for stores that do not announce changes.
 
-A change and a change back between two readings is not seen, unless the token tells.
+A change and a change back between two readings is not seen, unless the token differs.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import (
+    client_quotas,
     configs,
     features,
     leader_balance,
@@ -19,6 +20,7 @@ from barnabas_broker.controller import (
     topics,
 )
 from barnabas_broker.controller.broker_sessions import BrokerSessions
+from barnabas_broker.controller.client_quotas import QuotaChange
 from barnabas_broker.controller.configs import ResourceChange, ResourceResult
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
@@ -35,6 +37,7 @@ from barnabas_broker.controller.topics import (
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
+from barnabas_protocol.errors import KafkaError
 
 
 class Administration:
@@ -140,6 +143,14 @@ class Administration:
             return records, results
 
         return await self.submit(command)
+
+    async def alter_client_quotas(
+        self, changes: Sequence[QuotaChange], validate_only: bool = False
+    ) -> list[KafkaError | None]:
+        """Set and remove quotas of clients; why it was refused for each entity, or None."""
+        return await self.submit(
+            lambda image: client_quotas.alter(image, changes, validate_only=validate_only)
+        )
 
     async def elect_leaders(
         self, election_type: int, asked: Sequence[tuple[str, int]] | None

@@ -25,12 +25,12 @@ from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, ControllerLog, Reply
 from barnabas_broker.controller.heartbeats import Heartbeat, HeartbeatReply
-from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
 from barnabas_broker.controller.producer_ids import ProducerIdBlock
+from barnabas_broker.controller.scheduled_elections import ScheduledElections
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.metadata.connection_refusals import ConnectionRefusals
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
-from barnabas_broker.metadata.refusals import Refusals
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -52,8 +52,8 @@ class BrokerCommands:
     _log: ControllerLog
     _configs: TopicConfigs
     _sessions: BrokerSessions
-    _refused: Refusals
-    _upkeep: LeaderUpkeep
+    _refused: ConnectionRefusals
+    _scheduled_elections: ScheduledElections
     _relieve_at_ms = 0  # when leaders whose disks fill up are looked at again
 
     @property
@@ -129,7 +129,7 @@ class BrokerCommands:
         cordoned = self._sessions.cordoned_brokers(self._log.pending_image)
         if node_id in cordoned and now_ms >= self._relieve_at_ms:
             self._relieve_at_ms = now_ms + _RELIEF_INTERVAL_MS
-            self._upkeep.relieve()
+            self._scheduled_elections.relieve()
 
     def _decide_heartbeat(
         self, image: MetadataImage, heartbeat: Heartbeat

@@ -5,8 +5,8 @@ connections for `broker.fence.on.refused.ms` (REG-5). A new controller has heard
 every unfenced broker a fresh session, while refusals that are known already count (CTL-6). Only the
 node that led before is known better: this one has asked it for metadata all the time.
 
-Not here: what is done about a lost broker (`brokers`), nor timers (`broker_watch`). Times are
-monotonic milliseconds.
+Not here: what is done about a lost broker (`brokers`), nor timers
+(`broker_session_monitor`). Times are monotonic milliseconds.
 Invariant: every unfenced broker of the image has a session, so none can stay unfenced in silence.
 """
 

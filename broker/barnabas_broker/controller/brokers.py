@@ -15,7 +15,7 @@ from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.features import FeatureRange
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, BrokerImage, MetadataImage
-from barnabas_broker.metadata.members_plan import MEMBER_LEAVING
+from barnabas_broker.metadata.quorum.members_plan import MEMBER_LEAVING
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
@@ -148,7 +148,7 @@ def _check(image: MetadataImage, registration: Registration) -> None:
 
 
 def _check_directories(image: MetadataImage, node_id: int, directories: Sequence[bytes]) -> None:
-    """A log directory is one broker's, once: a disk belongs to a seat."""
+    """A log directory is one broker's, once: a disk belongs to a voter."""
     wanted = set(directories)
     if len(wanted) != len(directories):
         raise KafkaError(
@@ -187,7 +187,9 @@ def fence(
     ]
 
 
-def give_up(image: MetadataImage, node_id: int, configs: TopicConfigs) -> list[MetadataRecord]:
+def fence_as_lost(
+    image: MetadataImage, node_id: int, configs: TopicConfigs
+) -> list[MetadataRecord]:
     """The records that fence a broker whose disks are taken for lost: nobody waits for it.
 
     Before level 2 of `barnabas.version` that is the same as fencing it.

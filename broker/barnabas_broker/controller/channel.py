@@ -22,11 +22,11 @@ from barnabas_broker.env.clock import Clock
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey, newest_version
+from barnabas_protocol.backoff import ExponentialBackoff
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
-BACKOFF_MS_MIN: Final = 50
-BACKOFF_MS_MAX: Final = 500
+BACKOFF: Final = ExponentialBackoff(50, 500)
 LOOK_SECONDS: Final = 0.5
 """So often who waits looks at who is the controller, should it miss that it has changed."""
 
@@ -112,23 +112,23 @@ class ControllerChannel:
         Raises: KafkaError: REQUEST_TIMED_OUT, also when the response is lost of a request that is
         not repeated; NOT_CONTROLLER after `close`; or what the controller of this node raises.
         """
-        backoff = _Backoff(self._clock, timeout_ms)
+        attempts = _Attempts(self._clock, timeout_ms)
         is_repeatable = self._is_repeatable(codec.api_key_of(type(request)))
         while True:
-            self._check(backoff)
+            self._check(attempts)
             seen, local = self._seen(), self._local()
             if local is not None:
-                response = await self._ask_local(local, request, backoff.left_ms)
+                response = await self._ask_local(local, request, attempts.left_ms)
             else:
                 try:
-                    response = await self._ask_remote(request, backoff.left_ms)
+                    response = await self._ask_remote(request, attempts.left_ms)
                 except _ResponseLostError as lost:
                     if not is_repeatable:
                         raise _not_known() from lost
                     response = None
             if response is not None and not is_not_controller(response):
                 return response
-            await self._pause(seen, backoff)
+            await self._pause(seen, attempts)
 
     async def forward(
         self, envelope: EnvelopeRequest, *, timeout_ms: int, is_repeatable: bool
@@ -140,12 +140,12 @@ class ControllerChannel:
         Raises: KafkaError REQUEST_TIMED_OUT, as `send`; NOT_CONTROLLER after `close`.
         """
         was_repeated = False
-        backoff = _Backoff(self._clock, timeout_ms)
+        attempts = _Attempts(self._clock, timeout_ms)
         while self._local() is None:
-            self._check(backoff)
+            self._check(attempts)
             seen = self._seen()
             try:
-                response = await self._ask_remote(envelope, backoff.left_ms)
+                response = await self._ask_remote(envelope, attempts.left_ms)
             except _ResponseLostError as lost:
                 if not is_repeatable:
                     raise _not_known() from lost
@@ -153,14 +153,14 @@ class ControllerChannel:
             if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
                 assert isinstance(response, EnvelopeResponse)
                 return Forwarded(response, was_repeated)
-            await self._pause(seen, backoff)
+            await self._pause(seen, attempts)
         return Forwarded(None, was_repeated)
 
-    def _check(self, backoff: _Backoff) -> None:
+    def _check(self, attempts: _Attempts) -> None:
         """Raises: KafkaError NOT_CONTROLLER after `close`, REQUEST_TIMED_OUT."""
         if self._closed.is_set():
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker stops")
-        backoff.check()
+        attempts.check()
 
     def _seen(self) -> tuple[bool, int | None]:
         """Who is thought to be the controller."""
@@ -231,20 +231,20 @@ class ControllerChannel:
             closed.cancel()
             await asyncio.gather(change, closed, return_exceptions=True)
 
-    async def _pause(self, seen: tuple[bool, int | None], backoff: _Backoff) -> None:
+    async def _pause(self, seen: tuple[bool, int | None], attempts: _Attempts) -> None:
         """Wait for the next attempt, not longer than until there is another controller."""
-        pause_ms = backoff.next_ms()
+        pause_ms = attempts.next_ms()
         if self._seen() == seen:
             await self._wait_for_change_or(seconds_max=pause_ms / 1000)
 
 
-class _Backoff:
-    """How long to pause between attempts, and when to give up."""
+class _Attempts:
+    """The attempts of one request: how long to pause between them, and when to give up."""
 
     def __init__(self, clock: Clock, timeout_ms: int) -> None:
         self._clock = clock
         self._deadline_ms = clock.monotonic_ms() + timeout_ms
-        self._pause_ms = BACKOFF_MS_MIN
+        self._pause_count = 0
 
     @property
     def left_ms(self) -> int:
@@ -261,8 +261,8 @@ class _Backoff:
 
     def next_ms(self) -> int:
         """The next pause."""
-        pause_ms = self._pause_ms
-        self._pause_ms = min(2 * pause_ms, BACKOFF_MS_MAX)
+        pause_ms = BACKOFF.wait_ms(self._pause_count)
+        self._pause_count += 1
         return min(pause_ms, self.left_ms)
 
 

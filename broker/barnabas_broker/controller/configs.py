@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas_broker.config import group_settings, parse, topic_settings
-from barnabas_broker.config.definitions import ConfigError, ConfigType, Setting, split_list
+from barnabas_broker.config.definitions import LIST, BrokerSetting, ConfigError
 from barnabas_broker.config.dynamic import validate_broker_config
 from barnabas_broker.config.topic import validate_topic_config
 from barnabas_broker.controller import brokers, elections, eligible_replicas
@@ -26,6 +26,7 @@ from barnabas_broker.metadata.image import (
 )
 from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.settings.kinds import split_list
 
 _SETTINGS = {
     RESOURCE_TOPIC: topic_settings.BY_KEY,
@@ -177,7 +178,7 @@ def _changed(
                 ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}"
             )
     setting = _SETTINGS[resource_type].get(change.key)
-    if setting is None or setting.type is not ConfigType.LIST:
+    if setting is None or setting.kind is not LIST:
         operation = Operation(change.operation).name
         complaint = f"Can't {operation} to key {change.key} because its type is not LIST."
         if resource_type == RESOURCE_BROKER:
@@ -195,8 +196,8 @@ def _changed(
     return ",".join(items)
 
 
-def _inherited(setting: Setting, broker_values: Mapping[str, str]) -> str:
-    for key in (setting.key, *(key for key, _ in setting.broker_keys)):
+def _inherited(setting: BrokerSetting, broker_values: Mapping[str, str]) -> str:
+    for key in (setting.name, *(key for key, _ in setting.broker_keys)):
         text = broker_values.get(key)
         if text is not None:
             return text

@@ -18,24 +18,24 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import eligible_replicas, leader_balance
 from barnabas_broker.controller.administration import Administration
 from barnabas_broker.controller.broker_commands import BrokerCommands
+from barnabas_broker.controller.broker_session_monitor import BrokerSessionMonitor
 from barnabas_broker.controller.broker_sessions import BrokerSessions
-from barnabas_broker.controller.broker_watch import BrokerWatch
 from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.controller.event_queue import Command, ControllerLog, EventQueue, Reply
-from barnabas_broker.controller.leader_upkeep import LeaderUpkeep
 from barnabas_broker.controller.log_comparison import (
-    AskLogEnds,
     LogComparison,
-    Place,
-    nobody_answers,
+    RequestLogEnds,
+    TopicIdPartition,
+    no_log_ends,
 )
-from barnabas_broker.controller.replica_room import UNLIMITED
+from barnabas_broker.controller.replica_limit import UNLIMITED
+from barnabas_broker.controller.scheduled_elections import ScheduledElections
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.metadata.connection_refusals import ConnectionRefusals, NoConnectionRefusals
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.refusals import NoRefusals, Refusals
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -54,14 +54,14 @@ class Controller(Administration, BrokerCommands):
         clock: Clock,
         random: Random,
         on_failure: Callable[[BaseException], None],
-        refused: Refusals | None = None,
-        ask_log_ends: AskLogEnds | None = None,
+        refused: ConnectionRefusals | None = None,
+        request_log_ends: RequestLogEnds | None = None,
         replicas_max: int = UNLIMITED,
     ) -> None:
         """`on_failure` is called when the log fails while this node leads it.
 
-        `refused` knows which nodes refuse connections; `ask_log_ends` asks brokers how far their
-        replicas reach, without it nobody answers.
+        `refused` knows which nodes refuse connections; `request_log_ends` requests of brokers how
+        far their replicas reach: without it, none respond.
         """
         self._node_id = node_id
         self._replicas_max = replicas_max
@@ -73,20 +73,20 @@ class Controller(Administration, BrokerCommands):
         self._on_failure = on_failure
         self._queue: EventQueue | None = None
         self._configs = topic_configs(dynamic_config)
-        self._refused = refused or NoRefusals()
+        self._refused = refused or NoConnectionRefusals()
         self._sessions = BrokerSessions(
             config.broker_session_timeout_ms,
             config.broker_fence_on_refused_ms,
             grace_ms=config.broker_heartbeat_interval_ms,
         )
-        self._watch = BrokerWatch(
+        self._session_monitor = BrokerSessionMonitor(
             self._sessions,
             self._refused,
             clock,
             image=lambda: metadata_log.pending_image,
             fence=self.fence_lost,
         )
-        self._upkeep = LeaderUpkeep(
+        self._scheduled_elections = ScheduledElections(
             self.enqueue,
             self._configs,
             balance_interval_seconds=config.leader_imbalance_check_interval_seconds
@@ -99,7 +99,7 @@ class Controller(Administration, BrokerCommands):
             clock=clock,
             image=lambda: metadata_log.pending_image,
             configs=self._configs,
-            ask=ask_log_ends or nobody_answers,
+            ask=request_log_ends or no_log_ends,
             enqueue=self.enqueue,
             wait_ms_max=config.broker_session_timeout_ms,
         )
@@ -145,21 +145,21 @@ class Controller(Administration, BrokerCommands):
             self._log, self._clock, self.metrics, self._on_failure, self.comparison.note
         )
         self._queue.start()
-        self._upkeep.start()
+        self._scheduled_elections.start()
         self.comparison.start()
-        self._watch.start()
+        self._session_monitor.start()
 
     def expect_no_heartbeats(self) -> None:
         """Fence nobody in this epoch: for a broker without others, which sends none."""
-        self._watch.stop()
+        self._session_monitor.stop()
 
     def resign(self) -> None:
         """Stop being the controller before anything else happens (CTL-4); safe at any time.
 
         Everybody who waits is told to look for the next one.
         """
-        self._watch.stop()
-        self._upkeep.stop()
+        self._session_monitor.stop()
+        self._scheduled_elections.stop()
         self.comparison.stop()
         if self._queue is not None and self._queue.is_open:
             logger.info("this node is no longer the controller")
@@ -167,8 +167,8 @@ class Controller(Administration, BrokerCommands):
 
     async def close(self) -> None:
         """Answer what is queued, then stop. Safe before a start and a second time."""
-        self._watch.stop()
-        self._upkeep.stop()
+        self._session_monitor.stop()
+        self._scheduled_elections.stop()
         self.comparison.stop()
         if self._queue is not None:
             await self._queue.close()
@@ -194,9 +194,11 @@ class Controller(Administration, BrokerCommands):
         return self._queue.enqueue(command)
 
     def _elect_offline(self) -> None:
-        self._upkeep.elect_offline()
+        self._scheduled_elections.elect_offline()
 
-    async def _best_logs(self, asked: Sequence[tuple[str, int]] | None) -> dict[Place, list[int]]:
+    async def _best_logs(
+        self, asked: Sequence[tuple[str, int]] | None
+    ) -> dict[TopicIdPartition, list[int]]:
         image = self.active_image
         if not eligible_replicas.is_on(image):
             return {}

@@ -7,15 +7,12 @@ MET-1, CTL-8, LEAD-2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from barnabas_broker.controller import leader_balance
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_broker.metrics.sample import Sample
-
-if TYPE_CHECKING:
-    from barnabas_broker.controller.controller import Controller
 
 _SECONDS_PER_NS = 1e-9
 
@@ -55,7 +52,44 @@ class ControllerMetrics:
                 self.unclean_elections_count += record.leader not in had_all
 
 
-def controller_samples(controller: Controller) -> Iterator[Sample]:
+class Compared(Protocol):
+    """What the comparison of logs has to tell."""
+
+    elected_count: int
+
+    @property
+    def waiting_count(self) -> int:
+        """Partitions whose logs are being compared."""
+        ...
+
+
+class Measured(Protocol):
+    """What of a controller is told to Prometheus."""
+
+    metrics: ControllerMetrics
+
+    @property
+    def comparison(self) -> Compared:
+        """The comparison of logs."""
+        ...
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it takes commands."""
+        ...
+
+    @property
+    def queue_length(self) -> int:
+        """Commands that wait."""
+        ...
+
+    @property
+    def active_image(self) -> MetadataImage:
+        """What it decides on; empty if it is not active."""
+        ...
+
+
+def controller_samples(controller: Measured) -> Iterator[Sample]:
     """The controller's queue of commands, and what they decided."""
     counted = controller.metrics
     for name, kind, text, value in (

@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -235,7 +235,7 @@ class EventQueue:
                 self.fail()
                 self._on_failure(error)
                 return
-            # Refusals wait too: what they rest on may be uncommitted itself.
+            # ConnectionRefusals wait too: what they rest on may be uncommitted itself.
             self._deciding = []
             for event in events:
                 if event.is_prompt:

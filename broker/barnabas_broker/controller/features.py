@@ -9,8 +9,16 @@ first broker and controller can work with. Level 0 is off.
 | 1 | the first release |
 | 2 | eligible leader replicas (`eligible_replicas`): partition records of version 2, empty ISRs |
 
-Kafka's `group.version` and `transaction.version` are not here: clients read from them that the
-newer protocols of groups and transactions are served.
+| `transaction.version` (Kafka's) | since then |
+|---|---|
+| 0 | transactions as in KIP-98; records of `__transaction_state` of version 0 |
+| 1 | records of version 1, whose new fields are tagged |
+| 2 | clients that can raise their epoch with each transaction (KIP-890) |
+
+| `group.version` (Kafka's) | since then |
+|---|---|
+| 0 | classic groups |
+| 1 | consumer groups (KIP-848), and their records in `__consumer_offsets` |
 """
 
 from __future__ import annotations
@@ -28,6 +36,9 @@ from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.metadata.records import FeatureRecord, MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
+TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+
 
 class FeatureRange(NamedTuple):
     """The levels that a broker can work with, inclusive."""
@@ -37,7 +48,11 @@ class FeatureRange(NamedTuple):
 
 
 SUPPORTED: Final[Mapping[str, FeatureRange]] = MappingProxyType(
-    {BARNABAS_VERSION: FeatureRange(1, 2)}
+    {
+        BARNABAS_VERSION: FeatureRange(1, 2),
+        TRANSACTION_VERSION: FeatureRange(0, 2),
+        GROUP_VERSION: FeatureRange(0, 1),
+    }
 )
 # What holds before anybody has said anything else; the others are off.
 INITIAL_LEVELS: Final[Mapping[str, int]] = MappingProxyType({BARNABAS_VERSION: 1})
@@ -140,7 +155,8 @@ def founding(
     for name, ours in SUPPORTED.items():
         level = min(ours.maximum, able.get(name, FeatureRange(0, 0)).maximum)
         if level > INITIAL_LEVELS.get(name, 0):
-            records += eligible_replicas.level_records(image, level, min_in_sync)
+            if name == BARNABAS_VERSION:
+                records += eligible_replicas.level_records(image, level, min_in_sync)
             records.append(FeatureRecord(name, level))
     return records
 

@@ -33,7 +33,7 @@ PARTITIONS_MAX: Final = 2000
 ASK_TIMEOUT_MS: Final = 2000
 RETRY_MS: Final = 250
 
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 """Topic id and partition."""
 
 
@@ -41,20 +41,22 @@ class LogEnds(NamedTuple):
     """What a broker has answered: under which broker epoch, and the ends of the logs it has."""
 
     broker_epoch: int
-    ends: Mapping[Place, LogEnd]
+    ends: Mapping[TopicIdPartition, LogEnd]
 
 
-class AskLogEnds(Protocol):
+class RequestLogEnds(Protocol):
     """The way to the brokers, this one included."""
 
     async def __call__(
-        self, node_id: int, places: Sequence[Place], timeout_ms: int
+        self, node_id: int, partitions: Sequence[TopicIdPartition], timeout_ms: int
     ) -> LogEnds | None:
         """How far a broker's replicas reach; None if it does not answer in time."""
         ...
 
 
-async def nobody_answers(node_id: int, places: Sequence[Place], timeout_ms: int) -> LogEnds | None:
+async def no_log_ends(
+    node_id: int, partitions: Sequence[TopicIdPartition], timeout_ms: int
+) -> LogEnds | None:
     """The way to the brokers of a controller that has none."""
     return None
 
@@ -62,7 +64,7 @@ async def nobody_answers(node_id: int, places: Sequence[Place], timeout_ms: int)
 class Undecided(NamedTuple):
     """A partition without a leader that only a comparison can give one."""
 
-    place: Place
+    topic_id_partition: TopicIdPartition
     partition: PartitionImage
     # An unclean election is allowed: any replica is better than none.
     may_be_unclean: bool
@@ -99,10 +101,10 @@ def compare(
     """
     partition = one.partition
     ends = {
-        node: answer.ends[one.place]
+        node: answer.ends[one.topic_id_partition]
         for node in partition.replicas
         if (answer := answers.get(node)) is not None
-        and one.place in answer.ends
+        and one.topic_id_partition in answer.ends
         and node in image.brokers
         and image.brokers[node].epoch == answer.broker_epoch
     }
@@ -138,7 +140,7 @@ class LogComparison:
         clock: Clock,
         image: Callable[[], MetadataImage],
         configs: TopicConfigs,
-        ask: AskLogEnds,
+        ask: RequestLogEnds,
         enqueue: Callable[[Command[int]], Awaitable[int]],
         wait_ms_max: int,
     ) -> None:
@@ -149,7 +151,7 @@ class LogComparison:
         self._ask = ask
         self._enqueue = enqueue
         self._wait_ms_max = wait_ms_max
-        self._since_ms: dict[Place, int] = {}
+        self._since_ms: dict[TopicIdPartition, int] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.elected_count = 0
@@ -191,17 +193,23 @@ class LogComparison:
         ):
             self._wake.set()
 
-    async def best_logs(self, places: Iterable[Place]) -> dict[Place, list[int]]:
+    async def best_logs(
+        self, partitions: Iterable[TopicIdPartition]
+    ) -> dict[TopicIdPartition, list[int]]:
         """For partitions without a leader, the nodes that answer, the best log first."""
         image = self._image()
         found = []
-        for topic_id, index in places:
+        for topic_id, index in partitions:
             topic = image.topics.by_id.get(topic_id)
             if topic is not None and topic.partitions[index].leader == NO_LEADER:
                 found.append(Undecided((topic_id, index), topic.partitions[index], True))
         answers = await self._answers(image, found)
-        orders = {one.place: compare(one, image, answers, is_late=True) for one in found}
-        return {place: list(order.order) for place, order in orders.items() if order is not None}
+        orders = {
+            one.topic_id_partition: compare(one, image, answers, is_late=True) for one in found
+        }
+        return {
+            partition: list(order.order) for partition, order in orders.items() if order is not None
+        }
 
     async def _run(self) -> None:
         while True:
@@ -226,17 +234,20 @@ class LogComparison:
         image = self._image()
         found = undecided(image, self._configs)
         now_ms = self._clock.monotonic_ms()
-        self._since_ms = {one.place: self._since_ms.get(one.place, now_ms) for one in found}
+        self._since_ms = {
+            one.topic_id_partition: self._since_ms.get(one.topic_id_partition, now_ms)
+            for one in found
+        }
         if not found:
             return False
         answers = await self._answers(image, found)
         now_ms = self._clock.monotonic_ms()
         decided = {}
         for one in found:
-            is_late = now_ms - self._since_ms[one.place] >= self._wait_ms_max
+            is_late = now_ms - self._since_ms[one.topic_id_partition] >= self._wait_ms_max
             comparison = compare(one, image, answers, is_late=is_late)
             if comparison is not None:
-                decided[one.place] = comparison
+                decided[one.topic_id_partition] = comparison
         if decided:
             try:
                 elected = await self._enqueue(lambda now: elections.compared(now, decided))
@@ -249,22 +260,24 @@ class LogComparison:
         self, image: MetadataImage, found: Sequence[Undecided]
     ) -> dict[int, LogEnds]:
         """What the brokers that live answer, all asked at once."""
-        asked: dict[int, list[Place]] = {}
+        asked: dict[int, list[TopicIdPartition]] = {}
         for one in found:
             for node in one.partition.replicas:
                 broker = image.brokers.get(node)
                 if broker is not None and not broker.fenced:
-                    asked.setdefault(node, []).append(one.place)
+                    asked.setdefault(node, []).append(one.topic_id_partition)
         gathered = await asyncio.gather(*(self._ask_all(node, asked[node]) for node in asked))
         return {
             node: answer for node, answer in zip(asked, gathered, strict=True) if answer is not None
         }
 
-    async def _ask_all(self, node_id: int, places: Sequence[Place]) -> LogEnds | None:
-        ends: dict[Place, LogEnd] = {}
+    async def _ask_all(
+        self, node_id: int, partitions: Sequence[TopicIdPartition]
+    ) -> LogEnds | None:
+        ends: dict[TopicIdPartition, LogEnd] = {}
         broker_epoch = -1
-        for start in range(0, len(places), PARTITIONS_MAX):
-            part = places[start : start + PARTITIONS_MAX]
+        for start in range(0, len(partitions), PARTITIONS_MAX):
+            part = partitions[start : start + PARTITIONS_MAX]
             answer = await self._ask(node_id, part, ASK_TIMEOUT_MS)
             if answer is None or (start and answer.broker_epoch != broker_epoch):
                 return None

@@ -12,10 +12,10 @@ from typing import Final
 
 from barnabas_broker.controller.directories import initial_directories
 from barnabas_broker.controller.placement import Assignment, PlacementBroker, place
-from barnabas_broker.controller.replica_room import UNLIMITED, ReplicaRoom
+from barnabas_broker.controller.replica_limit import UNLIMITED, ReplicaLimit
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import NO_LEADER, MetadataImage, TopicImage
-from barnabas_broker.metadata.members_plan import is_leaving
+from barnabas_broker.metadata.quorum.members_plan import is_leaving
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -57,7 +57,7 @@ def create_partitions(
     results: list[NewPartitionsResult] = []
     counts = Counter(topic.name for topic in topics)
     total = sum(_new_count(image, topic) for topic in topics)
-    room = ReplicaRoom(image, replicas_max)
+    room = ReplicaLimit(image, replicas_max)
     for topic in topics:
         error: KafkaError | None = None
         try:

@@ -22,7 +22,7 @@ from barnabas_broker.controller.partitions import (
     placement_brokers,
 )
 from barnabas_broker.controller.placement import Assignment, place
-from barnabas_broker.controller.replica_room import UNLIMITED, ReplicaRoom
+from barnabas_broker.controller.replica_limit import UNLIMITED, ReplicaLimit
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
@@ -118,7 +118,7 @@ def create_topics(
     # Of two names in one request that differ in '.' and '_' only, the later one is refused.
     collisions = _collisions(image) if any(_may_collide(topic.name) for topic in topics) else {}
     total = sum(_requested_partitions(topic, defaults) for topic in topics)
-    room = ReplicaRoom(image, replicas_max)
+    room = ReplicaLimit(image, replicas_max)
     for topic in topics:
         try:
             if total > PARTITIONS_PER_REQUEST_MAX:

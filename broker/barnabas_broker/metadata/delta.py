@@ -20,12 +20,14 @@ from barnabas_broker.metadata.image import (
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntity,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
@@ -64,6 +66,7 @@ class MetadataDelta:
         "_brokers",
         "_by_id",
         "_by_name",
+        "_client_quotas",
         "_cluster_id",
         "_configs",
         "_controller_id",
@@ -95,6 +98,7 @@ class MetadataDelta:
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._brokers: dict[int, BrokerImage] | None = None
         self._features: dict[str, int] | None = None
+        self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._cluster_id = image.cluster_id
         self._controller_id = image.controller_id
         self._next_producer_id = image.next_producer_id
@@ -131,6 +135,8 @@ class MetadataDelta:
                 self._remove_broker(record)
             case FeatureRecord():
                 self._apply_feature(record)
+            case ClientQuotaRecord():
+                self._apply_client_quota(record)
             case ProducerIdsRecord():
                 self._next_producer_id = record.next_producer_id
             case _:
@@ -158,6 +164,9 @@ class MetadataDelta:
             epoch=self._epoch,
             features=image.features if self._features is None else self._features,
             has_unknown=self.has_unknown,
+            client_quotas=image.client_quotas
+            if self._client_quotas is None
+            else self._client_quotas,
         )
 
     # ---- topics ------------------------------------------------------------------------------
@@ -279,3 +288,21 @@ class MetadataDelta:
             self._features[record.name] = record.level
         else:
             self._features.pop(record.name, None)
+
+    @property
+    def has_changed_quotas(self) -> bool:
+        """Whether records change quotas of clients."""
+        return self._client_quotas is not None
+
+    def _apply_client_quota(self, record: ClientQuotaRecord) -> None:
+        if self._client_quotas is None:
+            self._client_quotas = dict(self.image.client_quotas)
+        quotas = dict(self._client_quotas.get(record.entity, ()))
+        if record.value is None:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+        if quotas:
+            self._client_quotas[record.entity] = quotas
+        else:
+            self._client_quotas.pop(record.entity, None)

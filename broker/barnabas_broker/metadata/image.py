@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from barnabas_broker.metadata.records import ListenerAddress, SupportedFeature
+from barnabas_broker.metadata.records import ListenerAddress, QuotaEntity, SupportedFeature
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 NO_LEADER: Final = -1
 
@@ -57,6 +58,17 @@ class PartitionImage:
         """The replicas once the reassignment under way is done."""
         return tuple(node for node in self.replicas if node not in self.removing_replicas)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all replicas are in sync, and so have all that is below the high watermark."""
+        return len(self.isr) == len(self.replicas)
+
+    def directory_of(self, node_id: int) -> bytes:
+        """The log directory of a replica; zero where there is none, or it is not known."""
+        if node_id not in self.replicas or not self.directories:
+            return ZERO_UUID
+        return self.directories[self.replicas.index(node_id)]
+
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
@@ -73,6 +85,13 @@ class TopicsImage:
 
     by_name: Mapping[str, TopicImage] = field(default_factory=dict)
     by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        """The partition of that name; None if there is none."""
+        topic = self.by_name.get(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[topic_partition.partition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +122,8 @@ class MetadataImage:
     offset: int  # of the last record; -1 before the first
     epoch: int  # controller epoch of the last record
     features: Mapping[str, int] = field(default_factory=dict)  # level by name; none is at 0
+    # By entity, then by key (KIP-546); an entity without quotas is not here.
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     # Whether records of a newer release are left out: then no snapshot is made of it.
     has_unknown: bool = False
 

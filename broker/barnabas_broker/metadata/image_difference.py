@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import (
+    ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
@@ -54,6 +55,12 @@ def _records(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]
     for name in {**old.features, **new.features}:
         if old.features.get(name, 0) != new.features.get(name, 0):
             yield FeatureRecord(name, new.features.get(name, 0))
+    for entity in {**old.client_quotas, **new.client_quotas}:
+        before_quotas = old.client_quotas.get(entity, {})
+        quotas = new.client_quotas.get(entity, {})
+        for key in {**before_quotas, **quotas}:
+            if before_quotas.get(key) != quotas.get(key):
+                yield ClientQuotaRecord(entity, key, quotas.get(key))
     yield ProducerIdsRecord(0, 0, new.next_producer_id)
 
 

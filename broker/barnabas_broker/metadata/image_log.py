@@ -4,7 +4,7 @@ Each part of the log that is not known to be committed has its image waiting bes
 ones are taken out in order, each with its delta. What is truncated takes its images along; if that
 is more than what waits, the image is read from the disk again.
 
-Not here: what is committed, who leads (`metadata_quorum`, `quorum_node`), when snapshots are made.
+Not here: what is committed, who leads (`quorum`), when snapshots are made.
 Invariants: the last image that waits is that of the whole log; nothing is taken out twice.
 """
 

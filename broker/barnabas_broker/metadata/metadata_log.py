@@ -1,7 +1,7 @@
 """The metadata log as a partition: its name, its id, its settings.
 
 It is the partition log of `__cluster_metadata-0`; its leader epoch is the controller epoch. Not
-here: what is in it (`records`), the images of it (`image_log`), its replication (`quorum_node`).
+here: what is in it (`records`), the images of it (`image_log`), its replication (`quorum`).
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ class NotAppliedError(Exception):
 class MetadataPublisher:
     """Holds the newest committed image and hands each change to all subscribers."""
 
-    __slots__ = ("_publishing", "_subscribers", "image")
+    __slots__ = ("_publish_queue", "_subscribers", "image")
 
     def __init__(self) -> None:
         self.image = MetadataImage.empty()
         self._subscribers: list[Subscriber] = []
-        self._publishing = asyncio.Lock()  # while it is held, subscribers hear of one image
+        self._publish_queue = asyncio.Lock()  # while it is held, subscribers hear of one image
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call with each change from now on, after those that subscribed before."""
@@ -38,7 +38,7 @@ class MetadataPublisher:
 
         Raises: what the subscriber raises at first; it is not subscribed then.
         """
-        async with self._publishing:
+        async with self._publish_queue:
             told = subscriber(None, self.image)
             if told is not None:
                 await told
@@ -52,7 +52,7 @@ class MetadataPublisher:
         to a part that lacks this one, and would have it go on with what is not so any more.
         """
         failed: Exception | None = None
-        async with self._publishing:
+        async with self._publish_queue:
             self.image = image
             for subscriber in self._subscribers:
                 try:
@@ -66,3 +66,28 @@ class MetadataPublisher:
             raise NotAppliedError(
                 f"the metadata at offset {image.offset} cannot be applied: {failed!r}"
             ) from failed
+
+
+class ImageWatch:
+    """The newest image that it was told of, and those who wait for another."""
+
+    def __init__(self) -> None:
+        """Make one that knows of nothing yet."""
+        self.image = MetadataImage.empty()
+        self.on_change: list[Callable[[], None]] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Take note of an image; a subscriber of the publisher, or called by one."""
+        self.image = image
+        self._changed.set()
+        for callback in self.on_change:
+            callback()
+
+    async def until(self, condition: Callable[[MetadataImage], bool]) -> MetadataImage:
+        """The first image of which a condition holds, the newest one included."""
+        while not condition(self.image):
+            # Each waiter clears what it has seen; all look again after every change.
+            self._changed.clear()
+            await self._changed.wait()
+        return self.image

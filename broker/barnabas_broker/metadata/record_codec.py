@@ -13,6 +13,7 @@ from typing import Final
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
@@ -41,6 +42,7 @@ for _record in (
     SnapshotRecord,
     FeatureRecord,
     RemoveBrokerRecord,
+    ClientQuotaRecord,
 ):
     _READERS[_record.type_number] = _record.read
     _VERSIONS[_record.type_number] = _record.version

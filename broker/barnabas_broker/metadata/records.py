@@ -14,6 +14,9 @@ from typing import ClassVar
 
 from barnabas_broker.metadata.wire import RecordReader, RecordWriter
 
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whom quotas limit: (type, name) pairs in the order of the types, name None for the default."""
+
 
 class MetadataRecord:
     """What all metadata records share."""
@@ -388,3 +391,33 @@ class RemoveBrokerRecord(MetadataRecord):
     def read(reader: RecordReader) -> RemoveBrokerRecord:
         """Take the fields."""
         return RemoveBrokerRecord(reader.unsigned(), reader.unsigned())
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRecord(MetadataRecord):
+    """One quota of one entity; without a value it is gone (KIP-546)."""
+
+    type_number: ClassVar[int] = 12
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(len(self.entity))
+        for kind, name in self.entity:
+            out.string(kind)
+            out.optional_string(name)
+        out.string(self.key)
+        out.boolean(self.value is not None)
+        if self.value is not None:
+            out.double(self.value)
+
+    @staticmethod
+    def read(reader: RecordReader) -> ClientQuotaRecord:
+        """Take the fields."""
+        entity = tuple((reader.string(), reader.optional_string()) for _ in range(reader.count()))
+        return ClientQuotaRecord(
+            entity, reader.string(), reader.double() if reader.boolean() else None
+        )

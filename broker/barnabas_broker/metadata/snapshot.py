@@ -18,6 +18,7 @@ from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
@@ -75,6 +76,9 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             yield ConfigRecord(resource_type, name, key, value)
     for name, level in image.features.items():
         yield FeatureRecord(name, level)
+    for entity, quotas in image.client_quotas.items():
+        for key, limit in quotas.items():
+            yield ClientQuotaRecord(entity, key, limit)
     yield ProducerIdsRecord(0, 0, image.next_producer_id)
 
 

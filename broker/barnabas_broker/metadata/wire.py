@@ -6,12 +6,15 @@ lowest first; signed ones are zig-zag coded first. Not Kafka's own metadata form
 
 from __future__ import annotations
 
+import struct
+
 from barnabas_protocol.errors import ParseError
 
 # Ten groups of seven bits hold 64 bits.
 VARINT_BYTES_MAX = 10
 # A length prefix above this is damage, not data: nothing in the metadata log is so large.
 LENGTH_MAX = 1 << 24
+_DOUBLE = struct.Struct(">d")
 
 
 class RecordWriter:
@@ -38,6 +41,10 @@ class RecordWriter:
     def boolean(self, value: bool) -> None:
         """Write one byte, 0 or 1."""
         self.buffer.append(1 if value else 0)
+
+    def double(self, value: float) -> None:
+        """Write eight bytes of IEEE 754, the highest first."""
+        self.buffer += _DOUBLE.pack(value)
 
     def uuid(self, value: bytes) -> None:
         """Write sixteen bytes as they are."""
@@ -94,6 +101,11 @@ class RecordReader:
     def boolean(self) -> bool:
         """Read one byte, 0 or 1."""
         return self._take(1)[0] != 0
+
+    def double(self) -> float:
+        """Read eight bytes of IEEE 754."""
+        value: float = _DOUBLE.unpack(self._take(8))[0]
+        return value
 
     def uuid(self) -> bytes:
         """Read sixteen bytes."""
