@@ -20,8 +20,8 @@ from barnabas_broker.config.parse import parse_properties
 from barnabas_broker.env.allocator import forget_start_up, keep_freed_memory
 from barnabas_broker.env.open_files import allow_many_open_files
 from barnabas_broker.log.checkpoints import CheckpointError
-from barnabas_broker.log.log_directory import LogDirectoryLockedError
-from barnabas_broker.log.log_identity import IdentityError, NoLogDirectoryError
+from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.manager.log_identity import IdentityError, NoLogDirectoryError
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.server import Server
 

@@ -9,9 +9,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas_broker.config.definitions import INT, LIST, PASSWORD, STRING, ConfigError, Setting
+from barnabas_broker.config.definitions import (
+    INT,
+    LIST,
+    PASSWORD,
+    STRING,
+    BrokerSetting,
+    ConfigError,
+)
 
-_S = Setting
+_S = BrokerSetting
 _POD_FILES: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ADDRESS: Final = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[^][/:@?#\s]+):[0-9]{1,5}")
 
@@ -21,7 +28,7 @@ ARBITER: Final = (
         STRING,
         "file",
         "The store that says who leads the control plane.",
-        allowed=("file", "etcd", "kubernetes"),
+        choices=("file", "etcd", "kubernetes"),
     ),
     _S(
         "arbiter.poll.interval.ms",

@@ -11,6 +11,7 @@ from typing import Final
 
 from barnabas_broker.config.arbiter_settings import ARBITER
 from barnabas_broker.config.cluster_settings import CLUSTER
+from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
 from barnabas_broker.config.definitions import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -19,11 +20,11 @@ from barnabas_broker.config.definitions import (
     PER_BROKER,
     SHORT,
     STRING,
-    Setting,
+    BrokerSetting,
 )
 from barnabas_broker.config.log_settings import CLEANER, LOG
 
-_S = Setting
+_S = BrokerSetting
 
 IDENTITY: Final = (
     _S("node.id", INT, "-1", "The node's number; -1 takes it from the log directories.", -1),
@@ -203,6 +204,93 @@ PRODUCERS: Final = (
     ),
 )
 
+TRANSACTIONS: Final = (
+    _S(
+        "transaction.max.timeout.ms",
+        INT,
+        "900000",
+        "The longest time that a producer may ask for its transactions.",
+        1,
+    ),
+    _S(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        INT,
+        "10000",
+        "How often transactions that are open for too long are looked for.",
+        1,
+    ),
+    _S(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        INT,
+        "3600000",
+        "How often transactional ids that nobody uses are looked for.",
+        1,
+    ),
+    _S(
+        "transactional.id.expiration.ms",
+        INT,
+        "604800000",
+        "A transactional id that nobody has used for so long is forgotten.",
+        1,
+    ),
+    _S(
+        "transaction.partition.verification.enable",
+        BOOLEAN,
+        "true",
+        "Whether a leader asks the coordinator before a producer's first write in a transaction.",
+        update=CLUSTER_WIDE,
+    ),
+    _S(
+        "add.partitions.to.txn.retry.backoff.ms",
+        INT,
+        "20",
+        "After how long a leader asks again while the transaction before is ending.",
+        1,
+    ),
+    _S(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        INT,
+        "100",
+        "For how long in all a leader asks again while the transaction before is ending.",
+        0,
+    ),
+    _S(
+        "transaction.state.log.load.buffer.size",
+        INT,
+        "5242880",
+        "Bytes read at once when transactional ids load.",
+        1,
+    ),
+    _S(
+        "transaction.state.log.min.isr",
+        INT,
+        "2",
+        "min.insync.replicas of __transaction_state.",
+        1,
+    ),
+    _S(
+        "transaction.state.log.num.partitions",
+        INT,
+        "50",
+        "Partitions of __transaction_state.",
+        1,
+    ),
+    _S(
+        "transaction.state.log.replication.factor",
+        SHORT,
+        "3",
+        "Replicas of __transaction_state.",
+        1,
+    ),
+    _S(
+        "transaction.state.log.segment.bytes",
+        INT,
+        "104857600",
+        "segment.bytes of __transaction_state.",
+        1048576,
+    ),
+)
+
 METADATA: Final = (
     _S(
         "metadata.log.dir",
@@ -226,7 +314,7 @@ OWN: Final = (
         STRING,
         "page-cache",
         "Default of the topic setting of the same name.",
-        allowed=("page-cache", "group-fsync"),
+        choices=("page-cache", "group-fsync"),
         update=CLUSTER_WIDE,
     ),
     _S(
@@ -261,7 +349,9 @@ BROKER_SETTINGS: Final = (
     *LOG,
     *CLEANER,
     *GROUPS,
+    *CONSUMER_GROUP_SETTINGS,
     *PRODUCERS,
+    *TRANSACTIONS,
     *METADATA,
     *OWN,
     *CLUSTER,

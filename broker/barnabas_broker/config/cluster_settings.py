@@ -15,10 +15,10 @@ from barnabas_broker.config.definitions import (
     LONG,
     PER_BROKER,
     STRING,
-    Setting,
+    BrokerSetting,
 )
 
-_S = Setting
+_S = BrokerSetting
 
 LIVENESS: Final = (
     _S(
@@ -114,7 +114,7 @@ REPLICATION: Final = (
         None,
         "RackAwareReplicaSelector, with or without Kafka's package name, lets consumers read from "
         "a follower in their rack; unset means from the leader.",
-        allowed=(
+        choices=(
             "RackAwareReplicaSelector",
             "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         ),

@@ -1,20 +1,26 @@
-"""What a setting is: one row of a table, and how its text becomes a value.
+"""A setting of the broker: one row of a table, with what Kafka's tools want to know of it.
 
 The rows themselves are in `broker_settings`, `ignored_settings` and `topic_settings`; this module
-holds no setting. Keys, types, defaults and ranges are those of Apache Kafka 4.1 unless a row says
-otherwise, and the texts of refusals match Kafka's, because its tools print them.
+holds no setting. Kinds, ranges and choices are checked by the engine of
+`barnabas_protocol.settings`. Keys, types, defaults and ranges are those of Apache Kafka 4.1 unless
+a row says otherwise, and the texts of refusals match Kafka's, because its tools print them.
 
 Invariants: a row's default is text in the form that DescribeConfigs reports, and is itself valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
-LONG_MAX: Final = 9223372036854775807
-INT_MAX: Final = 2147483647
+from barnabas_protocol.settings import kinds
+from barnabas_protocol.settings.kinds import INT, INT_MAX, LONG, LONG_MAX, SHORT, Kind, split_list
+from barnabas_protocol.settings.setting import HIDDEN, Rule, SettingError, number_text
+from barnabas_protocol.settings.setting import Setting as SharedSetting
+
+__all__ = ["INT", "INT_MAX", "LONG", "LONG_MAX", "SHORT"]
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -37,15 +43,21 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-BOOLEAN: Final = ConfigType.BOOLEAN
-STRING: Final = ConfigType.STRING
-INT: Final = ConfigType.INT
-SHORT: Final = ConfigType.SHORT
-LONG: Final = ConfigType.LONG
-DOUBLE: Final = ConfigType.DOUBLE
-LIST: Final = ConfigType.LIST
-CLASS: Final = ConfigType.CLASS
-PASSWORD: Final = ConfigType.PASSWORD
+def _stripped(text: str) -> str:
+    return text.strip()
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return split_list(text.strip())
+
+
+# Their names are those of ConfigType.
+BOOLEAN: Final = Kind("boolean", kinds.BOOLEAN.words, kinds.BOOLEAN.read)
+STRING: Final = Kind("string", "text", _stripped)
+DOUBLE: Final = Kind("double", kinds.NUMBER.words, kinds.NUMBER.read)
+LIST: Final = Kind("list", "text with commas", _list)
+CLASS: Final = Kind("class", "the name of a class", _stripped)
+PASSWORD: Final = Kind("password", "text", kinds.TEXT.read)
 
 # How a broker setting may change while the broker runs.
 READ_ONLY: Final = "read-only"
@@ -58,63 +70,40 @@ IGNORED: Final = "ignored"  # known to Kafka's administrators, has no effect her
 DEFAULT_ONLY: Final = "default only"  # ignoring it could harm, so any other value is refused
 
 
-# A setting without an effect: key, type, default, minimum, maximum, how it may change.
-IgnoredRow = tuple[str, ConfigType, str | None, float | None, float | None, str]
+# A setting without an effect: key, kind, default, minimum, maximum, how it may change.
+IgnoredRow = tuple[str, Kind, str | None, float | None, float | None, str]
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BrokerSetting(SharedSetting):
     """One row of a settings table."""
 
-    key: str
-    type: ConfigType
-    default: str | None
-    why: str
-    minimum: float | None = None
-    maximum: float | None = None
-    allowed: tuple[str, ...] = ()
+    folds_case: bool = False
     update: str = READ_ONLY
     support: str = USED
     # Broker keys that a topic setting falls back to, first one set wins, with the factor that turns
     # the broker's unit into the topic's.
     broker_keys: tuple[tuple[str, int], ...] = ()
-    check: Callable[[str], str | None] | None = None
+
+    @property
+    def type(self) -> ConfigType:
+        """The type as DescribeConfigs has it."""
+        return ConfigType[self.kind.name.upper()]
 
     @property
     def attribute(self) -> str:
         """The name of the parsed value in a configuration object."""
-        return self.key.replace(".", "_").replace("-", "_")
+        return self.name.replace(".", "_").replace("-", "_")
 
     @property
     def is_sensitive(self) -> bool:
         """Whether the value must never leave the broker."""
-        return self.type is PASSWORD
+        return self.kind is PASSWORD
 
     @property
     def is_dynamic(self) -> bool:
         """Whether the value may change while the broker runs."""
         return self.update != READ_ONLY
-
-    @property
-    def unit(self) -> str:
-        """The unit of the value, taken from the key, or an empty string."""
-        if self.type not in (INT, SHORT, LONG):
-            return ""
-        words = self.key.split(".")
-        for word, unit in _UNITS.items():
-            if word in words:
-                return unit
-        return ""
-
-    @property
-    def range_text(self) -> str:
-        """The valid values, for people."""
-        if self.allowed:
-            return ", ".join(self.allowed)
-        if self.minimum is None:
-            return ""
-        if self.maximum is None:
-            return f"at least {_number(self.minimum)}"
-        return f"{_number(self.minimum)} to {_number(self.maximum)}"
 
     def parse(self, text: str | None) -> Value:
         """The value that the text stands for.
@@ -123,73 +112,41 @@ class Setting(NamedTuple):
         """
         if text is None:
             return None
-        value = self._typed(text)
-        self._check_range(value, text)
+        try:
+            value: Value = self.accept(text)
+        except SettingError as error:
+            shown = HIDDEN if self.is_sensitive else _shown(error)
+            reason = _REASONS[error.rule](self, error)
+            raise ConfigError(
+                f"Invalid value {shown} for configuration {self.name}: {reason}"
+            ) from None
         return value
-
-    def _typed(self, text: str) -> Value:
-        stripped = text.strip()
-        kind = self.type
-        if kind is BOOLEAN:
-            lowered = stripped.lower()
-            if lowered not in ("true", "false"):
-                raise self._refusal(text, "Expected value to be either true or false")
-            return lowered == "true"
-        if kind in _INTEGER_LIMITS:
-            low, high = _INTEGER_LIMITS[kind]
-            number = _integer(stripped)
-            if number is None or not low <= number <= high:
-                raise self._refusal(text, f"Not a number of type {kind.name}")
-            return number
-        if kind is DOUBLE:
-            try:
-                return float(stripped)
-            except ValueError:
-                raise self._refusal(text, "Not a number of type DOUBLE") from None
-        if kind is LIST:
-            return split_list(stripped)
-        return stripped if kind is not PASSWORD else text
-
-    def _check_range(self, value: Value, text: str) -> None:
-        shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else value_text(value) or ""
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if self.minimum is not None and value < self.minimum:
-                raise self._refusal(shown, f"Value must be at least {_number(self.minimum)}")
-            if self.maximum is not None and value > self.maximum:
-                raise self._refusal(shown, f"Value must be no more than {_number(self.maximum)}")
-        if self.allowed:
-            for item in value if isinstance(value, tuple) else (value,):
-                if item not in self.allowed:
-                    choices = ", ".join(self.allowed)
-                    raise self._refusal(str(item), f"String must be one of: {choices}")
-        if self.check is not None:
-            complaint = self.check(text)
-            if complaint is not None:
-                raise self._refusal(shown, complaint.replace("{key}", self.key))
-
-    def _refusal(self, text: str, reason: str) -> ConfigError:
-        shown = "[hidden]" if self.is_sensitive else text
-        return ConfigError(f"Invalid value {shown} for configuration {self.key}: {reason}")
 
     def text_of(self, text: str | None) -> str | None:
         """The text in the form that DescribeConfigs reports: trimmed, booleans in lower case."""
-        if text is None:
-            return None
-        return value_text(self._typed(text))
+        return None if text is None else value_text(self.kind.read(text))
 
 
-_INTEGER_LIMITS: Final[dict[ConfigType, tuple[int, int]]] = {
-    SHORT: (-(1 << 15), (1 << 15) - 1),
-    INT: (-(1 << 31), INT_MAX),
-    LONG: (-(1 << 63), LONG_MAX),
-}
+def _shown(error: SettingError) -> str:
+    value = error.value
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else value_text(value) or ""
 
-_UNITS: Final = {
-    "ms": "ms",
-    "minutes": "minutes",
-    "hours": "hours",
-    "seconds": "seconds",
-    "bytes": "bytes",
+
+def _kind_reason(row: BrokerSetting, _: SettingError) -> str:
+    if row.kind is BOOLEAN:
+        return "Expected value to be either true or false"
+    return f"Not a number of type {row.type.name}"
+
+
+_Reason = Callable[[BrokerSetting, SettingError], str]
+
+# In Kafka's words.
+_REASONS: Final[dict[Rule, _Reason]] = {
+    Rule.KIND: _kind_reason,
+    Rule.MINIMUM: lambda row, _: f"Value must be at least {number_text(row.minimum or 0)}",
+    Rule.MAXIMUM: lambda row, _: f"Value must be no more than {number_text(row.maximum or 0)}",
+    Rule.CHOICES: lambda row, _: f"String must be one of: {', '.join(row.choices)}",
+    Rule.CHECK: lambda row, error: error.reason.replace("{key}", row.name),
 }
 
 
@@ -215,30 +172,3 @@ def _java_double(value: float) -> str:
     significant = "".join(map(str, digits)).rstrip("0")
     sign = "-" if value < 0 else ""
     return f"{sign}{significant[0]}.{significant[1:] or '0'}E{exponent}"
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
-
-
-def _integer(text: str) -> int | None:
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    return int(text) if digits.isascii() and digits.isdigit() else None
-
-
-def split_list(text: str) -> tuple[str, ...]:
-    """The items of a comma-separated list; an empty text is an empty list."""
-    return tuple(item.strip() for item in text.split(",")) if text else ()
-
-
-def by_key(*tables: Iterable[Setting]) -> dict[str, Setting]:
-    """The rows of several tables by key."""
-    return {setting.key: setting for table in tables for setting in table}
-
-
-def unknown_key_message(key: str, known: Iterable[str]) -> str:
-    """Says that a key is unknown and names the nearest one that is not (BOOT-10)."""
-    from difflib import get_close_matches  # only wanted when the start fails anyway
-
-    nearest = get_close_matches(key, list(known), n=1, cutoff=0.5)
-    return f"unknown setting {key}" + (f"; did you mean {nearest[0]}?" if nearest else "")

@@ -20,12 +20,13 @@ from barnabas_broker.config import group_settings, parse, topic_settings
 from barnabas_broker.config.definitions import (
     CLUSTER_WIDE,
     PER_BROKER,
+    BrokerSetting,
     ConfigError,
-    Setting,
     Value,
     value_text,
 )
-from barnabas_broker.config.topic import LogConfig, effective_value
+from barnabas_broker.config.listeners import parse_connection_overrides
+from barnabas_broker.config.topic import LogConfig, check_broker_value, effective_value
 
 logger = logging.getLogger(__name__)
 
@@ -155,16 +156,16 @@ class DynamicConfig:
         return [
             self._describe_topic_setting(setting, overrides)
             for setting in topic_settings.TOPIC_SETTINGS
-            if wanted is None or setting.key in wanted
+            if wanted is None or setting.name in wanted
         ]
 
     def describe_broker(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
         """All settings of this broker, or those of the keys that exist."""
         wanted = None if keys is None else frozenset(keys)
         return [
-            self._describe_broker_setting(setting, self.values.get(setting.key, setting.default))
+            self._describe_broker_setting(setting, self.values.get(setting.name, setting.default))
             for setting in parse.BY_KEY.values()
-            if wanted is None or setting.key in wanted
+            if wanted is None or setting.name in wanted
         ]
 
     def describe_cluster_default(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
@@ -181,17 +182,17 @@ class DynamicConfig:
         return described
 
     def _describe_topic_setting(
-        self, setting: Setting, overrides: Mapping[str, str]
+        self, setting: BrokerSetting, overrides: Mapping[str, str]
     ) -> DescribedConfig:
         value = value_text(effective_value(setting, self.values, overrides))
         synonyms: list[Synonym] = []
-        if setting.key in overrides:
-            synonyms.append(Synonym(setting.key, value, ConfigSource.DYNAMIC_TOPIC))
+        if setting.name in overrides:
+            synonyms.append(Synonym(setting.name, value, ConfigSource.DYNAMIC_TOPIC))
         if setting.broker_keys:
             synonyms += self._broker_synonyms(setting.broker_keys[0][0])
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         return DescribedConfig(
-            setting.key,
+            setting.name,
             value,
             source,
             source == ConfigSource.DEFAULT,
@@ -209,30 +210,30 @@ class DynamicConfig:
         wanted = None if keys is None else frozenset(keys)
         described = []
         for setting in group_settings.GROUP_SETTINGS:
-            if wanted is not None and setting.key not in wanted:
+            if wanted is not None and setting.name not in wanted:
                 continue
             value = value_text(effective_value(setting, self.values, overrides))
-            source = ConfigSource.GROUP if setting.key in overrides else ConfigSource.DEFAULT
+            source = ConfigSource.GROUP if setting.name in overrides else ConfigSource.DEFAULT
             described.append(
                 DescribedConfig(
-                    setting.key,
+                    setting.name,
                     value,
                     source,
                     source == ConfigSource.DEFAULT,
                     False,
                     False,
-                    (Synonym(setting.key, value, source),),
+                    (Synonym(setting.name, value, source),),
                     setting.type,
                     setting.why,
                 )
             )
         return described
 
-    def _describe_broker_setting(self, setting: Setting, text: str | None) -> DescribedConfig:
-        synonyms = self._broker_synonyms(setting.key)
+    def _describe_broker_setting(self, setting: BrokerSetting, text: str | None) -> DescribedConfig:
+        synonyms = self._broker_synonyms(setting.name)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         return DescribedConfig(
-            setting.key,
+            setting.name,
             None if setting.is_sensitive else setting.text_of(text),
             source,
             source == ConfigSource.DEFAULT,
@@ -290,15 +291,23 @@ def validate_broker_config(
                 f"specified: Set({key})"
             )
         value = setting.parse(text)
+        _check_value(key, text)
         if key in _THREAD_KEYS and isinstance(value, int):
             _check_thread_count(setting, value, values)
 
 
-def _check_thread_count(setting: Setting, new: int, values: Mapping[str, str]) -> None:
-    current = setting.parse(values.get(setting.key, setting.default))
+def _check_value(key: str, text: str) -> None:
+    """Check what a row cannot say of a value. Raises: ConfigError."""
+    check_broker_value(key, text)
+    if key == "max.connections.per.ip.overrides":
+        parse_connection_overrides(text)
+
+
+def _check_thread_count(setting: BrokerSetting, new: int, values: Mapping[str, str]) -> None:
+    current = setting.parse(values.get(setting.name, setting.default))
     if not isinstance(current, int) or new == current:
         return
-    prefix = f"Dynamic thread count update validation failed for {setting.key}={new}"
+    prefix = f"Dynamic thread count update validation failed for {setting.name}={new}"
     if new <= 0:
         raise ConfigError(f"{prefix}, value should be at least 1")
     if new < current // 2:
@@ -317,6 +326,7 @@ def _applicable(overrides: Mapping[str, str]) -> dict[str, str]:
             continue
         try:
             setting.parse(text)
+            _check_value(key, text)
         except ConfigError as error:
             logger.warning("a dynamic setting is left as it was: %s", error)
             continue

@@ -1,7 +1,7 @@
 """The settings of single groups: rows like those of topics, and their check.
 
-They govern the newer group protocols, which this broker does not serve: they are kept and shown so
-that tools and a later version find them. Classic groups bring their timeouts with each member.
+Those of consumer groups take effect; those of share and streams groups, which this broker does not
+serve, are kept and shown. Classic groups bring their timeouts with each member.
 Source: Kafka 4.1's group configs, CFG-3. Invariant: a group without an override has the broker's
 value.
 """
@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from barnabas_broker.config.definitions import INT, STRING, ConfigError, Setting, by_key
+from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
+from barnabas_broker.config.definitions import INT, STRING, BrokerSetting, ConfigError
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
 from barnabas_broker.config.topic import effective_value
+from barnabas_protocol.settings.setting import by_name
 
 
-def _row(key: str, default: str, why: str, minimum: int = 1) -> Setting:
-    return Setting(key, INT, default, why, minimum, broker_keys=((f"group.{key}", 1),))
+def _row(key: str, default: str, why: str, minimum: int = 1) -> BrokerSetting:
+    return BrokerSetting(key, INT, default, why, minimum, broker_keys=((f"group.{key}", 1),))
 
 
 def _check_reset(text: str) -> str | None:
@@ -30,9 +32,10 @@ def _check_reset(text: str) -> str | None:
 
 
 GROUP_SETTINGS: Final = (
+    _row("consumer.assignment.interval.ms", "1000", "A target lasts so long at least.", 0),
     _row("consumer.heartbeat.interval.ms", "5000", "Time between heartbeats of consumers."),
     _row("consumer.session.timeout.ms", "45000", "A silent consumer is removed after this."),
-    Setting(
+    BrokerSetting(
         "share.auto.offset.reset",
         STRING,
         "latest",
@@ -40,12 +43,12 @@ GROUP_SETTINGS: Final = (
         check=_check_reset,
     ),
     _row("share.heartbeat.interval.ms", "5000", "Time between heartbeats of share members."),
-    Setting(
+    BrokerSetting(
         "share.isolation.level",
         STRING,
         "read_uncommitted",
         "Whether records of undecided transactions are delivered.",
-        allowed=("read_committed", "read_uncommitted"),
+        choices=("read_committed", "read_uncommitted"),
     ),
     _row("share.record.lock.duration.ms", "30000", "How long a delivered record is locked.", 1000),
     _row("share.session.timeout.ms", "45000", "A silent share member is removed after this."),
@@ -53,10 +56,11 @@ GROUP_SETTINGS: Final = (
     _row("streams.num.standby.replicas", "0", "Standby replicas of each streams task.", 0),
     _row("streams.session.timeout.ms", "45000", "A silent streams member is removed after this."),
 )
-BY_KEY: Final = by_key(GROUP_SETTINGS)
+BY_KEY: Final = by_name(GROUP_SETTINGS)
 
 # Keys that the broker limits, with the words that its limits carry.
 _LIMITED: Final = (
+    "consumer.assignment.interval.ms",
     "consumer.heartbeat.interval.ms",
     "consumer.session.timeout.ms",
     "share.heartbeat.interval.ms",
@@ -65,7 +69,7 @@ _LIMITED: Final = (
     "streams.heartbeat.interval.ms",
     "streams.session.timeout.ms",
 )
-_BROKER: Final = by_key(IGNORED_SETTINGS)
+_BROKER: Final = by_name(CONSUMER_GROUP_SETTINGS, IGNORED_SETTINGS)
 
 
 def validate_group_config(overrides: Mapping[str, str], broker: Mapping[str, str]) -> None:
@@ -77,7 +81,7 @@ def validate_group_config(overrides: Mapping[str, str], broker: Mapping[str, str
         if key not in BY_KEY:
             raise ConfigError(f"Unknown group config name: {key}")
     values = {
-        setting.key: effective_value(setting, broker, overrides) for setting in GROUP_SETTINGS
+        setting.name: effective_value(setting, broker, overrides) for setting in GROUP_SETTINGS
     }
     numbers = {key: value for key, value in values.items() if isinstance(value, int)}
     for key in _LIMITED:

@@ -22,8 +22,8 @@ from barnabas_broker.config.definitions import (
     READ_ONLY,
     SHORT,
     STRING,
+    BrokerSetting,
     IgnoredRow,
-    Setting,
 )
 from barnabas_broker.config.ignored_security_settings import SECURITY
 
@@ -61,15 +61,6 @@ METRICS: Final[tuple[IgnoredRow, ...]] = (
 )
 
 NEW_GROUPS: Final[tuple[IgnoredRow, ...]] = (
-    ("group.consumer.assignors", LIST, "uniform,range", None, None, READ_ONLY),
-    ("group.consumer.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
-    ("group.consumer.max.heartbeat.interval.ms", INT, "15000", 1, None, READ_ONLY),
-    ("group.consumer.max.session.timeout.ms", INT, "60000", 1, None, READ_ONLY),
-    ("group.consumer.max.size", INT, "2147483647", 1, None, READ_ONLY),
-    ("group.consumer.migration.policy", STRING, "bidirectional", None, None, READ_ONLY),
-    ("group.consumer.min.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
-    ("group.consumer.min.session.timeout.ms", INT, "45000", 1, None, READ_ONLY),
-    ("group.consumer.session.timeout.ms", INT, "45000", 1, None, READ_ONLY),
     (
         "group.coordinator.rebalance.protocols",
         LIST,
@@ -203,33 +194,7 @@ THREADS: Final[tuple[IgnoredRow, ...]] = (
 )
 
 TRANSACTIONS: Final[tuple[IgnoredRow, ...]] = (
-    ("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", 0, None, READ_ONLY),
-    ("add.partitions.to.txn.retry.backoff.ms", INT, "20", 1, None, READ_ONLY),
-    (
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        INT,
-        "10000",
-        1,
-        None,
-        READ_ONLY,
-    ),
-    ("transaction.max.timeout.ms", INT, "900000", 1, None, READ_ONLY),
-    ("transaction.partition.verification.enable", BOOLEAN, "true", None, None, CLUSTER_WIDE),
-    (
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        INT,
-        "3600000",
-        1,
-        None,
-        READ_ONLY,
-    ),
-    ("transaction.state.log.load.buffer.size", INT, "5242880", 1, None, READ_ONLY),
-    ("transaction.state.log.min.isr", INT, "2", 1, None, READ_ONLY),
-    ("transaction.state.log.num.partitions", INT, "50", 1, None, READ_ONLY),
-    ("transaction.state.log.replication.factor", SHORT, "3", 1, None, READ_ONLY),
-    ("transaction.state.log.segment.bytes", INT, "104857600", 1, None, READ_ONLY),
     ("transaction.two.phase.commit.enable", BOOLEAN, "false", None, None, READ_ONLY),
-    ("transactional.id.expiration.ms", INT, "604800000", 1, None, READ_ONLY),
 )
 
 # Each group of rows with the reason that the reference gives for all of them.
@@ -242,7 +207,7 @@ _GROUPS: Final = (
     (METRICS, "Metrics are served at /metrics of the admin HTTP server.", IGNORED),
     (
         NEW_GROUPS,
-        "Governs the consumer group protocol of KIP-848, which is not served yet.",
+        "Which protocols are served is the matter of `group.version` and of the API versions.",
         IGNORED,
     ),
     (OTHER, "Has no counterpart in this broker.", IGNORED),
@@ -278,11 +243,11 @@ _GROUPS: Final = (
         "One event loop does the work: Java threads and buffers have no counterpart.",
         IGNORED,
     ),
-    (TRANSACTIONS, "Governs transactions, which are not served yet.", IGNORED),
+    (TRANSACTIONS, "Governs two-phase commit, which is not served.", IGNORED),
 )
 
 IGNORED_SETTINGS: Final = tuple(
-    Setting(key, kind, default, why, low, high, (), update, support)
+    BrokerSetting(key, kind, default, why, low, high, update=update, support=support)
     for rows, why, support in _GROUPS
     for key, kind, default, low, high, update in rows
 )

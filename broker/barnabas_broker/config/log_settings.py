@@ -17,11 +17,11 @@ from barnabas_broker.config.definitions import (
     LONG,
     LONG_MAX,
     STRING,
-    Setting,
+    BrokerSetting,
 )
 from barnabas_broker.config.topic_settings import check_gzip_level
 
-_S = Setting
+_S = BrokerSetting
 
 LOG: Final = (
     _S(
@@ -60,7 +60,7 @@ LOG: Final = (
         LIST,
         "delete",
         "Default of cleanup.policy.",
-        allowed=("compact", "delete"),
+        choices=("compact", "delete"),
         update=CLUSTER_WIDE,
     ),
     _S(
@@ -145,7 +145,7 @@ LOG: Final = (
         STRING,
         "CreateTime",
         "Default of message.timestamp.type.",
-        allowed=("CreateTime", "LogAppendTime"),
+        choices=("CreateTime", "LogAppendTime"),
         update=CLUSTER_WIDE,
     ),
     _S(
@@ -177,7 +177,7 @@ LOG: Final = (
         STRING,
         "producer",
         "Default of the topic setting of the same name.",
-        allowed=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         update=CLUSTER_WIDE,
     ),
     _S(

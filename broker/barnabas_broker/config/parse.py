@@ -7,20 +7,19 @@ known one named (BOOT-10): Kafka only warns, and a typing error then goes unnoti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from barnabas_broker.config.arbiter_settings import check_arbiter
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
+from barnabas_broker.config.consumer_group_settings import check_consumer_groups
 from barnabas_broker.config.definitions import (
+    CLUSTER_WIDE,
     DEFAULT_ONLY,
+    BrokerSetting,
     ConfigError,
-    Setting,
-    by_key,
-    split_list,
-    unknown_key_message,
 )
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
 from barnabas_broker.config.listeners import (
@@ -29,8 +28,11 @@ from barnabas_broker.config.listeners import (
     parse_endpoints,
     parse_protocol_map,
 )
+from barnabas_protocol.settings.kinds import split_list
+from barnabas_protocol.settings.setting import by_name
+from barnabas_protocol.settings.suggestions import unknown_name
 
-BY_KEY: Final[dict[str, Setting]] = by_key(BROKER_SETTINGS, IGNORED_SETTINGS)
+BY_KEY: Final[dict[str, BrokerSetting]] = by_name(BROKER_SETTINGS, IGNORED_SETTINGS)
 
 REPLICATION_LISTENER: Final = "REPLICATION"
 """The listener of the brokers where `inter.broker.listener.name` names none."""
@@ -174,6 +176,19 @@ class BrokerConfig:
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_load_buffer_size: int
@@ -184,6 +199,18 @@ class BrokerConfig:
     offsets_topic_segment_bytes: int
     offsets_topic_compression_codec: int
     producer_id_expiration_ms: int
+    transaction_max_timeout_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transactional_id_expiration_ms: int
+    transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    transaction_state_log_load_buffer_size: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
     metadata_log_dir: str
     metadata_log_segment_bytes: int
     metadata_log_max_record_bytes_between_snapshots: int
@@ -250,13 +277,14 @@ class BrokerConfig:
         for key, text in properties.items():
             _check_given(key, text)
         values: dict[str, Any] = {
-            setting.attribute: setting.parse(properties.get(setting.key, setting.default))
+            setting.attribute: setting.parse(properties.get(setting.name, setting.default))
             for setting in BROKER_SETTINGS
         }
         _join_node_id(values)
         _join_listeners(values)
         _join_directories(values)
         check_arbiter(values)
+        check_consumer_groups(values)
         _join_inter_broker_listener(values)
         _check_replica_waits(values)
         given = dict(properties)
@@ -264,13 +292,33 @@ class BrokerConfig:
             given["node.id"] = given["broker.id"] = str(values["node_id"])
         return BrokerConfig(properties=given, **values)
 
+    def with_values(self, values: Mapping[str, str]) -> BrokerConfig:
+        """The same with the values in force, for those that may change for all brokers at once.
+
+        The values are those of `DynamicConfig`, which are valid. Raises: ConfigError.
+        """
+        dynamic = [setting for setting in BROKER_SETTINGS if setting.update == CLUSTER_WIDE]
+        changed: dict[str, Any] = {
+            setting.attribute: setting.parse(values.get(setting.name, setting.default))
+            for setting in dynamic
+        }
+        changed["max_connections_per_ip_overrides"] = parse_connection_overrides(
+            changed["max_connections_per_ip_overrides"]
+        )
+        given = dict(self.properties)
+        for setting in dynamic:
+            given.pop(setting.name, None)
+            if setting.name in values:
+                given[setting.name] = values[setting.name]
+        return replace(self, properties=given, **changed)
+
 
 def _check_given(key: str, text: str) -> None:
     setting = BY_KEY.get(key)
     if setting is None:
         if key.startswith(_LISTENER_PREFIX):
             return
-        raise ConfigError(unknown_key_message(key, BY_KEY))
+        raise ConfigError(unknown_name("setting", key, BY_KEY))
     setting.parse(text)
     if setting.support == DEFAULT_ONLY and text.strip() != (setting.default or ""):
         raise ConfigError(f"{key}: only the default is accepted: {setting.why}")

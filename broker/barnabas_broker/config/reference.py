@@ -17,9 +17,18 @@ from barnabas_broker.config import (
     log_settings,
 )
 from barnabas_broker.config.arbiter_settings import ARBITER
-from barnabas_broker.config.definitions import DEFAULT_ONLY, IGNORED, USED, Setting
+from barnabas_broker.config.definitions import (
+    DEFAULT_ONLY,
+    IGNORED,
+    INT,
+    LONG,
+    SHORT,
+    USED,
+    BrokerSetting,
+)
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
+from barnabas_protocol.settings.reference import Columns, name_cell, table
 
 DEFAULT_PATH = "docs/reference/configuration.md"
 
@@ -39,6 +48,7 @@ force is the first one found of: the topic's override, the dynamic value of the 
 value of all brokers, the file, the default.
 """
 
+_UNITS = ("ms", "minutes", "hours", "seconds", "bytes")
 _GROUPS = (
     ("Identity", broker_settings.IDENTITY),
     ("Network", broker_settings.NETWORK),
@@ -97,46 +107,52 @@ def _lines() -> Iterator[str]:
         yield ""
         yield why + (" Only the default is accepted:" if group[0].support == DEFAULT_ONLY else "")
         yield ""
-        yield ", ".join(f"`{setting.key}`" for setting in group)
+        yield ", ".join(f"`{setting.name}`" for setting in group)
 
 
-def _by_reason(settings: Iterable[Setting]) -> Iterator[tuple[str, list[Setting]]]:
-    groups: dict[str, list[Setting]] = {}
+def _by_reason(settings: Iterable[BrokerSetting]) -> Iterator[tuple[str, list[BrokerSetting]]]:
+    groups: dict[str, list[BrokerSetting]] = {}
     for setting in settings:
         groups.setdefault(setting.why, []).append(setting)
     yield from groups.items()
 
 
-def _table(settings: Iterable[Setting], with_broker_keys: bool = False) -> Iterator[str]:
-    last = "Broker keys" if with_broker_keys else "Change"
-    yield f"| Key | Type | Default | Valid | Unit | {last} | Why |"
-    yield "|---|---|---|---|---|---|---|"
-    for setting in settings:
-        where = setting.update
-        if with_broker_keys:
-            where = " ".join(f"`{key}`" for key, _ in setting.broker_keys)
-        cells = (
-            f"`{setting.key}`",
-            setting.type.name.lower(),
-            _default(setting),
-            setting.range_text,
-            setting.unit,
-            where,
-            setting.why,
-        )
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _table(settings: Iterable[BrokerSetting], with_broker_keys: bool = False) -> Iterator[str]:
+    last: Columns[BrokerSetting] = {"Change": lambda setting: setting.update}
+    if with_broker_keys:
+        last = {
+            "Broker keys": lambda setting: " ".join(f"`{key}`" for key, _ in setting.broker_keys)
+        }
+    columns: Columns[BrokerSetting] = {
+        "Key": name_cell,
+        "Type": lambda setting: setting.kind.name,
+        "Default": _default,
+        "Valid": lambda setting: setting.range_text,
+        "Unit": _unit,
+        **last,
+        "Why": lambda setting: setting.why,
+    }
+    yield from table(settings, columns)
 
 
-def _default(setting: Setting) -> str:
+def _unit(setting: BrokerSetting) -> str:
+    """The unit of the value, taken from the key, or an empty string."""
+    if setting.kind not in (INT, SHORT, LONG):
+        return ""
+    words = setting.name.split(".")
+    return next((unit for unit in _UNITS if unit in words), "")
+
+
+def _default(setting: BrokerSetting) -> str:
     if setting.default is None:
         return "unset"
     return f"`{setting.default}`" if setting.default else "empty"
 
 
-def _ignored_line(setting: Setting) -> str:
+def _ignored_line(setting: BrokerSetting) -> str:
     note = " Only the default is accepted." if setting.support == DEFAULT_ONLY else ""
     assert setting.support in (IGNORED, DEFAULT_ONLY)
-    return f"- `{setting.key}` ({_default(setting)}): {setting.why}{note}"
+    return f"- `{setting.name}` ({_default(setting)}): {setting.why}{note}"
 
 
 def main(arguments: list[str]) -> None:

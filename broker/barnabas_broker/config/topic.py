@@ -6,11 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from barnabas_broker.config.definitions import DEFAULT_ONLY, IGNORED, ConfigError, Setting, Value
+from barnabas_broker.config.definitions import (
+    DEFAULT_ONLY,
+    IGNORED,
+    BrokerSetting,
+    ConfigError,
+    Value,
+)
 from barnabas_broker.config.topic_settings import BY_KEY, TOPIC_SETTINGS
 
 
@@ -92,10 +98,10 @@ _NO_BROKER_VALUES: Mapping[str, str] = MappingProxyType({})
 
 
 def effective_value(
-    setting: Setting, broker: Mapping[str, str], overrides: Mapping[str, str]
+    setting: BrokerSetting, broker: Mapping[str, str], overrides: Mapping[str, str]
 ) -> Value:
     """The value of one topic setting, from the first level that has one. Raises: ConfigError."""
-    text = overrides.get(setting.key)
+    text = overrides.get(setting.name)
     if text is not None:
         return setting.parse(text)
     for key, factor in setting.broker_keys:
@@ -106,6 +112,17 @@ def effective_value(
                 return int(text) * factor
             return setting.parse(text)
     return setting.parse(setting.default)
+
+
+def check_broker_value(key: str, text: str) -> None:
+    """Check a value of the broker as the default of topics that it is, if it is one.
+
+    What topics could not have would end every broker that builds a `LogConfig` from it.
+    Raises: ConfigError with the key of the broker.
+    """
+    for setting in _USED:
+        if any(key == broker_key for broker_key, _ in setting.broker_keys):
+            effective_value(replace(setting, name=key), {key: text}, {})
 
 
 def validate_topic_config(

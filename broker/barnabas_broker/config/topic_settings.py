@@ -7,7 +7,7 @@ that does not override a setting takes it from the broker keys in its row, first
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from barnabas_broker.config.definitions import (
     BOOLEAN,
@@ -21,26 +21,26 @@ from barnabas_broker.config.definitions import (
     LONG_MAX,
     STRING,
     USED,
-    ConfigType,
-    Setting,
-    by_key,
+    BrokerSetting,
 )
+from barnabas_protocol.settings.kinds import Kind
+from barnabas_protocol.settings.setting import by_name
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
 
-def check_gzip_level(text: str) -> str | None:
+def check_gzip_level(level: int) -> str | None:
     """Says why a gzip level is refused: 0 lies in the range of the others but is not a level."""
-    return "Value must be between 1 and 9 or equal to -1" if text.strip() == "0" else None
+    return "Value must be between 1 and 9 or equal to -1" if level == 0 else None
 
 
-def check_throttled_replicas(text: str) -> str | None:
+def check_throttled_replicas(replicas: tuple[str, ...]) -> str | None:
     """Says why a list of throttled replicas is refused, None if it is well formed (CFG-6)."""
-    if text.strip() in ("", "*"):
+    if replicas == ("*",):
         return None
-    for item in text.split(","):
-        partition, separator, broker = item.strip().partition(":")
+    for item in replicas:
+        partition, separator, broker = item.partition(":")
         if not (separator and partition.isdigit() and broker.isdigit()):
             return (
                 "{key} must be the literal '*' or a list of replicas in the following format: "
@@ -51,18 +51,30 @@ def check_throttled_replicas(text: str) -> str | None:
 
 def _row(
     key: str,
-    kind: ConfigType,
+    kind: Kind,
     default: str,
     why: str,
     *broker_keys: str | tuple[str, int],
     low: float | None = None,
     high: float | None = None,
-    allowed: tuple[str, ...] = (),
+    choices: tuple[str, ...] = (),
     support: str = USED,
-    check: Callable[[str], str | None] | None = None,
-) -> Setting:
+    check: Callable[[Any], str | None] | None = None,
+) -> BrokerSetting:
     pairs = tuple((item, 1) if isinstance(item, str) else item for item in broker_keys)
-    return Setting(key, kind, default, why, low, high, allowed, CLUSTER_WIDE, support, pairs, check)
+    return BrokerSetting(
+        key,
+        kind,
+        default,
+        why,
+        low,
+        high,
+        choices,
+        check,
+        update=CLUSTER_WIDE,
+        support=support,
+        broker_keys=pairs,
+    )
 
 
 TOPIC_SETTINGS: Final = (
@@ -72,7 +84,7 @@ TOPIC_SETTINGS: Final = (
         "page-cache",
         "When a record counts as written: in the page cache as in Kafka, or after a shared fsync.",
         "barnabas.flush.policy",
-        allowed=("page-cache", "group-fsync"),
+        choices=("page-cache", "group-fsync"),
     ),
     _row(
         "cleanup.policy",
@@ -80,7 +92,7 @@ TOPIC_SETTINGS: Final = (
         "delete",
         "Whether old segments are deleted, compacted to the last record of each key, or both.",
         "log.cleanup.policy",
-        allowed=("compact", "delete"),
+        choices=("compact", "delete"),
     ),
     _row(
         "compression.gzip.level",
@@ -107,7 +119,7 @@ TOPIC_SETTINGS: Final = (
         "producer",
         "The codec that batches are stored with; `producer` keeps what the producer chose.",
         "compression.type",
-        allowed=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _row(
         "compression.zstd.level",
@@ -230,7 +242,7 @@ TOPIC_SETTINGS: Final = (
         "CreateTime",
         "Whose clock a record's timestamp comes from: the producer's or the broker's.",
         "log.message.timestamp.type",
-        allowed=("CreateTime", "LogAppendTime"),
+        choices=("CreateTime", "LogAppendTime"),
     ),
     _row(
         "min.cleanable.dirty.ratio",
@@ -345,4 +357,4 @@ TOPIC_SETTINGS: Final = (
     ),
 )
 
-BY_KEY: Final = by_key(TOPIC_SETTINGS)
+BY_KEY: Final = by_name(TOPIC_SETTINGS)

@@ -7,15 +7,9 @@ of receiving a request of 1 MB. Source: mallopt(3).
 The collector of cyclic garbage, in turn, would walk over the modules, classes and tables of the
 start again and again, milliseconds each time, for nothing: they live as long as the process.
 Source: the gc module's documentation of `freeze`.
-
-And what a read is about to overwrite need not be zeroed first: a fifth of the time of reading 1 MiB
-from the page cache.
 """
 
 import gc
-from collections.abc import Callable
-from functools import cache
-from typing import cast
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -44,25 +38,6 @@ def keep_freed_memory(kept_bytes: int = 128 * 1024 * 1024) -> bool:
     return bool(
         mallopt(_M_TRIM_THRESHOLD, kept_bytes) and mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
     )
-
-
-def unzeroed_memory(size: int) -> bytearray:
-    """Memory for a read, with whatever was there before: show nobody what was not overwritten.
-
-    Its first call imports ctypes. For small sizes `bytearray` is the quicker one.
-    """
-    return _unzeroed_maker()(None, size)
-
-
-@cache
-def _unzeroed_maker() -> Callable[[None, int], bytearray]:
-    """`PyByteArray_FromStringAndSize`, which leaves the bytes alone where it is given none."""
-    import ctypes
-
-    make = ctypes.pythonapi.PyByteArray_FromStringAndSize
-    make.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
-    make.restype = ctypes.py_object
-    return cast("Callable[[None, int], bytearray]", make)
 
 
 def forget_start_up() -> None:

@@ -1,4 +1,4 @@
-"""Clocks: what time it is, for those who must not ask the operating system themselves.
+"""Clocks: the only way to the time of the operating system.
 
 Monotonic readings measure durations and deadlines; wall readings stamp records and files. The two
 are never mixed: the wall clock may jump in both directions, the monotonic clock never does.

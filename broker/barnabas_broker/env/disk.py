@@ -7,7 +7,7 @@ Source: POSIX; preadv2(2) for RWF_NOWAIT; flock(2).
 """
 # Paths are plain strings: the log opens thousands of them, and pathlib would cost more than the
 # call behind it.
-# ruff: noqa: PTH103, PTH105, PTH107, PTH110, PTH112, PTH116, PTH120, PTH123, PTH208
+# ruff: noqa: PTH102, PTH103, PTH105, PTH107, PTH110, PTH112, PTH116, PTH120, PTH123, PTH208
 
 import asyncio
 import errno
@@ -18,7 +18,6 @@ import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from barnabas_broker.env.allocator import unzeroed_memory
 from barnabas_broker.env.disk_protocol import (
     Arguments,
     Buffer,
@@ -29,6 +28,7 @@ from barnabas_broker.env.disk_protocol import (
     Result,
 )
 from barnabas_broker.env.thread_work import outlast
+from barnabas_protocol.memory import unzeroed_memory
 
 __all__ = [
     "Buffer",
@@ -41,7 +41,7 @@ __all__ = [
     "RealLock",
 ]
 
-UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than asking for memory without it
+UNZEROED_BYTES_MIN = 64 * 1024  # below it zeroing is quicker than allocating without it
 THREADS = 6
 """Of these, clients keep three busy at most: with two reads and one piece of heavy work."""
 NOWAIT_BYTES_MAX = 4 * 1024 * 1024
@@ -93,7 +93,7 @@ class RealFile:
             position += written
 
     def read(self, size: int, position: int) -> bytes:
-        """The bytes at a position; shorter than asked only at the end of the file."""
+        """The bytes at a position; fewer than `size` only at the end of the file."""
         data = os.pread(self._descriptor, size, position)
         if len(data) == size or not data:
             return data
@@ -287,6 +287,16 @@ class RealDisk:
     def make_directories(self, path: str) -> None:
         """Make a folder and those above it; what exists stays."""
         os.makedirs(path, exist_ok=True)
+
+    def make_directory(self, path: str) -> bool:
+        """Make a folder in one that exists; False if there is a folder of that name already."""
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+            return False
+        return True
 
     def rename(self, old: str, new: str) -> None:
         """Rename atomically, replacing a file of the new name."""

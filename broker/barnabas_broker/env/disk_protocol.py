@@ -37,7 +37,7 @@ class DiskFile(Protocol):
         ...
 
     def read(self, size: int, position: int) -> bytes:
-        """The bytes at a position; shorter than asked only at the end of the file."""
+        """The bytes at a position; fewer than `size` only at the end of the file."""
         ...
 
     def read_nowait(self, size: int, position: int) -> bytes | bytearray | None:
@@ -120,6 +120,10 @@ class Disk(Protocol):
 
     def make_directories(self, path: str) -> None:
         """Make a folder and those above it; what exists stays."""
+        ...
+
+    def make_directory(self, path: str) -> bool:
+        """Make a folder in one that exists; False if there is a folder of that name already."""
         ...
 
     def rename(self, old: str, new: str) -> None:

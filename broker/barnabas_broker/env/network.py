@@ -14,12 +14,12 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 LISTEN_BACKLOG = 50  # Kafka's socket.listen.backlog.size
 
 
-class Listener(Protocol):
+class BoundListener(Protocol):
     """A bound, accepting socket."""
 
     @property
     def port(self) -> int:
-        """The port that is bound, also where 0 was asked for."""
+        """The port that is bound, also where 0 was given."""
         ...
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class Network(Protocol):
         port: int,
         *,
         backlog: int = LISTEN_BACKLOG,
-    ) -> Listener:
+    ) -> BoundListener:
         """Bind and accept; an empty host means every interface.
 
         Raises: OSError where the address cannot be bound.
@@ -53,8 +53,8 @@ class Network(Protocol):
     ) -> tuple[asyncio.Transport, P]:
         """Open a connection.
 
-        Raises: ConnectionRefusedError where the machine answers that nobody listens, another
-        OSError where nobody answers.
+        Raises: ConnectionRefusedError where nobody listens, another OSError where the machine does
+        not respond.
         """
         ...
 
@@ -130,8 +130,8 @@ class RealNetwork:
     ) -> tuple[asyncio.Transport, P]:
         """Open a connection with TCP_NODELAY.
 
-        Raises: ConnectionRefusedError where the machine answers that nobody listens, another
-        OSError where nobody answers.
+        Raises: ConnectionRefusedError where nobody listens, another OSError where the machine does
+        not respond.
         """
         loop = asyncio.get_running_loop()
         try:

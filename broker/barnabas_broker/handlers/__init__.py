@@ -1,1 +1,1 @@
-"""One module per API key: check, call, answer."""
+"""One module per API key: check the request, call the owner, make the response."""

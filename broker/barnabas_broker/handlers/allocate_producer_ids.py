@@ -5,7 +5,7 @@ Source: CTL-15, KIP-730.
 
 from barnabas_broker.controller.local import LocalController, failed
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -15,8 +15,10 @@ __all__ = ["failed", "handle"]
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: AllocateProducerIdsRequest
+    services: Services, in_flight: InFlightRequest, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give the next block."""
-    answer: AllocateProducerIdsResponse = await LocalController(services.controller).answer(request)
-    return answer
+    response: AllocateProducerIdsResponse = await LocalController(services.controller).answer(
+        request
+    )
+    return response

@@ -1,9 +1,9 @@
 """AlterConfigs (33), versions 0 to 2: replace the whole set of overrides of topics or brokers."""
 
 from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
-from barnabas_broker.handlers.config_change import answer_resource
+from barnabas_broker.handlers.config_change import resource_result
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -14,7 +14,7 @@ from barnabas_protocol.messages.alter_configs import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: AlterConfigsRequest
+    services: Services, in_flight: InFlightRequest, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Change each resource on its own."""
     results = await services.controller.alter_configs(
@@ -22,7 +22,7 @@ async def handle(
     )
     return AlterConfigsResponse(
         responses=[
-            answer_resource(AlterConfigsResourceResponse, result, result.error)
+            resource_result(AlterConfigsResourceResponse, result, result.error)
             for result in results
         ]
     )
@@ -42,7 +42,7 @@ def failed(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsRespo
     """The same error for every resource."""
     return AlterConfigsResponse(
         responses=[
-            answer_resource(AlterConfigsResourceResponse, resource, error)
+            resource_result(AlterConfigsResourceResponse, resource, error)
             for resource in request.resources
         ]
     )

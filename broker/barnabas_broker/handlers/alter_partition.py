@@ -4,7 +4,7 @@ v3: with the broker epoch of each member (KIP-903): nobody can join an ISR by ve
 """
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -13,7 +13,7 @@ from barnabas_protocol.messages.alter_partition import (
 
 
 async def handle(
-    services: Services, _: Exchange, request: AlterPartitionRequest
+    services: Services, _: InFlightRequest, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     """Change each partition on its own."""
     return await services.controller.alter_partitions(request)

@@ -5,7 +5,7 @@ v1: may refuse to change the number of replicas (KIP-860).
 
 from barnabas_broker.controller.reassignment import Reassigned
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -16,7 +16,7 @@ from barnabas_protocol.messages.alter_partition_reassignments import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: AlterPartitionReassignmentsRequest
+    services: Services, in_flight: InFlightRequest, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Begin, replace or cancel the reassignment of each partition on its own."""
     results = await services.controller.alter_reassignments(

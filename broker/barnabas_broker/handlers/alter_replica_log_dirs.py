@@ -1,12 +1,12 @@
 """AlterReplicaLogDirs (34), versions 1 and 2: replicas are moved to other log directories.
 
-The answer says that a move was begun; DescribeLogDirs shows how far it is. Source: KIP-113.
+The response confirms that a move was begun; DescribeLogDirs shows how far it is. Source: KIP-113.
 """
 
 from collections import defaultdict
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.alter_replica_log_dirs import (
@@ -18,7 +18,7 @@ from barnabas_protocol.messages.alter_replica_log_dirs import (
 
 
 def handle(
-    services: Services, exchange: Exchange, request: AlterReplicaLogDirsRequest
+    services: Services, in_flight: InFlightRequest, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Begin the moves, each judged by itself."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)

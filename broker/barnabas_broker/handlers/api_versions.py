@@ -10,7 +10,7 @@ import re
 from barnabas_broker.controller import features
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import ADVERTISED
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.api_versions import (
     ApiVersion,
@@ -24,20 +24,20 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    services: Services, exchange: Exchange, request: ApiVersionsRequest
+    services: Services, in_flight: InFlightRequest, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     """List the served keys with their ranges."""
-    if exchange.api_version >= 3:
+    if in_flight.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        exchange.session.client_software = (name, version)
+        in_flight.session.client_software = (name, version)
     image = services.image
     return ApiVersionsResponse(
         supported_features=[
             SupportedFeatureKey(name=name, min_version=able.minimum, max_version=able.maximum)
             for name, able in features.SUPPORTED.items()
-            if able.minimum > 0 or exchange.api_version >= 4
+            if able.minimum > 0 or in_flight.api_version >= 4
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[

@@ -5,7 +5,7 @@ Source: LOG-11, KIP-858.
 
 from barnabas_broker.controller.local import LocalController, failed
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -15,10 +15,10 @@ __all__ = ["failed", "handle"]
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: AssignReplicasToDirsRequest
+    services: Services, in_flight: InFlightRequest, request: AssignReplicasToDirsRequest
 ) -> AssignReplicasToDirsResponse:
     """Take note of each directory."""
-    answer: AssignReplicasToDirsResponse = await LocalController(services.controller).answer(
+    response: AssignReplicasToDirsResponse = await LocalController(services.controller).answer(
         request
     )
-    return answer
+    return response

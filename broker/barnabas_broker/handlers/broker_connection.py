@@ -1,4 +1,4 @@
-"""The connection by which the controller hears a broker, and what happens when it ends (REG-5)."""
+"""The connection of a broker to the controller, and what happens when it ends (REG-5)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ broker epoch of the last clean stop. v4: features whose minimum is 0 may be list
 from barnabas_broker.controller.local import LocalController, failed
 from barnabas_broker.handlers.broker_connection import BrokerConnection
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -17,11 +17,11 @@ __all__ = ["failed", "handle"]
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: BrokerRegistrationRequest
+    services: Services, in_flight: InFlightRequest, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Register the broker, fenced."""
-    with BrokerConnection(services.controller, request.broker_id, exchange.session) as connection:
-        answer: BrokerRegistrationResponse = await LocalController(services.controller).answer(
+    with BrokerConnection(services.controller, request.broker_id, in_flight.session) as connection:
+        response: BrokerRegistrationResponse = await LocalController(services.controller).answer(
             request, connection
         )
-        return answer
+        return response

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: one answer for each resource."""
+"""What AlterConfigs and IncrementalAlterConfigs have in common: one result for each resource."""
 
 from typing import Protocol, TypeVar
 
@@ -13,7 +13,7 @@ class ResourceAnswer(Protocol):
     ) -> None: ...
 
 
-Answer = TypeVar("Answer", bound=ResourceAnswer)
+ResultType = TypeVar("ResultType", bound=ResourceAnswer)
 
 
 class Resource(Protocol):
@@ -30,9 +30,11 @@ class Resource(Protocol):
         ...
 
 
-def answer_resource(answer: type[Answer], resource: Resource, error: KafkaError | None) -> Answer:
-    """The answer for one resource: changed, or why not."""
-    return answer(
+def resource_result(
+    result: type[ResultType], resource: Resource, error: KafkaError | None
+) -> ResultType:
+    """The result for one resource: changed, or why not."""
+    return result(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
         resource_type=resource.resource_type,

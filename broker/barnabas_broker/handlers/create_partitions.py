@@ -4,7 +4,7 @@ from collections import Counter
 
 from barnabas_broker.controller.partitions import NewPartitions
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -15,7 +15,7 @@ from barnabas_protocol.messages.create_partitions import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: CreatePartitionsRequest
+    services: Services, in_flight: InFlightRequest, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Let each topic grow on its own."""
     names = Counter(topic.name for topic in request.topics)
@@ -23,13 +23,13 @@ async def handle(
         [_asked(topic) for topic in request.topics if names[topic.name] == 1],
         request.validate_only,
     )
-    answers = [_answer(result.name, result.error) for result in results]
-    answers += [
-        _answer(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+    responses = [_result(result.name, result.error) for result in results]
+    responses += [
+        _result(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in names.items()
         if count > 1
     ]
-    return CreatePartitionsResponse(results=answers)
+    return CreatePartitionsResponse(results=responses)
 
 
 def _asked(topic: CreatePartitionsTopic) -> NewPartitions:
@@ -39,7 +39,7 @@ def _asked(topic: CreatePartitionsTopic) -> NewPartitions:
     return NewPartitions(name=topic.name, count=topic.count, assignments=assignments)
 
 
-def _answer(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
+def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     if error is None:
         return CreatePartitionsTopicResult(name=name, error_message=None)
     return CreatePartitionsTopicResult(
@@ -50,5 +50,5 @@ def _answer(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
 def failed(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
     """The same error for every topic."""
     return CreatePartitionsResponse(
-        results=[_answer(topic.name, error) for topic in request.topics]
+        results=[_result(topic.name, error) for topic in request.topics]
     )

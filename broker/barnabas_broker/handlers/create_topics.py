@@ -1,6 +1,6 @@
 """CreateTopics (19), versions 2 to 7: new topics, placed or with given replicas.
 
-v4: -1 stands for the broker's defaults. v5: the answer has counts and configs. v7: and the topic
+v4: -1 stands for the broker's defaults. v5: the response has counts and configs. v7: and the topic
 id.
 Source: TOP-1 to TOP-8.
 """
@@ -8,14 +8,14 @@ Source: TOP-1 to TOP-8.
 from barnabas_broker.controller import topic_requests
 from barnabas_broker.controller.topic_requests import failed
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 __all__ = ["failed", "handle"]
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: CreateTopicsRequest
+    services: Services, in_flight: InFlightRequest, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create each topic on its own."""
     return await topic_requests.create_topics(services.controller, request)

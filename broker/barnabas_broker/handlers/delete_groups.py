@@ -2,7 +2,7 @@
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -12,10 +12,10 @@ from barnabas_protocol.messages.delete_groups import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: DeleteGroupsRequest
+    services: Services, in_flight: InFlightRequest, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Ask the coordinator of the group."""
-    return await services.groups.delete_groups(request, group_context(exchange))
+    return await services.groups.delete_groups(request, group_context(in_flight))
 
 
 def failed(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:

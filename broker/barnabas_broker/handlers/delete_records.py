@@ -1,14 +1,18 @@
 """DeleteRecords (21), versions 0 to 2: raise the log start offset. Source: SEG-13.
 
-Answered when all live replicas have followed, with the low watermark, or after the time-out.
+The response is sent when all live replicas have followed, with the low watermark, or after the
+time-out.
 """
 
 from functools import partial
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.replication.leader.delayed_delete_records import (
+    DeleteRecordsResult,
+    wait_replicated,
+)
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
-from barnabas_broker.replication.record_deletion import Deletion, replicated
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.delete_records import (
@@ -23,22 +27,28 @@ HIGH_WATERMARK = -1
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: DeleteRecordsRequest
+    services: Services, in_flight: InFlightRequest, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Raise each partition on its own, then wait for the replicas of all."""
-    each = partial(services.heavy_work.each, exchange)
+    each = partial(services.heavy_work.each, in_flight)
     topics = [
         (
             topic.name,
-            [await _delete(services, topic.name, asked) async for asked in each(topic.partitions)],
+            [
+                await _delete(services, topic.name, requested)
+                async for requested in each(topic.partitions)
+            ],
         )
         async for topic in each(request.topics)
     ]
     deletions = [
-        result for _, results in topics for result in results if isinstance(result, Deletion)
+        result
+        for _, results in topics
+        for result in results
+        if isinstance(result, DeleteRecordsResult)
     ]
     if deletions:
-        await replicated(deletions, request.timeout_ms, services.replicas.produce_purgatory)
+        await wait_replicated(deletions, request.timeout_ms, services.replicas.produce_purgatory)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -50,28 +60,30 @@ async def handle(
 
 
 async def _delete(
-    services: Services, topic: str, asked: DeleteRecordsPartition
-) -> Deletion | DeleteRecordsPartitionResult:
+    services: Services, topic: str, requested: DeleteRecordsPartition
+) -> DeleteRecordsResult | DeleteRecordsPartitionResult:
     """Raise the leader's log start; an error's result where that is refused."""
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        partition = services.replicas.find(TopicPartition(topic, asked.partition_index))
+        partition = services.replicas.find(TopicPartition(topic, requested.partition_index))
         partition.check_leader()
         log = partition.log
         if "delete" not in log.config.cleanup_policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+        offset = log.high_watermark if requested.offset == HIGH_WATERMARK else requested.offset
         if not 0 <= offset <= log.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         await log.delete_records(offset)
         partition.start_offset_moved()
     except KafkaError as error:
-        return _failed(asked.partition_index, error.code)
-    return Deletion(partition, offset)
+        return _failed(requested.partition_index, error.code)
+    return DeleteRecordsResult(partition, offset)
 
 
-def _result(result: Deletion | DeleteRecordsPartitionResult) -> DeleteRecordsPartitionResult:
+def _result(
+    result: DeleteRecordsResult | DeleteRecordsPartitionResult,
+) -> DeleteRecordsPartitionResult:
     if isinstance(result, DeleteRecordsPartitionResult):
         return result
     return DeleteRecordsPartitionResult(

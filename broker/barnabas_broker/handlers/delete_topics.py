@@ -1,6 +1,6 @@
 """DeleteTopics (20), versions 1 to 6: remove topics. v6: also by id. Source: TOP-14.
 
-A broker that sends it to the controller says by id which topics are meant, as it knows them when
+A broker that sends it to the controller names by id which topics are meant, as it knows them when
 the request comes: carried out twice, or late, it does not remove a topic that was made anew.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.delete_topics import (
@@ -24,19 +24,19 @@ IDS_SINCE = 6
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: DeleteTopicsRequest
+    services: Services, in_flight: InFlightRequest, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     """Delete each topic on its own."""
-    asked: list[str | bytes] = list(request.topic_names)
+    requested: list[str | bytes] = list(request.topic_names)
     refused: list[DeletableTopicResult] = []
-    if exchange.api_version >= IDS_SINCE:
+    if in_flight.api_version >= IDS_SINCE:
         refused = [_refusal(topic) for topic in request.topics if not _is_clear(topic)]
-        asked = [
+        requested = [
             topic.topic_id if topic.name is None else topic.name
             for topic in request.topics
             if _is_clear(topic)
         ]
-    results = await services.controller.delete_topics(asked)
+    results = await services.controller.delete_topics(requested)
     return DeleteTopicsResponse(
         responses=refused
         + [
@@ -52,10 +52,10 @@ async def handle(
 
 
 def resolve(image: MetadataImage, request: DeleteTopicsRequest) -> DeletionById | None:
-    """The request by ids; None where a topic is not known here, or asked for twice."""
-    asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+    """The request by ids; None where a topic is not known here, or named twice."""
+    requested = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     names: dict[bytes, str | None] = {}
-    for topic in asked:
+    for topic in requested:
         if not _is_clear(topic):
             return None
         topic_id = topic.topic_id
@@ -65,7 +65,7 @@ def resolve(image: MetadataImage, request: DeleteTopicsRequest) -> DeletionById 
                 return None
             topic_id = known.topic_id
         names[topic_id] = topic.name
-    return DeletionById(names, request.timeout_ms) if len(names) == len(asked) > 0 else None
+    return DeletionById(names, request.timeout_ms) if len(names) == len(requested) > 0 else None
 
 
 class DeletionById:
@@ -74,7 +74,7 @@ class DeletionById:
     version = IDS_SINCE
 
     def __init__(self, names: dict[bytes, str | None], timeout_ms: int) -> None:
-        """`names` has the names that the client said, None for a topic that it gave by its id."""
+        """`names` has the names that the client sent, None for a topic that it gave by its id."""
         self._names = names
         self._timeout_ms = timeout_ms
         self._results: list[DeletableTopicResult] = []
@@ -90,8 +90,8 @@ class DeletionById:
         """Take the results; what is left is the names of topics that were others when they came.
 
         An id that the controller does not know is one that an earlier attempt has removed, or
-        somebody else meanwhile: gone, as was asked for. Where there was no earlier attempt, our
-        metadata was old: the controller says what the name stands for.
+        somebody else meanwhile: gone, as was requested. Where there was no earlier attempt, our
+        metadata was old: the controller knows what the name stands for.
         """
         left: list[str] = []
         for result in response.responses:

@@ -5,7 +5,7 @@ V1: endpoint type. v2: fenced brokers on request.
 
 from barnabas_broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -18,7 +18,7 @@ CONTROLLERS = 2
 
 
 def handle(
-    services: Services, exchange: Exchange, request: DescribeClusterRequest
+    services: Services, in_flight: InFlightRequest, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Describe the brokers on the client's listener."""
     if request.endpoint_type == CONTROLLERS:
@@ -33,7 +33,7 @@ def handle(
             f"Unsupported endpoint type {request.endpoint_type}",
         )
     image = services.image
-    name = exchange.session.listener_name
+    name = in_flight.session.listener_name
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,

@@ -18,7 +18,7 @@ from barnabas_broker.metadata.image import (
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -31,11 +31,11 @@ from barnabas_protocol.messages.describe_configs import (
 
 
 def handle(
-    services: Services, exchange: Exchange, request: DescribeConfigsRequest
+    services: Services, in_flight: InFlightRequest, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource on its own."""
     results = []
-    # One broker named two thousand times was a hundred megabytes of answer.
+    # One broker named two thousand times was a response of a hundred megabytes.
     for resource in each_once(
         request.resources, lambda named: (named.resource_type, named.resource_name)
     ):

@@ -7,7 +7,7 @@ from barnabas_broker.handlers.authorized_operations import GROUP_OPERATIONS
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -17,11 +17,11 @@ from barnabas_protocol.messages.describe_groups import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: DescribeGroupsRequest
+    services: Services, in_flight: InFlightRequest, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Ask the coordinator of the group."""
     request.groups = list(each_once(request.groups, str))
-    response = await services.groups.describe_groups(request, group_context(exchange))
+    response = await services.groups.describe_groups(request, group_context(in_flight))
     if request.include_authorized_operations:
         for group in response.groups:
             if group.error_code == ErrorCode.NONE:

@@ -1,14 +1,14 @@
 """DescribeLogDirs (35), versions 0 to 5: the log directories, what is in them and how large it is.
 
-A copy that is to take a replica's place is told beside it (`is_future_key`) until it has. v3: an
+A copy that is to take a replica's place is listed beside it (`is_future_key`) until it has. v3: an
 error of the whole response. v4: total and usable bytes of the volume. v5: cordoned directories.
 """
 
 from collections import defaultdict
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -20,14 +20,14 @@ from barnabas_protocol.messages.describe_log_dirs import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: DescribeLogDirsRequest
+    services: Services, in_flight: InFlightRequest, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe every directory; a null list of topics means all."""
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     results = [
-        await _describe(services, exchange, directory, wanted)
+        await _describe(services, in_flight, directory, wanted)
         for directory in services.logs.directories
     ]
     return DescribeLogDirsResponse(results=results)
@@ -35,7 +35,7 @@ async def handle(
 
 async def _describe(
     services: Services,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     directory: LogDirectory,
     wanted: set[tuple[str, int]] | None,
 ) -> DescribeLogDirsResult:
@@ -46,7 +46,7 @@ async def _describe(
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     # They may come and go while the loop goes on.
     partitions = list(services.replicas.partitions.items())
-    async for topic_partition, partition in services.heavy_work.each(exchange, partitions):
+    async for topic_partition, partition in services.heavy_work.each(in_flight, partitions):
         log = partition.log
         if wanted is not None and tuple(topic_partition) not in wanted:
             continue

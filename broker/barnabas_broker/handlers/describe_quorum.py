@@ -10,8 +10,8 @@ Source: KIP-595, KIP-836; for requests about any other partition Apache Kafka 4.
 
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
-from barnabas_broker.metadata.quorum_description import CopyDescription
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.metadata.quorum.description import CopyDescription
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -25,7 +25,7 @@ from barnabas_protocol.messages.describe_quorum import (
 
 
 def handle(
-    services: Services, exchange: Exchange, request: DescribeQuorumRequest
+    services: Services, in_flight: InFlightRequest, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     """Describe the metadata log.
 
@@ -54,20 +54,20 @@ def handle(
         ],
         nodes=[
             Node(
-                node_id=copy.seat.node_id,
+                node_id=copy.voter.node_id,
                 listeners=[
                     Listener(name=name, host=listener.host, port=listener.port)
-                    for name, listener in brokers[copy.seat.node_id].listeners.items()
+                    for name, listener in brokers[copy.voter.node_id].listeners.items()
                 ],
             )
             for copy in quorum.members
-            if copy.seat.node_id in brokers
+            if copy.voter.node_id in brokers
         ],
     )
 
 
 def _is_of_metadata(request: DescribeQuorumRequest) -> bool:
-    """Whether the metadata log is asked for, and nothing else."""
+    """Whether the metadata log is requested, and nothing else."""
     return [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions])
         for topic in request.topics
@@ -97,8 +97,8 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
 
 def _state(copy: CopyDescription) -> ReplicaState:
     return ReplicaState(
-        replica_id=copy.seat.node_id,
-        replica_directory_id=copy.seat.directory_id,
+        replica_id=copy.voter.node_id,
+        replica_directory_id=copy.voter.directory_id,
         log_end_offset=copy.log_end_offset,
         last_fetch_timestamp=copy.last_fetch_ms,
         last_caught_up_timestamp=copy.last_caught_up_ms,

@@ -11,7 +11,7 @@ from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_topic_partitions import (
@@ -24,7 +24,7 @@ from barnabas_protocol.messages.describe_topic_partitions import (
 
 
 def handle(
-    services: Services, exchange: Exchange, request: DescribeTopicPartitionsRequest
+    services: Services, in_flight: InFlightRequest, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """One page from the cursor on."""
     by_name = services.image.topics.by_name
@@ -112,7 +112,7 @@ def _partition(
 def failed(
     request: DescribeTopicPartitionsRequest, error: KafkaError
 ) -> DescribeTopicPartitionsResponse:
-    """The error for every topic that was asked for."""
+    """The error for every requested topic."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=error.code, name=topic.name)

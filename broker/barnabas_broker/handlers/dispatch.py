@@ -4,38 +4,40 @@ Reads the header, finds the handler, turns what it raises into an error response
 Handlers come in three shapes: a plain function that returns the response; a plain function that
 returns None and replies by itself later; a coroutine, during which the connection's next requests
 wait (NET-7). A plain function may return a coroutine where there is much to do, and a coroutine the
-encoded response. Source: NET-10, NET-11, NET-16 of the behaviour list.
+encoded response. Source: NET-10, NET-11, NET-16.
 """
 
 import importlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from types import CoroutineType
 from typing import Any
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
-from barnabas_broker.handlers.encoding import encoded, encoded_apart
 from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
-from barnabas_broker.handlers.produce_elements import COUNTED_BYTES_MIN, check_produce
 from barnabas_broker.handlers.request_limits import (
     UNLIMITED_BYTES,
     bytes_max,
-    check_answer,
     check_elements,
     elements_max,
+    encode,
+    encode_apart,
+    encode_checked,
     loop_bytes_max,
 )
 from barnabas_broker.handlers.request_slices import as_a_whole, in_slices, slicing_of
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.metadata.quorum.leadership import NotLeadingError
+from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.heavy_work import ConnectionGoneError
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
+from barnabas_protocol.connection.api_versions import unsupported_version_response
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.schema import Message
 
@@ -46,6 +48,8 @@ TRACE_EVERY = 1000
 """So many failures of an API are logged with their traces, then one of so many."""
 
 Failed = Callable[[Any, KafkaError], Any]
+CheckFrame = Callable[[memoryview, int, int], None]
+"""Checks a frame before it is read: of a version, with the request at a position."""
 Resolve = Callable[[MetadataImage, Any], Resolution | None]
 
 
@@ -58,10 +62,12 @@ class UnservedRequestError(ParseError):
 
 
 class Api:
-    """One served API: its handler, loaded when first asked for, and its counters."""
+    """One served API: its handler, loaded at the first request, and its counters."""
 
     __slots__ = (
         "bytes_max",
+        "check_frame",
+        "counted_bytes_min",
         "elements_max",
         "errors_count",
         "failed",
@@ -88,10 +94,13 @@ class Api:
         self.loop_bytes_max = loop_bytes_max(key)
         self.elements_max = elements_max(key)
         self.request_class: Any = codec.request_class(key)
-        self.handle: Callable[[Services, Exchange, Any], Any] = module.handle
+        self.handle: Callable[[Services, InFlightRequest, Any], Any] = module.handle
         self.is_coroutine = inspect.iscoroutinefunction(module.handle)
         self.is_forwarded = key in FORWARDED
         self.is_internal = key in INTERNAL
+        # A larger frame is checked before it is read.
+        self.counted_bytes_min: int = getattr(module, "COUNTED_BYTES_MIN", UNLIMITED_BYTES)
+        self.check_frame: CheckFrame = getattr(module, "check_frame", lambda *_: None)
         self.failed: Failed | None = getattr(module, "failed", None)
         self.resolve: Resolve | None = getattr(module, "resolve", None)
         self.requests_count = 0
@@ -114,53 +123,72 @@ class Dispatcher:
         """Coroutine handlers at work."""
         return self._running
 
-    def __call__(self, exchange: Exchange) -> None:
+    def samples(self) -> Iterator[Sample]:
+        """Requests at work and failures by API, for the collector (MET-1)."""
+        yield Sample(
+            "barnabas_handlers_running",
+            "gauge",
+            "Requests at work in coroutines.",
+            {},
+            self.running_count,
+        )
+        for api in self.apis.values():
+            yield Sample(
+                "barnabas_request_failures_total",
+                "counter",
+                "Requests that failed as a whole.",
+                {"api": api.key.name},
+                api.errors_count,
+            )
+
+    def __call__(self, in_flight: InFlightRequest) -> None:
         """Handle one frame.
 
         Raises: ParseError, UnservedRequestError; the connection is to be closed then.
         """
-        frame = exchange.frame
+        frame = in_flight.frame
         header = codec.read_request_header(frame)
         key, version = header.api_key, header.api_version
-        exchange.api_key = key
-        exchange.api_version = version
-        exchange.correlation_id = header.correlation_id
-        exchange.client_id = header.client_id
+        in_flight.api_key = key
+        in_flight.api_version = version
+        in_flight.correlation_id = header.correlation_id
+        in_flight.client_id = header.client_id
         api = self.apis.get(key) or load_api(self.apis, key)
         if not api.min_version <= version <= api.max_version:
             if key == ApiKey.API_VERSIONS:
-                self.reply(exchange, _unsupported_api_versions(), version=0)
+                refusal = unsupported_version_response(api.min_version, api.max_version)
+                self.reply(in_flight, refusal, version=0)
                 return
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
         if api.is_internal:
-            self._check_broker(api, exchange)
+            self._check_broker(api, in_flight)
         if len(frame) > api.loop_bytes_max:
             self._check_size(api, frame)
-            self._start(api, exchange, None, self._read_apart(api, exchange, header.position))
+            self._start(api, in_flight, None, self._read_apart(api, in_flight, header.position))
             return
-        if key == ApiKey.PRODUCE and len(frame) > COUNTED_BYTES_MIN:
-            check_produce(frame, version, header.position)
+        if len(frame) > api.counted_bytes_min:
+            api.check_frame(frame, version, header.position)
         request, _ = codec.decode(api.request_class, frame, version, header.position)
         if len(frame) > api.elements_max and api.bytes_max < UNLIMITED_BYTES:
             check_elements(api.key, request)
         api.requests_count += 1
         if api.is_forwarded and self._is_for_another():
-            self._start(api, exchange, request, self._forwarded(api, exchange, request))
+            self._start(api, in_flight, request, self._forwarded(api, in_flight, request))
             return
         if api.is_coroutine:
-            work = api.handle(self._services, exchange, request)
-            self._start(api, exchange, request, work)
+            work = api.handle(self._services, in_flight, request)
+            self._start(api, in_flight, request, work)
             return
         try:
-            response = api.handle(self._services, exchange, request)
+            response = api.handle(self._services, in_flight, request)
         except ParseError:
             raise
         except Exception as error:
-            response = answer_of_failure(api, request, error)
+            response = error_response(api, request, error)
         if isinstance(response, CoroutineType):
-            self._start(api, exchange, request, response)
+            self._start(api, in_flight, request, response)
         elif response is not None:
-            self._answer(api, exchange, request, response)
+            self._respond(api, in_flight, request, response)
 
     def _check_size(self, api: Api, frame: memoryview) -> None:
         if len(frame) > api.bytes_max:
@@ -168,53 +196,53 @@ class Dispatcher:
                 f"{api.key.name} of {len(frame)} bytes, {api.bytes_max} at most"
             )
 
-    async def _read_apart(self, api: Api, exchange: Exchange, position: int) -> Any:
+    async def _read_apart(self, api: Api, in_flight: InFlightRequest, position: int) -> Any:
         """Read a large request in a thread, then carry it out; returns the frame of the response.
 
-        None where the handler answers by itself. Closes the connection itself where the request is
+        None where the handler responds by itself. Closes the connection itself where the request is
         malformed.
         """
         services, request = self._services, None
         try:
-            frame, version = exchange.frame, exchange.api_version
+            frame, version = in_flight.frame, in_flight.api_version
             request = await services.heavy_work.run(
-                exchange, read_whole, api, frame, version, position
+                in_flight, read_whole, api, frame, version, position
             )
-            if exchange.session.is_closed:
+            if in_flight.session.is_closed:
                 return None
             api.requests_count += 1
             if api.is_forwarded and self._is_for_another():
-                response = await self._forwarded(api, exchange, request)
+                response = await self._forwarded(api, in_flight, request)
             else:
-                response = await carry_out(api, services, exchange, request)
+                response = await carry_out(api, services, in_flight, request)
             if not isinstance(response, Message):
                 return response
-            return await encoded_apart(services.heavy_work, exchange, response)
+            return await encode_apart(services.heavy_work, in_flight, response)
         except ConnectionGoneError:
             return None
         except ParseError as error:
-            exchange.session.close(str(error), "malformed-request")
+            in_flight.session.close(str(error), "malformed-request")
             return None
         except Exception as error:
-            return await self._failure_apart(api, exchange, request, error)
+            return await self._failure_apart(api, in_flight, request, error)
 
     async def _failure_apart(
-        self, api: Api, exchange: Exchange, request: Any, error: Exception
+        self, api: Api, in_flight: InFlightRequest, request: Any, error: Exception
     ) -> Any:
-        """The frame that answers each element of a large request with the error."""
+        """The frame that has the error for each element of a large request."""
         try:
             run = self._services.heavy_work.run
-            response = await run(exchange, answer_of_failure, api, request, error)
-            return await run(exchange, encoded, exchange, response)
+            response = await run(in_flight, error_response, api, request, error)
+            return await run(in_flight, encode, in_flight, response)
         except ConnectionGoneError:
             return None
 
-    def _check_broker(self, api: Api, exchange: Exchange) -> None:
+    def _check_broker(self, api: Api, in_flight: InFlightRequest) -> None:
         """Let requests of brokers alone pass. Raises: UnservedRequestError."""
-        if not is_of_brokers(self._services, exchange):
+        if not is_of_brokers(self._services, in_flight):
             raise UnservedRequestError(f"{api.key.name} is for the listener of the brokers only")
         own = self._services.config.inter_broker_listener_name
-        if exchange.session.listener_name != own and not self._has_warned:
+        if in_flight.session.listener_name != own and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "requests of brokers are taken on every listener until each registered broker has"
@@ -227,8 +255,8 @@ class Dispatcher:
         channel = self._services.channel
         return channel is not None and not channel.is_local
 
-    async def _forwarded(self, api: Api, exchange: Exchange, request: Any) -> Any:
-        """The answer of the controller, or of this node if it has become it meanwhile.
+    async def _forwarded(self, api: Api, in_flight: InFlightRequest, request: Any) -> Any:
+        """The response of the controller, or of this node if it has become it meanwhile.
 
         Raises: KafkaError.
         """
@@ -236,85 +264,88 @@ class Dispatcher:
         assert services.channel is not None
         timeout_ms = services.config.request_timeout_ms
 
-        async def here(inner: Exchange, request: Any) -> Any:
+        async def here(inner: InFlightRequest, request: Any) -> Any:
             return await carry_out(api, services, inner, request)
 
         resolution = None if api.resolve is None else api.resolve(services.image, request)
         if resolution is not None:
-            return await forward_resolved(services.channel, exchange, resolution, timeout_ms, here)
+            return await forward_resolved(services.channel, in_flight, resolution, timeout_ms, here)
         frame, _ = await forward(
             services.channel,
-            exchange,
-            exchange.frame,
+            in_flight,
+            in_flight.frame,
             timeout_ms,
             is_repeatable=is_repeatable(api.key),
         )
-        return await here(exchange, request) if frame is None else frame
+        return await here(in_flight, request) if frame is None else frame
 
-    def _start(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
-        exchange.session.hold()
+    def _start(
+        self, api: Api, in_flight: InFlightRequest, request: Any, work: Awaitable[Any]
+    ) -> None:
+        in_flight.session.hold()
         self._running += 1
-        self._services.spawn(self._run(api, exchange, request, work))
+        self._services.spawn(self._run(api, in_flight, request, work))
 
-    async def _run(self, api: Api, exchange: Exchange, request: Any, work: Awaitable[Any]) -> None:
+    async def _run(
+        self, api: Api, in_flight: InFlightRequest, request: Any, work: Awaitable[Any]
+    ) -> None:
         try:
             try:
                 response = await work
             except ConnectionGoneError:
                 return
             except Exception as error:
-                response = answer_of_failure(api, request, error)
-            if exchange.session.is_closed or response is None:
-                return  # or the handler answers later
+                response = error_response(api, request, error)
+            if in_flight.session.is_closed or response is None:
+                return  # or the handler responds later
             if isinstance(response, Message):
-                self._answer(api, exchange, request, response)
+                self._respond(api, in_flight, request, response)
             else:  # a frame, of another node or encoded in a thread
-                exchange.reply([response])
+                in_flight.reply([response])
         except Exception:
-            logger.exception("%s could not be answered", api.key.name)
-            exchange.session.close("the response could not be made")
+            logger.exception("%s has got no response", api.key.name)
+            in_flight.session.close("the response could not be made")
         finally:
             self._running -= 1
-            exchange.session.release()
+            in_flight.session.release()
 
-    def _answer(self, api: Api, exchange: Exchange, request: Any, response: Any) -> None:
+    def _respond(self, api: Api, in_flight: InFlightRequest, request: Any, response: Any) -> None:
         """Reply with a response, or with an error where it is too large to be sent."""
-        frame = encoded(exchange, response)
         try:
-            check_answer(api.key, frame)
+            frame = encode_checked(in_flight, response)
         except KafkaError as error:
-            frame = encoded(exchange, answer_of_failure(api, request, error))
-        exchange.reply([frame])
+            frame = encode(in_flight, error_response(api, request, error))
+        in_flight.reply([frame])
 
-    def reply(self, exchange: Exchange, response: Any, version: int | None = None) -> None:
+    def reply(self, in_flight: InFlightRequest, response: Any, version: int | None = None) -> None:
         """Encode a response and put it in the connection's order."""
-        exchange.reply(
+        in_flight.reply(
             [
                 codec.encode_response(
                     response,
-                    exchange.api_key,
-                    exchange.api_version if version is None else version,
-                    exchange.correlation_id,
+                    in_flight.api_key,
+                    in_flight.api_version if version is None else version,
+                    in_flight.correlation_id,
                 )
             ]
         )
 
 
-async def carry_out(api: Api, services: Services, exchange: Exchange, request: Any) -> Any:
+async def carry_out(api: Api, services: Services, in_flight: InFlightRequest, request: Any) -> Any:
     """What the handler does with a request that may be large: in slices where it can be.
 
     Raises: what the handler raises.
     """
 
     def handle(piece: Any) -> Any:
-        return api.handle(services, exchange, piece)
+        return api.handle(services, in_flight, piece)
 
-    is_large = len(exchange.frame) > api.loop_bytes_max
+    is_large = len(in_flight.frame) > api.loop_bytes_max
     slicing = slicing_of(api.key, request) if is_large else None
     if slicing is not None:
         heavy = services.heavy_work
-        request, refusal = await heavy.run(exchange, as_a_whole, slicing, request)
-        pause, failed = partial(heavy.pause_of, exchange), partial(answer_of_failure, api)
+        request, refusal = await heavy.run(in_flight, as_a_whole, slicing, request)
+        pause, failed = partial(heavy.pause_of, in_flight), partial(error_response, api)
         return await in_slices(slicing, handle, failed, pause, request, refusal)
     response = handle(request)
     return await response if inspect.isawaitable(response) else response
@@ -339,7 +370,7 @@ def load_api(apis: dict[int, Api], key: int) -> Api:
     return api
 
 
-def answer_of_failure(api: Api, request: Any, error: Exception) -> Any:
+def error_response(api: Api, request: Any, error: Exception) -> Any:
     """The error response of an API.
 
     Unmapped errors are ours: they are logged with their stack.
@@ -353,23 +384,9 @@ def answer_of_failure(api: Api, request: Any, error: Exception) -> Any:
         # Whoever finds a request that does this sends it again and again.
         is_traced = api.failures_count <= TRACES_MAX or api.failures_count % TRACE_EVERY == 0
         logger.error("%s failed: %r", api.key.name, error, exc_info=error if is_traced else None)
-        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says why")
+        error = KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log has the reason"
+        )
     if api.failed is None:
         raise error
     return api.failed(request, error)
-
-
-def _unsupported_api_versions() -> Any:
-    """KIP-511.
-
-    A version 0 body that names just our range of ApiVersions, which every client can read.
-    """
-    from barnabas_protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-
-    minimum, maximum = VERSIONS[ApiKey.API_VERSIONS]
-    return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[
-            ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=minimum, max_version=maximum)
-        ],
-    )

@@ -5,7 +5,7 @@ v0: preferred elections only. v1: the type, and an error for the whole request.
 
 from barnabas_broker.controller.leader_balance import ElectionType
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -18,17 +18,17 @@ TYPE_SINCE = 1
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: ElectLeadersRequest
+    services: Services, in_flight: InFlightRequest, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     """Hold an election for each partition on its own; null means all of them."""
-    asked = None
+    requested = None
     if request.topic_partitions is not None:
-        asked = [
+        requested = [
             (topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
         ]
-    is_typed = exchange.api_version >= TYPE_SINCE
+    is_typed = in_flight.api_version >= TYPE_SINCE
     results = await services.controller.elect_leaders(
-        request.election_type if is_typed else ElectionType.PREFERRED, asked
+        request.election_type if is_typed else ElectionType.PREFERRED, requested
     )
     by_topic: dict[str, list[PartitionResult]] = {}
     for result in results:

@@ -14,15 +14,15 @@ from typing import Any
 from barnabas_broker.controller.channel import is_not_controller
 from barnabas_broker.handlers.dispatch import (
     Api,
-    answer_of_failure,
     carry_out,
+    error_response,
     load_api,
     read_whole,
 )
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
 from barnabas_broker.network.heavy_work import ConnectionGoneError
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
@@ -31,14 +31,14 @@ from barnabas_protocol.messages.envelope import EnvelopeRequest, EnvelopeRespons
 logger = logging.getLogger(__name__)
 
 
-def handle(services: Services, exchange: Exchange, request: EnvelopeRequest) -> None:
+def handle(services: Services, in_flight: InFlightRequest, request: EnvelopeRequest) -> None:
     """Answer with the whole response frame, later."""
-    services.spawn(_answer(services, exchange, request))
+    services.spawn(_answer(services, in_flight, request))
 
 
-async def _answer(services: Services, exchange: Exchange, request: EnvelopeRequest) -> None:
+async def _answer(services: Services, in_flight: InFlightRequest, request: EnvelopeRequest) -> None:
     try:
-        response = await _carried_out(services, exchange, request)
+        response = await _carried_out(services, in_flight, request)
     except ConnectionGoneError:
         return
     except (KafkaError, ParseError) as error:
@@ -47,13 +47,13 @@ async def _answer(services: Services, exchange: Exchange, request: EnvelopeReque
     except Exception:
         logger.exception("a request of another broker failed")
         response = failed(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-    if not exchange.session.is_closed:
-        key, version = exchange.api_key, exchange.api_version
-        exchange.reply([codec.encode_response(response, key, version, exchange.correlation_id)])
+    if not in_flight.session.is_closed:
+        key, version = in_flight.api_key, in_flight.api_version
+        in_flight.reply([codec.encode_response(response, key, version, in_flight.correlation_id)])
 
 
 async def _carried_out(
-    services: Services, exchange: Exchange, request: EnvelopeRequest
+    services: Services, in_flight: InFlightRequest, request: EnvelopeRequest
 ) -> EnvelopeResponse:
     """The outcome of the request inside.
 
@@ -71,14 +71,14 @@ async def _carried_out(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if len(frame) > api.loop_bytes_max:
         inner_request = await services.heavy_work.run(
-            exchange, read_whole, api, frame, version, header.position
+            in_flight, read_whole, api, frame, version, header.position
         )
     else:
         inner_request = read_whole(api, frame, version, header.position)
     api.requests_count += 1
-    exchange.inner_key = key
-    # It stands for the client's own exchange; it is never answered, for the envelope is.
-    inner = Exchange(exchange.session, frame, exchange.received_ns)
+    in_flight.inner_key = key
+    # It stands for the client's own request; it gets no response itself, for the envelope does.
+    inner = InFlightRequest(in_flight.session, frame, in_flight.received_ns)
     inner.api_key, inner.api_version = key, version
     inner.correlation_id, inner.client_id = header.correlation_id, header.client_id
     response = await _response(api, services, inner, inner_request)
@@ -89,11 +89,11 @@ async def _carried_out(
     )
 
 
-async def _response(api: Api, services: Services, inner: Exchange, request: Any) -> Any:
+async def _response(api: Api, services: Services, inner: InFlightRequest, request: Any) -> Any:
     try:
         return await carry_out(api, services, inner, request)
     except Exception as error:
-        return answer_of_failure(api, request, error)
+        return error_response(api, request, error)
 
 
 def failed(request: EnvelopeRequest, error: KafkaError) -> EnvelopeResponse:

@@ -1,15 +1,14 @@
-"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group.
+"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group or a transactional id.
 
-v1: key types. v3: flexible. v4: several keys at once. Transaction and share coordinators are not
-served: their keys are answered COORDINATOR_NOT_AVAILABLE. The offsets topic is created when it is
-first needed (TOP-7). Source: OFS-1.
+v1: key types. v3: flexible. v4: several keys at once. Share coordinators are not served: their keys
+are refused. The coordinators' topics are created when they are first needed (TOP-7). Source: OFS-1.
 """
 
 from barnabas_broker.handlers.metadata import live_brokers
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.hashing import coordinator_partition
 from barnabas_protocol.messages.find_coordinator import (
@@ -30,13 +29,13 @@ NOT_AVAILABLE = "The coordinator is not available."
 
 
 def handle(
-    services: Services, exchange: Exchange, request: FindCoordinatorRequest
+    services: Services, in_flight: InFlightRequest, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Look up one key, or each of several."""
-    if exchange.api_version < BATCH_SINCE:
+    if in_flight.api_version < BATCH_SINCE:
         if request.key_type == SHARE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
-        found = _find(services, exchange, request.key_type, request.key)
+        found = _find(services, in_flight, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=found.error_code,
             # Kafka names the code in these versions, also where there is no error.
@@ -47,27 +46,24 @@ def handle(
         )
     return FindCoordinatorResponse(
         coordinators=[
-            _find(services, exchange, request.key_type, key)
+            _find(services, in_flight, request.key_type, key)
             for key in each_once(request.coordinator_keys, str)
         ]
     )
 
 
-def _find(services: Services, exchange: Exchange, key_type: int, key: str) -> Coordinator:
+def _find(services: Services, in_flight: InFlightRequest, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         message = "" if key_type == SHARE else INVALID_REQUEST_TEXT
         return _absent(key, ErrorCode.INVALID_REQUEST, message)
-    if key_type == TRANSACTION:
-        return _absent(
-            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served by this broker"
-        )
-    topic = services.image.topics.by_name.get(OFFSETS_TOPIC)
+    name = TRANSACTION_STATE_TOPIC if key_type == TRANSACTION else OFFSETS_TOPIC
+    topic = services.image.topics.by_name.get(name)
     if topic is None:
-        services.topic_creation.ensure_offsets_topic()
+        services.topic_creation.ensure(name)
         return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE)
-    # By the count that the topic has, whatever this broker's settings say.
+    # By the count that the topic has, whatever this broker's settings are.
     leader = topic.partitions[coordinator_partition(key, len(topic.partitions))].leader
-    for broker, host, port in live_brokers(services, exchange):
+    for broker, host, port in live_brokers(services, in_flight):
         if broker.node_id == leader:
             return Coordinator(key=key, node_id=leader, host=host, port=port)
     return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE)

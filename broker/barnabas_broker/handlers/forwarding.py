@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol import codec
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.envelope import EnvelopeRequest
@@ -42,7 +42,7 @@ class Resolution(Protocol):
         ...
 
     def take(self, response: Any, *, was_repeated: bool) -> Any:
-        """Take its response; what is left to be asked once, as the client said it, or None."""
+        """Take its response; what is left to be sent once, as the client named it, or None."""
         ...
 
     def response(self, rest: Any) -> Any:
@@ -52,7 +52,7 @@ class Resolution(Protocol):
 
 async def forward(
     channel: ControllerChannel,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     frame: Buffer,
     timeout_ms: int,
     *,
@@ -66,18 +66,18 @@ async def forward(
     """
     task = asyncio.current_task()
     assert task is not None
-    exchange.on_closed(partial(_cancel, task))
+    in_flight.on_closed(partial(_cancel, task))
     envelope = EnvelopeRequest(
         request_data=frame,
         request_principal=b"",
-        client_host_address=_packed(exchange.session.host),
+        client_host_address=_packed(in_flight.session.host),
     )
     try:
         response, was_repeated = await channel.forward(
             envelope, timeout_ms=timeout_ms, is_repeatable=is_repeatable
         )
     finally:
-        exchange.on_abandoned = None
+        in_flight.on_abandoned = None
     if response is None:
         return ForwardedFrame(None, was_repeated)
     if response.error_code != ErrorCode.NONE or response.response_data is None:
@@ -87,33 +87,37 @@ async def forward(
 
 async def forward_resolved(
     channel: ControllerChannel,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     resolution: Resolution,
     timeout_ms: int,
-    carry_out: Callable[[Exchange, Any], Awaitable[Any]],
+    carry_out: Callable[[InFlightRequest, Any], Awaitable[Any]],
 ) -> Any:
     """The response to a client's request that was resolved; `carry_out` is for this node.
 
     Raises: KafkaError, as `forward`.
     """
 
-    async def ask(request: Any, *, is_repeatable: bool) -> tuple[Any, bool]:
-        key, version = exchange.api_key, resolution.version
+    async def send(request: Any, *, is_repeatable: bool) -> tuple[Any, bool]:
+        key, version = in_flight.api_key, resolution.version
         frame = memoryview(
-            codec.encode_request(request, key, version, exchange.correlation_id, exchange.client_id)
+            codec.encode_request(
+                request, key, version, in_flight.correlation_id, in_flight.client_id
+            )
         )
-        forwarded = await forward(channel, exchange, frame, timeout_ms, is_repeatable=is_repeatable)
+        forwarded = await forward(
+            channel, in_flight, frame, timeout_ms, is_repeatable=is_repeatable
+        )
         if forwarded.frame is not None:
             return codec.decode_response(forwarded.frame, key, version)[1], forwarded.was_repeated
-        inner = Exchange(exchange.session, frame, exchange.received_ns)
+        inner = InFlightRequest(in_flight.session, frame, in_flight.received_ns)
         inner.api_key, inner.api_version = key, version
-        inner.correlation_id, inner.client_id = exchange.correlation_id, exchange.client_id
+        inner.correlation_id, inner.client_id = in_flight.correlation_id, in_flight.client_id
         return await carry_out(inner, request), forwarded.was_repeated
 
-    response, was_repeated = await ask(resolution.request, is_repeatable=True)
+    response, was_repeated = await send(resolution.request, is_repeatable=True)
     rest = resolution.take(response, was_repeated=was_repeated)
     if rest is not None:
-        rest, _ = await ask(rest, is_repeatable=False)
+        rest, _ = await send(rest, is_repeatable=False)
     return resolution.response(rest)
 
 

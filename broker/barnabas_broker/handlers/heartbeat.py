@@ -5,16 +5,16 @@ Source: GRP-14 to GRP-16.
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: HeartbeatRequest
+    services: Services, in_flight: InFlightRequest, request: HeartbeatRequest
 ) -> HeartbeatResponse:
     """Ask the coordinator of the group."""
-    return await services.groups.heartbeat(request, group_context(exchange))
+    return await services.groups.heartbeat(request, group_context(in_flight))
 
 
 def failed(request: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:

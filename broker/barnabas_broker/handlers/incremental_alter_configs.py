@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (44), versions 0 to 1: change single overrides. Source: CFG-8."""
 
 from barnabas_broker.controller.configs import ConfigChange, ResourceChange
-from barnabas_broker.handlers.config_change import answer_resource
+from barnabas_broker.handlers.config_change import resource_result
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -14,7 +14,7 @@ from barnabas_protocol.messages.incremental_alter_configs import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: IncrementalAlterConfigsRequest
+    services: Services, in_flight: InFlightRequest, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource on its own."""
     results = await services.controller.incremental_alter_configs(
@@ -22,7 +22,7 @@ async def handle(
     )
     return IncrementalAlterConfigsResponse(
         responses=[
-            answer_resource(AlterConfigsResourceResponse, result, result.error)
+            resource_result(AlterConfigsResourceResponse, result, result.error)
             for result in results
         ]
     )
@@ -45,7 +45,7 @@ def failed(
     """The same error for every resource."""
     return IncrementalAlterConfigsResponse(
         responses=[
-            answer_resource(AlterConfigsResourceResponse, resource, error)
+            resource_result(AlterConfigsResourceResponse, resource, error)
             for resource in request.resources
         ]
     )

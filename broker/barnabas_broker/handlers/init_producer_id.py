@@ -1,12 +1,13 @@
-"""InitProducerId (22), versions 0 to 5: an id for an idempotent producer.
+"""InitProducerId (22), versions 0 to 5: an id and an epoch for a producer.
 
 Any broker serves it for a null transactional id; ids come in blocks from the controller and are
-never given twice (TXN-8). With a transactional id the answer is COORDINATOR_NOT_AVAILABLE:
-transactions are not served. v3: the producer's current id and epoch (KIP-360).
+never given twice (TXN-8). With a transactional id its coordinator does, and fences the producer
+before. v3: the producer's current id and epoch (KIP-360). v4: PRODUCER_FENCED. v5: transactions
+of version 2.
 """
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -17,15 +18,15 @@ NONE = -1
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: InitProducerIdRequest
+    services: Services, in_flight: InFlightRequest, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """Give out a fresh id with epoch 0 (TXN-2)."""
+    """Give out a fresh id with epoch 0, or the next epoch of a transactional id (TXN-2)."""
     if request.transactional_id == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST)  # both or neither
     if request.transactional_id is not None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return await services.transactions.init_producer_id(request, in_flight.api_version)
     producer_id = await services.producer_ids.take()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

@@ -6,16 +6,16 @@ GRP-9.
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: JoinGroupRequest
+    services: Services, in_flight: InFlightRequest, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the coordinator of the group."""
-    return await services.groups.join_group(request, group_context(exchange))
+    return await services.groups.join_group(request, group_context(in_flight))
 
 
 def failed(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:

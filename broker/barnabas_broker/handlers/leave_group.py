@@ -2,16 +2,16 @@
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: LeaveGroupRequest
+    services: Services, in_flight: InFlightRequest, request: LeaveGroupRequest
 ) -> LeaveGroupResponse:
     """Ask the coordinator of the group."""
-    return await services.groups.leave_group(request, group_context(exchange))
+    return await services.groups.leave_group(request, group_context(in_flight))
 
 
 def failed(request: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:

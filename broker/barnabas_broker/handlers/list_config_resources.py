@@ -1,6 +1,6 @@
 """ListConfigResources (74), versions 0 and 1: which resources have settings (KIP-1142).
 
-v0 lists client metrics alone, of which there are none here. v1: the types asked for, or all.
+v0 lists client metrics alone, of which there are none here. v1: the requested types, or all.
 """
 
 from barnabas_broker.handlers.services import Services
@@ -11,7 +11,7 @@ from barnabas_broker.metadata.image import (
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.list_config_resources import (
     ConfigResource,
@@ -31,10 +31,10 @@ SUPPORTED = frozenset(
 
 
 def handle(
-    services: Services, exchange: Exchange, request: ListConfigResourcesRequest
+    services: Services, in_flight: InFlightRequest, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """List topics and brokers, as far as they are asked for."""
-    if exchange.api_version == 0:
+    """List topics and brokers, as far as they are requested."""
+    if in_flight.api_version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or SUPPORTED
     if not wanted <= SUPPORTED:

@@ -6,7 +6,7 @@ start offset, -5 and -6 are unknown (-1). Source: REQ-11.
 """
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
@@ -32,21 +32,21 @@ _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDIN
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: ListOffsetsRequest
+    services: Services, in_flight: InFlightRequest, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     """Answer each partition on its own."""
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
-    async for topic in services.heavy_work.each(exchange, request.topics):
-        async for partition in services.heavy_work.each(exchange, topic.partitions):
+    async for topic in services.heavy_work.each(in_flight, request.topics):
+        async for partition in services.heavy_work.each(in_flight, topic.partitions):
             key = (topic.name, partition.partition_index)
             (twice if key in seen else seen).add(key)
     topics = []
-    async for topic in services.heavy_work.each(exchange, request.topics):
+    async for topic in services.heavy_work.each(in_flight, request.topics):
         partitions = []
-        async for partition in services.heavy_work.each(exchange, topic.partitions):
+        async for partition in services.heavy_work.each(in_flight, topic.partitions):
             key = (topic.name, partition.partition_index)
-            if key in twice:  # refused, and answered once
+            if key in twice:  # refused, and once in the response
                 if key in seen:
                     seen.remove(key)
                     partitions.append(
@@ -54,7 +54,7 @@ async def handle(
                     )
                 continue
             try:
-                found = await _find(services, exchange, request, topic.name, partition)
+                found = await _find(services, in_flight, request, topic.name, partition)
             except KafkaError as error:
                 found = _unknown(partition.partition_index, error.code)
             partitions.append(found)
@@ -71,34 +71,36 @@ def _unknown(index: int, code: int = ErrorCode.NONE) -> ListOffsetsPartitionResp
 
 async def _find(
     services: Services,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     request: ListOffsetsRequest,
     topic: str,
-    asked: ListOffsetsPartition,
+    requested: ListOffsetsPartition,
 ) -> ListOffsetsPartitionResponse:
-    partition = services.replicas.find(TopicPartition(topic, asked.partition_index))
-    partition.check_leader(asked.current_leader_epoch)
-    timestamp = asked.timestamp
-    if timestamp < EARLIEST_PENDING_UPLOAD or exchange.api_version < _SINCE.get(timestamp, 0):
+    partition = services.replicas.find(TopicPartition(topic, requested.partition_index))
+    partition.check_leader(requested.current_leader_epoch)
+    timestamp = requested.timestamp
+    if timestamp < EARLIEST_PENDING_UPLOAD or in_flight.api_version < _SINCE.get(timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     limit = partition.limit_offset(
         is_follower=request.replica_id != CONSUMER,
         read_committed=request.isolation_level == READ_COMMITTED,
     )
-    index, log = asked.partition_index, partition.log
+    index, log = requested.partition_index, partition.log
     if (
         request.replica_id == CONSUMER
         and not partition.is_end_known
         and timestamp not in (EARLIEST, EARLIEST_LOCAL)
     ):
-        is_told = exchange.api_version >= NOT_AVAILABLE_SINCE
+        is_told = in_flight.api_version >= NOT_AVAILABLE_SINCE
         raise KafkaError(
             ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE
         )
     if timestamp == LATEST:
         return _answer(partition, index, -1, limit, limit)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp == EARLIEST:
         return _answer(partition, index, -1, log.log_start_offset, limit)
+    if timestamp == EARLIEST_LOCAL:
+        return _answer(partition, index, -1, log.local_log_start_offset, limit)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _unknown(index)
     async with services.replicas.client_reads:

@@ -1,7 +1,7 @@
 """ListPartitionReassignments (46), version 0: which partitions are on the move (LEAD-10)."""
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -12,14 +12,14 @@ from barnabas_protocol.messages.list_partition_reassignments import (
 
 
 async def handle(
-    services: Services, _: Exchange, request: ListPartitionReassignmentsRequest
+    services: Services, _: InFlightRequest, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Tell of those asked for, or of all; partitions that do not exist are not on the move."""
-    asked = None
+    """List those requested, or all; partitions that do not exist are not on the move."""
+    requested = None
     if request.topics is not None:
-        asked = [(topic.name, topic.partition_indexes) for topic in request.topics]
+        requested = [(topic.name, topic.partition_indexes) for topic in request.topics]
     by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
-    for topic, index, partition in await services.controller.list_reassignments(asked):
+    for topic, index, partition in await services.controller.list_reassignments(requested):
         by_topic.setdefault(topic, []).append(
             OngoingPartitionReassignment(
                 partition_index=index,

@@ -5,8 +5,7 @@ Source: `docs/formats/between-brokers.md`.
 
 from barnabas_broker.handlers.quorum_receiver import checked_quorum
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.log_ends import log_ends
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.log_ends import (
     LogEndsRequest,
@@ -16,14 +15,15 @@ from barnabas_protocol.messages.log_ends import (
 )
 
 
-def handle(services: Services, exchange: Exchange, request: LogEndsRequest) -> LogEndsResponse:
+def handle(
+    services: Services, in_flight: InFlightRequest, request: LogEndsRequest
+) -> LogEndsResponse:
     """Last epoch and end of each log that is here and can be used."""
     logs = services.logs
     checked_quorum(services, request)
     broker = services.image.brokers.get(logs.node_id)
-    ends = log_ends(
-        services.replicas,
-        [(topic.topic_id, index) for topic in request.topics for index in topic.partitions],
+    ends = services.replicas.log_ends(
+        (topic.topic_id, index) for topic in request.topics for index in topic.partitions
     )
     return LogEndsResponse(
         broker_epoch=-1 if broker is None else broker.epoch,

@@ -1,8 +1,8 @@
 """Metadata (3), versions 0 to 13: brokers, topics, who leads which partition.
 
-v1: null means all topics, before that an empty list did. v4: the client says whether missing topics
-may be created. v7: leader epochs. v8 to v10: authorized operations. v10: topic ids. v12: look-up by
-id. v13: an error of the whole response. Source: KIP-516, TOP-6.
+v1: null means all topics, before that an empty list did. v4: the client chooses whether missing
+topics may be created. v7: leader epochs. v8 to v10: authorized operations. v10: topic ids. v12:
+look-up by id. v13: an error of the whole response. Source: KIP-516, TOP-6.
 """
 
 from collections.abc import Collection, Coroutine, Mapping, Sequence
@@ -15,12 +15,12 @@ from barnabas_broker.handlers.authorized_operations import (
     NOT_ASKED,
     TOPIC_OPERATIONS,
 )
-from barnabas_broker.handlers.encoding import encoded_apart
 from barnabas_broker.handlers.replica_states import offline_replicas
+from barnabas_broker.handlers.request_limits import encode_apart
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
 from barnabas_broker.network.heavy_work import SLICE
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
@@ -35,47 +35,50 @@ from barnabas_protocol.messages.metadata import (
 
 NULL_SINCE = 1
 IDS_LOOKED_UP_SINCE = 12
-# A topic that is here, or what is to be answered for one that is not.
+# A topic that is here, or the response for one that is not.
 Found = TopicImage | MetadataResponseTopic
 
 
 def handle(
-    services: Services, exchange: Exchange, request: MetadataRequest
+    services: Services, in_flight: InFlightRequest, request: MetadataRequest
 ) -> MetadataResponse | Coroutine[Any, Any, bytes]:
-    """Describe the cluster and the topics asked for; a coroutine where that is much."""
-    image, asked = services.image, request.topics
-    if asked is None or (exchange.api_version < NULL_SINCE and not asked):
+    """Describe the cluster and the requested topics; a coroutine where that is much."""
+    image, requested = services.image, request.topics
+    if requested is None or (in_flight.api_version < NULL_SINCE and not requested):
         found: Collection[Found] = image.topics.by_name.values()
-    elif len(asked) > SLICE:
-        return _describe_many(services, exchange, request, asked)
+    elif len(requested) > SLICE:
+        return _describe_many(services, in_flight, request, requested)
     else:
-        found = _each_once([_find(services, exchange, request, topic) for topic in asked])
+        found = _each_once([_find(services, in_flight, request, topic) for topic in requested])
     if len(found) + sum(len(one.partitions) for one in found) > SLICE:
-        return _describe_in_slices(services, exchange, request, list(found))
+        return _describe_in_slices(services, in_flight, request, list(found))
     with_operations = request.include_topic_authorized_operations
     topics = [
         describe_topic(one, image.brokers, with_operations) if isinstance(one, TopicImage) else one
         for one in found
     ]
-    return _response(services, exchange, request, topics)
+    return _response(services, in_flight, request, topics)
 
 
 async def _describe_many(
     services: Services,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     request: MetadataRequest,
-    asked: Sequence[MetadataRequestTopic],
+    requested: Sequence[MetadataRequestTopic],
 ) -> bytes:
-    each = partial(services.heavy_work.each, exchange)
-    found = [_find(services, exchange, request, topic) async for topic in each(asked)]
-    return await _describe_in_slices(services, exchange, request, _each_once(found))
+    each = partial(services.heavy_work.each, in_flight)
+    found = [_find(services, in_flight, request, topic) async for topic in each(requested)]
+    return await _describe_in_slices(services, in_flight, request, _each_once(found))
 
 
 async def _describe_in_slices(
-    services: Services, exchange: Exchange, request: MetadataRequest, found: Collection[Found]
+    services: Services,
+    in_flight: InFlightRequest,
+    request: MetadataRequest,
+    found: Collection[Found],
 ) -> bytes:
     """The frame of the response; the loop goes on while it is made."""
-    each, brokers = partial(services.heavy_work.each, exchange), services.image.brokers
+    each, brokers = partial(services.heavy_work.each, in_flight), services.image.brokers
     with_operations = request.include_topic_authorized_operations
     topics = [
         _without_partitions(one, with_operations) if isinstance(one, TopicImage) else one
@@ -89,18 +92,18 @@ async def _describe_in_slices(
     )
     async for topic, index, partition in each(partitions):
         topic.partitions.append(_partition(index, partition, brokers))
-    response = _response(services, exchange, request, topics)
-    return await encoded_apart(services.heavy_work, exchange, response)
+    response = _response(services, in_flight, request, topics)
+    return await encode_apart(services.heavy_work, in_flight, response)
 
 
 def _each_once(found: Sequence[Found]) -> Collection[Found]:
-    """A topic that is asked for twice, or by its id and its name, is described once."""
+    """A topic that is requested twice, or by its id and its name, is described once."""
     return list({one.name or one.topic_id: one for one in found}.values())
 
 
 def _response(
     services: Services,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     request: MetadataRequest,
     topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
@@ -108,7 +111,7 @@ def _response(
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
-            for broker, host, port in live_brokers(services, exchange)
+            for broker, host, port in live_brokers(services, in_flight)
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
@@ -119,11 +122,13 @@ def _response(
     )
 
 
-def live_brokers(services: Services, exchange: Exchange) -> list[tuple[BrokerImage, str, int]]:
+def live_brokers(
+    services: Services, in_flight: InFlightRequest
+) -> list[tuple[BrokerImage, str, int]]:
     """The brokers that are not fenced, with host and port of the listener that the client uses."""
     found = []
     for broker in services.image.brokers.values():
-        listener = broker.listeners.get(exchange.session.listener_name)
+        listener = broker.listeners.get(in_flight.session.listener_name)
         if listener is not None and not broker.fenced:
             found.append((broker, listener.host, listener.port))
     return found
@@ -131,21 +136,21 @@ def live_brokers(services: Services, exchange: Exchange) -> list[tuple[BrokerIma
 
 def _find(
     services: Services,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     request: MetadataRequest,
-    asked: MetadataRequestTopic,
+    requested: MetadataRequestTopic,
 ) -> Found:
     topics = services.image.topics
-    if asked.topic_id != ZERO_UUID:
-        if exchange.api_version < IDS_LOOKED_UP_SINCE:
+    if requested.topic_id != ZERO_UUID:
+        if in_flight.api_version < IDS_LOOKED_UP_SINCE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are found by id from version 12 on")
-        topic = topics.by_id.get(asked.topic_id)
+        topic = topics.by_id.get(requested.topic_id)
         if topic is None:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=requested.topic_id
             )
         return topic
-    name = asked.name
+    name = requested.name
     if name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id")
     topic = topics.by_name.get(name)
@@ -158,7 +163,7 @@ def _find(
             services.topic_creation.ensure(name)
     except KafkaError as error:
         code = error.code
-    # Kafka tells the operations of topics that do not exist as well, and kafka-python relies on it.
+    # Kafka lists the operations of topics that do not exist as well, and kafka-python relies on it.
     return MetadataResponseTopic(
         error_code=code,
         name=name,

@@ -5,8 +5,11 @@ Source: rule 2 of the control plane; `docs/decisions/0005-metadata-log-by-pull.m
 
 from barnabas_broker.handlers.quorum_receiver import checked_quorum
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.quorum_wire import promise_asked, promise_response
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.metadata.quorum.message_codec import (
+    decode_promise_request,
+    encode_promise_response,
+)
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.metadata_promise import (
     MetadataPromiseRequest,
@@ -15,11 +18,11 @@ from barnabas_protocol.messages.metadata_promise import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: MetadataPromiseRequest
+    services: Services, in_flight: InFlightRequest, request: MetadataPromiseRequest
 ) -> MetadataPromiseResponse:
-    """Promise, or tell the higher epoch that was promised before."""
+    """Promise, or respond with the higher epoch that was promised before."""
     quorum = checked_quorum(services, request)
-    return promise_response(await quorum.promise_asked(promise_asked(request)))
+    return encode_promise_response(await quorum.on_promise_request(decode_promise_request(request)))
 
 
 def failed(request: MetadataPromiseRequest, error: KafkaError) -> MetadataPromiseResponse:

@@ -6,8 +6,8 @@ Source: `docs/formats/metadata.md` for what a snapshot file is.
 from barnabas_broker.handlers.quorum_receiver import checked_quorum
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.log_ends import LogEnd
-from barnabas_broker.metadata.quorum_transport import SNAPSHOT_PIECE_BYTES
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.metadata.quorum.peer_transport import SNAPSHOT_PIECE_BYTES
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.metadata_snapshot import (
     MetadataSnapshotRequest,
@@ -16,7 +16,7 @@ from barnabas_protocol.messages.metadata_snapshot import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: MetadataSnapshotRequest
+    services: Services, in_flight: InFlightRequest, request: MetadataSnapshotRequest
 ) -> MetadataSnapshotResponse:
     """Answer with the bytes from a position on.
 

@@ -4,9 +4,12 @@ v5: no retention time. v6: leader epochs. v7: static members. v9: KIP-848 member
 GRP-19, OFS-5 to OFS-7.
 """
 
+from collections.abc import Coroutine
+from typing import Any
+
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -19,12 +22,12 @@ RETENTION_MS_MAX = 100 * 366 * 24 * 3_600_000
 """A century: what is to be kept longer is kept so long, and its time is still a number."""
 
 
-async def handle(
-    services: Services, exchange: Exchange, request: OffsetCommitRequest
-) -> OffsetCommitResponse:
-    """Ask the coordinator of the group."""
+def handle(
+    services: Services, in_flight: InFlightRequest, request: OffsetCommitRequest
+) -> Coroutine[Any, Any, OffsetCommitResponse]:
+    """Have the coordinator of the group store the offsets."""
     request.retention_time_ms = min(request.retention_time_ms, RETENTION_MS_MAX)
-    return await services.groups.offset_commit(request, group_context(exchange))
+    return services.groups.offset_commit(request, group_context(in_flight))
 
 
 def failed(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:

@@ -2,16 +2,16 @@
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: OffsetDeleteRequest
+    services: Services, in_flight: InFlightRequest, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     """Ask the coordinator of the group."""
-    return await services.groups.offset_delete(request, group_context(exchange))
+    return await services.groups.offset_delete(request, group_context(in_flight))
 
 
 def failed(request: OffsetDeleteRequest, error: KafkaError) -> OffsetDeleteResponse:

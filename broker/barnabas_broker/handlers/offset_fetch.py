@@ -7,7 +7,7 @@ member epochs. Source: OFS-11.
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -17,11 +17,11 @@ from barnabas_protocol.messages.offset_fetch import (
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: OffsetFetchRequest
+    services: Services, in_flight: InFlightRequest, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Ask the coordinator of the group."""
     request.groups = list(each_once(request.groups, lambda group: group.group_id))
-    return await services.groups.offset_fetch(request, group_context(exchange))
+    return await services.groups.offset_fetch(request, group_context(in_flight))
 
 
 def failed(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:

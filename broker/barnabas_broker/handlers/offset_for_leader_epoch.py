@@ -4,7 +4,7 @@ Where a leader epoch ended, so that a client can tell whether its log was cut. S
 """
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.offset_for_leader_epoch import (
@@ -17,7 +17,7 @@ from barnabas_protocol.messages.offset_for_leader_epoch import (
 
 
 def handle(
-    services: Services, exchange: Exchange, request: OffsetForLeaderEpochRequest
+    services: Services, in_flight: InFlightRequest, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer each partition on its own."""
     return OffsetForLeaderEpochResponse(
@@ -33,17 +33,19 @@ def handle(
     )
 
 
-def _end_offset(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end_offset(
+    services: Services, topic: str, requested: OffsetForLeaderPartition
+) -> EpochEndOffset:
     try:
-        partition = services.replicas.find(TopicPartition(topic, asked.partition))
-        partition.check_leader(asked.current_leader_epoch)
+        partition = services.replicas.find(TopicPartition(topic, requested.partition))
+        partition.check_leader(requested.current_leader_epoch)
     except KafkaError as error:
-        return _undefined(asked.partition, error.code)
+        return _undefined(requested.partition, error.code)
     leader_epoch, end_offset = partition.log.leader_epochs.end_offset_for(
-        asked.leader_epoch, partition.log.log_end_offset
+        requested.leader_epoch, partition.log.log_end_offset
     )
     return EpochEndOffset(
-        partition=asked.partition, leader_epoch=leader_epoch, end_offset=end_offset
+        partition=requested.partition, leader_epoch=leader_epoch, end_offset=end_offset
     )
 
 

@@ -2,86 +2,157 @@
 
 Listed from 0, or old librdkafka stops compressing; below 3 the connection is closed. v8: record
 errors and a message. v10: the current leader (KIP-951). v12: transactions v2. v13: topic ids.
-acks=0 has no response; an error closes the connection then (REQ-2).
+acks=0 has no response; an error closes the connection then (REQ-2). v5 adds the log start offset;
+v9 is flexible.
+
+Responses are written by hand, one pack per partition, without message objects; a test compares them
+with the generated writer for every version.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.handlers.leader_hints import LeaderHints
-from barnabas_broker.handlers.produce_response import (
-    HINTS_SINCE,
-    IDS_SINCE,
-    encode_produce_response,
-)
+from barnabas_broker.handlers.current_leaders import CurrentLeaders
+from barnabas_broker.handlers.request_limits import encode
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.transactional_produce import VerifiedTransaction, verified
 from barnabas_broker.network.heavy_work import ConnectionGoneError
-from barnabas_broker.network.session import Exchange
-from barnabas_broker.replication.producing import HeavyAppends, ProduceResult, TopicRecords
-from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.replication.leader.delayed_produce import (
+    HeavyAppends,
+    ProduceResult,
+    TopicRecords,
+)
+from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
+from barnabas_protocol.primitives import append_count, append_string, read_unsigned_varint
 from barnabas_protocol.records.batch import ATTRIBUTES_POSITION, COMPRESSION_MASK, HEADER_BYTES
 from barnabas_protocol.records.compression import Compression
 
 logger = logging.getLogger(__name__)
 
 ZSTD_SINCE = 7
+FLEXIBLE_SINCE = 9
+CURRENT_LEADERS_SINCE = 10
+IDS_SINCE = 13
+COUNTED_BYTES_MIN = 16 * 1024
+"""A smaller frame has 3,000 partitions at most, which are read in some milliseconds."""
+ELEMENTS_MAX = 10_000
+"""Topics, partitions and tagged fields of one request."""
 # Stands for no id at all; no topic has it.
 _UNKNOWN_ID = b"\xff" * 16
+_LEADER_TAG = 0
+_NONE = -1
+_READ_INT16 = struct.Struct(">h").unpack_from
+_READ_INT32 = struct.Struct(">i").unpack_from
+_HEAD = struct.Struct(">i").pack  # correlation id
+_FLEXIBLE_HEAD = struct.Struct(">iB").pack  # correlation id, header tags
+_V3 = struct.Struct(">ihqq").pack  # index, error, base offset, log append time
+_V5 = struct.Struct(">ihqqq").pack  # and log start offset
+_INT = struct.Struct(">i").pack
+_NO_ERRORS_V8 = b"\x00\x00\x00\x00\xff\xff"  # no record errors, no message
+_NO_ERRORS_V9 = b"\x01\x00\x00"  # the same, and no tags
+_END_V9 = struct.Struct(">iB").pack  # throttle, tags
 
 
-def handle(services: Services, exchange: Exchange, request: ProduceRequest) -> None:
-    """Append, and answer when `acks` is met."""
+def handle(services: Services, in_flight: InFlightRequest, request: ProduceRequest) -> None:
+    """Append, and respond when `acks` is met."""
     acks = request.acks
     if acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        raise KafkaError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served"
-        )
+
+    quota = services.quotas.produce
+    throttle_ms = 0 if quota is None else quota.charge(in_flight, len(in_flight.frame))
 
     def done(results: Sequence[ProduceResult]) -> None:
         if acks == 0:
-            _finish_unanswered(exchange, results)
+            _finish_without_response(in_flight, results)
         else:
-            _answer(services, exchange, request, results)
+            _respond(services, in_flight, request, results, throttle_ms)
+        if throttle_ms:
+            in_flight.session.mute(throttle_ms)
 
-    version = exchange.api_version
+    version = in_flight.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce 7")
-    heavy = services.replicas.produce(
-        _entries(services, request, version),
-        acks=acks,
-        timeout_ms=request.timeout_ms,
-        now_ms=services.clock.wall_ms(),
-        done=done,
-    )
+    entries = _entries(services, request, version)
+    timeout_ms, now_ms = request.timeout_ms, services.clock.wall_ms()
+
+    def append(transaction: VerifiedTransaction | None) -> HeavyAppends | None:
+        return services.replicas.leader_append.produce(
+            entries,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+            done=done,
+            transaction=transaction,
+        )
+
+    if request.transactional_id is not None:
+        in_flight.session.hold()
+        services.spawn(_append_in_transaction(services, in_flight, request, entries, append))
+        return
+    heavy = append(None)
     if heavy is not None:
         # The next requests of the connection wait: appends stay in their order.
-        exchange.session.hold()
-        services.spawn(_append_heavy(services, exchange, heavy))
+        in_flight.session.hold()
+        services.spawn(_append_heavy(services, in_flight, heavy))
 
 
-async def _append_heavy(services: Services, exchange: Exchange, heavy: HeavyAppends) -> None:
+async def _append_in_transaction(
+    services: Services,
+    in_flight: InFlightRequest,
+    request: ProduceRequest,
+    entries: TopicRecords,
+    append: Callable[[VerifiedTransaction | None], HeavyAppends | None],
+) -> None:
+    """Append when the coordinator has said that the transaction is open; the next requests wait."""
+    assert request.transactional_id is not None
+    try:
+        transaction = await verified(
+            services, request.transactional_id, entries, in_flight.api_version
+        )
+        heavy = append(transaction)
+        if heavy is not None:
+            in_flight.session.hold()
+            services.spawn(_append_heavy(services, in_flight, heavy))
+    except KafkaError as error:
+        if request.acks == 0:
+            in_flight.reply_nothing()
+            in_flight.session.close(f"produce with acks=0 failed: {error.code.name}")
+        else:
+            in_flight.reply([encode(in_flight, failed(request, error))])
+    except Exception:
+        logger.exception("a batch of a transaction could not be appended")
+        in_flight.session.close("a batch of a transaction could not be appended")
+    finally:
+        in_flight.session.release()
+
+
+async def _append_heavy(
+    services: Services, in_flight: InFlightRequest, heavy: HeavyAppends
+) -> None:
     """Append the batches that are left; none to be checked of a connection that has gone before."""
     try:
         await heavy(
-            lambda check: services.heavy_work.run(exchange, check), services.heavy_work.pause
+            lambda check: services.heavy_work.run(in_flight, check), services.heavy_work.pause
         )
     except ConnectionGoneError:
         return
     except Exception:
         logger.exception("a batch could not be checked")
-        exchange.session.close("a batch could not be checked")
+        in_flight.session.close("a batch could not be checked")
     finally:
-        exchange.session.release()
+        in_flight.session.release()
 
 
 def _batches(request: ProduceRequest) -> Iterator[Buffer | None]:
@@ -113,35 +184,41 @@ def _entries(services: Services, request: ProduceRequest, version: int) -> Topic
     return entries
 
 
-def _finish_unanswered(exchange: Exchange, results: Sequence[ProduceResult]) -> None:
-    exchange.reply_nothing()
+def _finish_without_response(in_flight: InFlightRequest, results: Sequence[ProduceResult]) -> None:
+    in_flight.reply_nothing()
     for result in results:
         if result.error is not None:
-            exchange.session.close(
+            in_flight.session.close(
                 f"produce with acks=0 failed: {result.topic_partition}: {result.error.code.name}"
             )
             return
 
 
-def _answer(
+def _respond(
     services: Services,
-    exchange: Exchange,
+    in_flight: InFlightRequest,
     request: ProduceRequest,
     results: Sequence[ProduceResult],
+    throttle_ms: int,
 ) -> None:
-    version = exchange.api_version
-    hints = None
+    version = in_flight.api_version
+    current_leaders = None
     moved = [
         result.topic_partition
         for result in results
         if result.error is not None and result.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     ]
-    if moved and version >= HINTS_SINCE:
-        hints = LeaderHints.find(services.image, exchange, moved)
-    exchange.reply(
+    if moved and version >= CURRENT_LEADERS_SINCE:
+        current_leaders = CurrentLeaders.find(services.image, in_flight, moved)
+    in_flight.reply(
         [
             encode_produce_response(
-                version, exchange.correlation_id, request.topic_data, results, hints
+                version,
+                in_flight.correlation_id,
+                request.topic_data,
+                results,
+                current_leaders,
+                throttle_ms,
             )
         ]
     )
@@ -167,3 +244,161 @@ def failed(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
             for topic in request.topic_data
         ]
     )
+
+
+# The response.
+
+
+def encode_produce_response(
+    version: int,
+    correlation_id: int,
+    topics: Sequence[TopicProduceData],
+    results: Sequence[ProduceResult],
+    current_leaders: CurrentLeaders | None = None,
+    throttle_ms: int = 0,
+) -> bytearray:
+    """The response without its size prefix; `results` are in the order of the request.
+
+    `current_leaders` are for versions from 10 on.
+    """
+    is_flexible = version >= FLEXIBLE_SINCE
+    out = bytearray(_FLEXIBLE_HEAD(correlation_id, 0) if is_flexible else _HEAD(correlation_id))
+    append_count(out, len(topics), is_flexible)
+    position = 0
+    for topic in topics:
+        if version >= IDS_SINCE:
+            out += topic.topic_id
+        else:
+            append_string(out, topic.name, is_flexible)
+        end = position + len(topic.partition_data)
+        append_count(out, end - position, is_flexible)
+        for result in results[position:end]:
+            _append_partition(out, result, version, current_leaders)
+        position = end
+        if is_flexible:
+            out.append(0)
+    if current_leaders is not None:
+        out += _INT(throttle_ms)
+        current_leaders.append_endpoints(out)
+    else:
+        out += _END_V9(throttle_ms, 0) if is_flexible else _INT(throttle_ms)
+    return out
+
+
+def _append_partition(
+    out: bytearray, result: ProduceResult, version: int, current_leaders: CurrentLeaders | None
+) -> None:
+    info, error = result.info, result.error
+    index = result.topic_partition[1]
+    if info is None or error is not None:
+        code = 0 if error is None else error.code
+        start = _NONE if result.partition is None else result.partition.log.log_start_offset
+        out += (
+            _V5(index, code, _NONE, _NONE, start)
+            if version >= 5
+            else _V3(index, code, _NONE, _NONE)
+        )
+        _append_errors(out, result, version, current_leaders)
+        return
+    if version >= 5:
+        out += _V5(index, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset)
+        if version >= FLEXIBLE_SINCE:
+            out += _NO_ERRORS_V9
+        elif version >= 8:
+            out += _NO_ERRORS_V8
+    else:
+        out += _V3(index, 0, info.first_offset, info.log_append_time_ms)
+
+
+def _append_errors(
+    out: bytearray, result: ProduceResult, version: int, current_leaders: CurrentLeaders | None
+) -> None:
+    if version < 8:
+        return
+    is_flexible = version >= FLEXIBLE_SINCE
+    errors = getattr(result.error, "record_errors", ())
+    append_count(out, len(errors), is_flexible)
+    for record, message in errors:
+        out += _INT(record)
+        append_string(out, message, is_flexible)
+        if is_flexible:
+            out.append(0)
+    append_string(out, None if result.error is None else result.error.message, is_flexible)
+    if is_flexible:
+        position = len(out)
+        out.append(0)  # the number of tags
+        if current_leaders is not None and current_leaders.append_leader(
+            out, _LEADER_TAG, result.topic_partition
+        ):
+            out[position] = 1
+
+
+# The frame.
+
+
+def check_frame(frame: memoryview, version: int, position: int) -> None:
+    """Count the elements of the request at `position` before it is read.
+
+    A Produce frame may be as large as a batch may, so its size bounds nothing: ten megabytes hold a
+    million partitions without records, which takes seconds to read and to serve. Steps over
+    records and names; builds nothing. The codec checks whether the request is well-formed.
+    Raises: ParseError where it has too many.
+    """
+    try:
+        if version >= FLEXIBLE_SINCE:
+            _check_flexible(frame, version, position)
+        else:
+            _check_fixed(frame, position)
+    except (struct.error, IndexError):
+        raise ParseError("Produce cut off", len(frame)) from None
+
+
+def _check_fixed(frame: memoryview, position: int) -> None:
+    position += 2 + max(_READ_INT16(frame, position)[0], 0) + 6
+    (topic_count,), position = _READ_INT32(frame, position), position + 4
+    left = _taken(ELEMENTS_MAX, topic_count, position)
+    for _ in range(topic_count):
+        position += 2 + max(_READ_INT16(frame, position)[0], 0)
+        (count,), position = _READ_INT32(frame, position), position + 4
+        left = _taken(left, count, position)
+        for _ in range(count):
+            position += 8 + max(_READ_INT32(frame, position + 4)[0], 0)
+
+
+def _check_flexible(frame: memoryview, version: int, position: int) -> None:
+    size, position = read_unsigned_varint(frame, position)
+    position += max(size - 1, 0) + 6
+    topic_count, position = read_unsigned_varint(frame, position)
+    left = _taken(ELEMENTS_MAX, topic_count - 1, position)
+    for _ in range(topic_count - 1):
+        if version >= IDS_SINCE:
+            position += 16
+        else:
+            size, position = read_unsigned_varint(frame, position)
+            position += max(size - 1, 0)
+        count, position = read_unsigned_varint(frame, position)
+        left = _taken(left, count - 1, position)
+        for _ in range(count - 1):
+            size, position = read_unsigned_varint(frame, position + 4)
+            left, position = _behind_tags(frame, position + max(size - 1, 0), left)
+        left, position = _behind_tags(frame, position, left)
+    _behind_tags(frame, position, left)
+
+
+def _behind_tags(frame: memoryview, position: int, left: int) -> tuple[int, int]:
+    """What is left to be counted, and the position behind tagged fields."""
+    if frame[position] == 0:
+        return left, position + 1
+    count, position = read_unsigned_varint(frame, position)
+    left = _taken(left, count, position)
+    for _ in range(count):
+        _, position = read_unsigned_varint(frame, position)
+        size, position = read_unsigned_varint(frame, position)
+        position += size
+    return left, position
+
+
+def _taken(left: int, count: int, position: int) -> int:
+    if count > left:
+        raise ParseError(f"a Produce request of more than {ELEMENTS_MAX} elements", position)
+    return left - max(count, 0)

@@ -32,7 +32,7 @@ class ProducerIdBlock:
         self._timeout_ms = timeout_ms
         self._next = 0
         self._end = 0
-        self._renewal = asyncio.Lock()  # a whole block is asked for once, however many wait
+        self._renewal = asyncio.Lock()  # one request for a block, however many wait
 
     async def take(self) -> int:
         """The next id.
@@ -61,7 +61,7 @@ class ProducerIdBlock:
 
 
 def _for_clients(code: int) -> ErrorCode:
-    """What a producer is told: about this broker's registration it knows nothing, so it retries."""
+    """The error for a producer: of this broker's registration it knows nothing, so it retries."""
     if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ErrorCode(code)

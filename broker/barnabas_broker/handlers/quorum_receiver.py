@@ -1,7 +1,11 @@
 """Lets the quorum's private requests through if they are meant for this node of this cluster."""
 
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.metadata.quorum_wire import QuorumAnswers, Receiver, check_receiver
+from barnabas_broker.metadata.quorum.message_codec import (
+    QuorumRequestHandler,
+    Receiver,
+    check_receiver,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.log_ends import LogEndsRequest
@@ -16,8 +20,8 @@ def checked_quorum(
     | MetadataFetchRequest
     | MetadataSnapshotRequest
     | LogEndsRequest,
-) -> QuorumAnswers:
-    """The quorum that answers the request.
+) -> QuorumRequestHandler:
+    """The quorum that serves the request.
 
     Raises: KafkaError INCONSISTENT_CLUSTER_ID, INVALID_REQUEST; BROKER_NOT_AVAILABLE where this
     broker does not follow a metadata log with others.

@@ -1,4 +1,4 @@
-"""What Metadata and DescribeTopicPartitions say of the replicas of a partition."""
+"""The states of replicas as Metadata and DescribeTopicPartitions list them."""
 
 from collections.abc import Mapping
 

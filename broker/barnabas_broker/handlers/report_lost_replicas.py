@@ -5,7 +5,7 @@ Source: `docs/formats/between-brokers.md`.
 
 from barnabas_broker.controller.local import LocalController, failed
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.report_lost_replicas import (
     ReportLostReplicasRequest,
     ReportLostReplicasResponse,
@@ -15,8 +15,10 @@ __all__ = ["failed", "handle"]
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: ReportLostReplicasRequest
+    services: Services, in_flight: InFlightRequest, request: ReportLostReplicasRequest
 ) -> ReportLostReplicasResponse:
     """Take the replicas out of ISR and ELR."""
-    answer: ReportLostReplicasResponse = await LocalController(services.controller).answer(request)
-    return answer
+    response: ReportLostReplicasResponse = await LocalController(services.controller).answer(
+        request
+    )
+    return response

@@ -1,4 +1,4 @@
-"""How large a request may be, and of how many elements, by API.
+"""How large a request may be, and of how many elements, by API; and responses as frames.
 
 A frame may be as large as `socket.request.max.bytes` because a batch may. Other requests have
 elements, each of which costs time when it is read and when it is carried out; a frame of ten
@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
 
+from barnabas_broker.network.heavy_work import HeavyWork
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.schema import Message
@@ -33,7 +36,7 @@ _OF_PARTITIONS: Final = (
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
 )
 RESPONSE_BYTES_MAX: Final = 128 * 1024 * 1024
-"""No answer but one with batches is larger; it is an error instead."""
+"""No response but one with batches is larger; it is an error instead."""
 UNLIMITED_BYTES: Final = 2**31 - 1
 _MIB: Final = 1024 * 1024
 _DEFAULT: Final = (2 * _MIB, 2_000)
@@ -59,10 +62,16 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.ALTER_CONFIGS: (8 * _MIB, 20_000),
     ApiKey.DESCRIBE_CONFIGS: (8 * _MIB, 20_000),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (8 * _MIB, 10_000),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (4 * _MIB, 10_000),
+    ApiKey.WRITE_TXN_MARKERS: (4 * _MIB, 10_000),
+    ApiKey.TXN_OFFSET_COMMIT: (8 * _MIB, 10_000),
+    ApiKey.LIST_TRANSACTIONS: (64 * 1024, 1_000),
     # Metadata and assignments of members are bytes, of a size of the clients' own.
     ApiKey.JOIN_GROUP: (32 * _MIB, 10_000),
     ApiKey.SYNC_GROUP: (64 * _MIB, 10_000),
     ApiKey.LIST_GROUPS: (64 * 1024, 100),
+    # The partitions that a member owns, and the names of its topics.
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (4 * _MIB, 50_000),
 }
 
 
@@ -85,13 +94,37 @@ def elements_max(key: ApiKey) -> int:
     return _LIMITS.get(key, _DEFAULT)[1]
 
 
-def check_answer(key: ApiKey, frame: bytes) -> None:
+def check_response(key: int, frame: bytes) -> None:
     """Refuse to send what is too large, but between brokers. Raises: KafkaError."""
     if len(frame) > RESPONSE_BYTES_MAX and key not in INTERNAL:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"the response would have {len(frame)} bytes, {RESPONSE_BYTES_MAX} at most",
         )
+
+
+def encode(in_flight: InFlightRequest, response: Message) -> bytes:
+    """The frame of a response."""
+    return codec.encode_response(
+        response, in_flight.api_key, in_flight.api_version, in_flight.correlation_id
+    )
+
+
+def encode_checked(in_flight: InFlightRequest, response: Message) -> bytes:
+    """The frame of a response. Raises: KafkaError where it is too large."""
+    frame = encode(in_flight, response)
+    check_response(in_flight.api_key, frame)
+    return frame
+
+
+async def encode_apart(
+    heavy_work: HeavyWork, in_flight: InFlightRequest, response: Message
+) -> bytes:
+    """The frame of a response, made in a thread.
+
+    Raises: ConnectionGoneError; KafkaError where it is too large.
+    """
+    return await heavy_work.run(in_flight, encode_checked, in_flight, response)
 
 
 def check_elements(key: ApiKey, request: Message) -> None:
@@ -115,11 +148,11 @@ def _count(message: Message) -> int:
 
 
 REPEATS_MAX: Final = 10
-"""Up to so many names in one request, each is answered as often as it is there, as Kafka does."""
+"""Up to so many names in one request, the response repeats what the request does, as in Kafka."""
 
 
 def each_once(names: Sequence[Name], key: Callable[[Name], Hashable]) -> Sequence[Name]:
-    """What is to be answered of names, which a hostile client repeats a thousand times."""
+    """The names to respond to: a hostile client repeats them a thousand times."""
     if len(names) <= REPEATS_MAX:
         return names
     return list({key(name): name for name in names}.values())

@@ -1,10 +1,10 @@
 """Carries out a request of very many elements a slice at a time, so that the loop goes on between.
 
-Each element of these requests is judged by itself: whoever asks for a thousand in one request gets
-what whoever asks for them in ten requests one after the other gets, in one response. Only what one
+Each element of these requests is judged by itself: a request of a thousand gets in one response
+what ten requests one after the other would get. Only what one
 request may repeat without being refused is taken out before.
 
-Not here: requests whose elements belong together (JoinGroup, Produce, Fetch), and what the answer
+Not here: requests whose elements belong together (JoinGroup, Produce, Fetch), and what the response
 for one element may cost, which is the handlers' own affair (Metadata).
 """
 
@@ -37,7 +37,7 @@ class Slicing:
     request: Path
     response: Path
     size: int = SLICE
-    #: What an outer element is told by, where one that is repeated very often is answered once.
+    #: The identity of an outer element, where one that is repeated very often is served once.
     key: Callable[[Any], Hashable] | None = None
     #: What is wrong with the request as a whole, so that every element is refused.
     refusal: Callable[[Any], KafkaError | None] = lambda _: None
@@ -88,6 +88,11 @@ SLICED: Final[dict[ApiKey, tuple[Slicing, ...]]] = {
             key=attrgetter("group_id"),
         ),
         Slicing(("topics", "partition_indexes"), _PARTITIONS),
+    ),
+    # Each slice is in the same transaction, which is verified or added to with the first.
+    ApiKey.TXN_OFFSET_COMMIT: (Slicing(_PARTITIONS, _PARTITIONS),),
+    ApiKey.WRITE_TXN_MARKERS: (
+        Slicing(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),
     ),
     ApiKey.OFFSET_DELETE: (Slicing(_PARTITIONS, _PARTITIONS),),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (Slicing(_PARTITIONS, _PARTITIONS),),
@@ -159,7 +164,7 @@ async def in_slices(
 ) -> Any:
     """The response to a request, as `as_a_whole` gives it, that is carried out in slices.
 
-    A slice that fails is answered by `failed`; those before and after it stand.
+    A slice that fails gets the response of `failed`; those before and after it stand.
     """
     whole: Any = None
     for piece, _ in pieces(request, slicing.request, slicing.size):

@@ -1,8 +1,10 @@
 """What a handler may use: the parts of the broker, put together by the server."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
@@ -11,17 +13,42 @@ from barnabas_broker.controller.controller import Controller
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.handlers.client_quotas import ClientQuotas
 from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
 from barnabas_broker.handlers.topic_creation import TopicCreation
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.quorum_wire import QuorumAnswers
+from barnabas_broker.metadata.quorum.message_codec import QuorumRequestHandler
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
-from barnabas_broker.replication.fetch_session import FetchSessionCache
+from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
 
+if TYPE_CHECKING:
+    from barnabas_broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from barnabas_broker.coordinator.transaction.marker_writer import MarkerWriter
+    from barnabas_broker.coordinator.transaction.verification import TransactionVerification
+
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class TransactionServices(Protocol):
+    """What handlers need of transactions."""
+
+    @property
+    def coordinator(self) -> TransactionCoordinator:
+        """The coordinator of transactional ids."""
+        ...
+
+    @property
+    def verification(self) -> TransactionVerification:
+        """The questions to coordinators before the first append of a transaction."""
+        ...
+
+    @property
+    def marker_writer(self) -> MarkerWriter:
+        """What ends transactions in the partitions of this broker."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +66,30 @@ class Services:
     groups: GroupCoordinator
     topic_creation: TopicCreation
     producer_ids: ProducerIdBlock
+    load_transactions: Callable[[], TransactionServices]
     spawn: Spawn
     heavy_work: HeavyWork
-    quorum: QuorumAnswers | None = None
+    quotas: ClientQuotas
+    quorum: QuorumRequestHandler | None = None
     channel: ControllerChannel | None = None
     peers: Peers | None = None
-    # `dispatch.Api` by key: those that were asked for since the start, with their counters.
+    # `dispatch.Api` by key: those that had requests since the start, with their counters.
     apis: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator, whose modules are loaded when it is first needed."""
+        return self.load_transactions().coordinator
+
+    @property
+    def verification(self) -> TransactionVerification:
+        """The questions to transaction coordinators."""
+        return self.load_transactions().verification
+
+    @property
+    def marker_writer(self) -> MarkerWriter:
+        """What ends transactions in the partitions of this broker."""
+        return self.load_transactions().marker_writer
 
     @property
     def image(self) -> MetadataImage:

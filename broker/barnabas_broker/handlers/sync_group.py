@@ -4,7 +4,7 @@ v3: static members. v5: protocol type and name are checked. Source: GRP-10 to GR
 
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -12,16 +12,16 @@ PROTOCOL_SINCE = 5
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: SyncGroupRequest
+    services: Services, in_flight: InFlightRequest, request: SyncGroupRequest
 ) -> SyncGroupResponse:
     """Ask the coordinator of the group.
 
-    From version 5 on a member must say which protocol it means.
+    From version 5 on a member must name its protocol.
     """
     is_silent = request.protocol_type is None or request.protocol_name is None
-    if exchange.api_version >= PROTOCOL_SINCE and is_silent:
+    if in_flight.api_version >= PROTOCOL_SINCE and is_silent:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return await services.groups.sync_group(request, group_context(exchange))
+    return await services.groups.sync_group(request, group_context(in_flight))
 
 
 def failed(request: SyncGroupRequest, error: KafkaError) -> SyncGroupResponse:

@@ -1,11 +1,11 @@
 """The APIs that this broker serves: one visible list.
 
-A client's key is advertised if and only if it is here (NET-16); what brokers ask one another is
+A client's key is advertised if and only if it is here (NET-16); what brokers send one another is
 here too, and never advertised.
 
-Which requests to the controller may be repeated is told here, too, each with its reason.
+Which requests to the controller may be repeated is here, too, each with its reason.
 
-Handler modules are imported when their API is first asked for, so that they cost nothing at start.
+Handler modules are imported at the first request of their API, so that they cost nothing at start.
 """
 
 from typing import NamedTuple
@@ -32,6 +32,11 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DELETE_RECORDS: "delete_records",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
+    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
+    ApiKey.END_TXN: "end_txn",
+    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
@@ -46,7 +51,14 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_QUORUM: "describe_quorum",
     ApiKey.UPDATE_FEATURES: "update_features",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "alter_client_quotas",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKey.UNREGISTER_BROKER: "unregister_broker",
+    ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
+    ApiKey.LIST_TRANSACTIONS: "list_transactions",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
     # Among brokers.
@@ -76,7 +88,7 @@ class Repetition(NamedTuple):
     """Whether a request to the controller is sent again when its response was lost, and why.
 
     It may have been carried out, and others may have acted since; and what was sent may arrive
-    late, after the repetition. Who may not repeat answers REQUEST_TIMED_OUT: not known.
+    late, after the repetition. Who may not repeat responds with REQUEST_TIMED_OUT: not known.
     """
 
     is_harmless: bool
@@ -97,6 +109,7 @@ FORWARDED: dict[ApiKey, Repetition] = {
         False, "an unclean election may cost records where there has been a leader since"
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Repetition(False, "would undo what others have set since"),
+    ApiKey.ALTER_CLIENT_QUOTAS: Repetition(False, "would undo what others have set since"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Repetition(
         False, "would undo a later reassignment or its cancellation"
     ),
@@ -108,7 +121,7 @@ FORWARDED: dict[ApiKey, Repetition] = {
     ),
 }
 
-# What brokers ask of the controller by themselves; `CREATE_TOPICS` as above.
+# What brokers send to the controller by themselves; `CREATE_TOPICS` as above.
 OWN_REQUESTS: dict[ApiKey, Repetition] = {
     ApiKey.ALTER_PARTITION: Repetition(
         True, "names a partition epoch, which every change and every refusal of members raises"
@@ -116,7 +129,7 @@ OWN_REQUESTS: dict[ApiKey, Repetition] = {
     ApiKey.BROKER_REGISTRATION: Repetition(
         True, "the broker takes the newest epoch, and registers again where it has an old one"
     ),
-    ApiKey.BROKER_HEARTBEAT: Repetition(True, "names the broker epoch; the next one says it anew"),
+    ApiKey.BROKER_HEARTBEAT: Repetition(True, "names the broker epoch; the next one repeats it"),
     ApiKey.ALLOCATE_PRODUCER_IDS: Repetition(True, "costs a block of ids that nobody uses"),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: Repetition(
         True, "names the broker epoch; a replica that is elsewhere since is reported again"

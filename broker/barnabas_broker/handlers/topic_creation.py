@@ -1,7 +1,7 @@
-"""Topics made on demand: those that a client asks Metadata for, and the coordinators' own.
+"""Topics made on demand: those that a Metadata request names, and the coordinators' own.
 
-One request in flight per topic; the caller answers at once and the client asks again. Source: TOP-6
-and TOP-7 of the behaviour list.
+One request in flight per topic; the caller responds at once and the client sends its request
+again. Source: TOP-6 and TOP-7.
 """
 
 import logging
@@ -21,9 +21,10 @@ from barnabas_protocol.messages.create_topics import (
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
 CREATIONS_MAX = 100
-"""Topics that are being made at a time because a client has named them; who names more asks again.
-One request may invent tens of thousands of names."""
+"""Topics that are being made at a time because a client has named them; for more, the client sends
+its request again. One request may invent tens of thousands of names."""
 
 
 class TopicCreation:
@@ -41,28 +42,40 @@ class TopicCreation:
         self._in_flight: set[str] = set()
 
     def ensure(self, name: str) -> None:
-        """Start to create a topic that a client asked for, by a name that is valid."""
+        """Start to create a topic that is needed, by a name that is valid."""
         if name == OFFSETS_TOPIC:
-            self.ensure_offsets_topic()
+            self._start(self._offsets_topic())
+        elif name == TRANSACTION_STATE_TOPIC:
+            self._start(self._transaction_state_topic())
         elif len(self._in_flight) < CREATIONS_MAX:
             self._start(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
 
-    def ensure_offsets_topic(self) -> None:
-        """Start to create the topic of the group coordinators."""
-        config: Mapping[str, str] = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(self._config.offsets_topic_segment_bytes),
-        }
-        self._start(
-            CreatableTopic(
-                name=OFFSETS_TOPIC,
-                num_partitions=self._config.offsets_topic_num_partitions,
-                replication_factor=self._config.offsets_topic_replication_factor,
-                configs=[
-                    CreatableTopicConfig(name=name, value=value) for name, value in config.items()
-                ],
-            )
+    def _offsets_topic(self) -> CreatableTopic:
+        config = self._config
+        return _internal_topic(
+            OFFSETS_TOPIC,
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+
+    def _transaction_state_topic(self) -> CreatableTopic:
+        config = self._config
+        return _internal_topic(
+            TRANSACTION_STATE_TOPIC,
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
         )
 
     def _start(self, topic: CreatableTopic) -> None:
@@ -85,3 +98,14 @@ class TopicCreation:
             logger.warning("topic %s could not be created: %s", topic.name, error)
         finally:
             self._in_flight.discard(topic.name)
+
+
+def _internal_topic(
+    name: str, partition_count: int, replication_factor: int, configs: Mapping[str, str]
+) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partition_count,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )

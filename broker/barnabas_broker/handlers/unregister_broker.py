@@ -5,7 +5,7 @@ Advertised to clients, as on Kafka's brokers.
 
 from barnabas_broker.controller.local import LocalController, failed
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.network.session import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -15,8 +15,8 @@ __all__ = ["failed", "handle"]
 
 
 async def handle(
-    services: Services, exchange: Exchange, request: UnregisterBrokerRequest
+    services: Services, in_flight: InFlightRequest, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Take it out, alive or not."""
-    answer: UnregisterBrokerResponse = await LocalController(services.controller).answer(request)
-    return answer
+    response: UnregisterBrokerResponse = await LocalController(services.controller).answer(request)
+    return response

@@ -2,7 +2,7 @@
 
 Counts and decides; closing is the session's. One object serves all listeners of a broker.
 
-Source: behaviour list NET-4; Kafka's max.connections, max.connections.per.ip and its overrides.
+Source: NET-4; Kafka's max.connections, max.connections.per.ip and its overrides.
 """
 
 import ipaddress
@@ -38,7 +38,7 @@ def normal_address(host: str) -> str:
 
 
 class ConnectionLimits:
-    """Counts connections and says which are too many."""
+    """Counts connections and refuses those that are too many."""
 
     __slots__ = ("_by_host", "_overrides", "connections_max", "per_ip_max", "total")
 

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from barnabas_broker.network.exchange import Exchange
+from barnabas_broker.network.session import InFlightRequest
 
 Result = TypeVar("Result")
 Element = TypeVar("Element")
@@ -70,34 +70,36 @@ class HeavyWork:
         if self._paused:
             loop.call_soon(self._go_on, loop)
 
-    async def pause_of(self, exchange: Exchange) -> None:
+    async def pause_of(self, in_flight: InFlightRequest) -> None:
         """The same for work that is nobody's any more when the connection has ended.
 
         Raises: ConnectionGoneError.
         """
         await self.pause()
-        if exchange.session.is_closed:
+        if in_flight.session.is_closed:
             raise ConnectionGoneError
 
-    async def each(self, exchange: Exchange, elements: Iterable[Element]) -> AsyncIterator[Element]:
+    async def each(
+        self, in_flight: InFlightRequest, elements: Iterable[Element]
+    ) -> AsyncIterator[Element]:
         """The elements of a request, with a pause before each slice but the first.
 
         Raises: ConnectionGoneError.
         """
         for index, element in enumerate(elements):
             if index and index % SLICE == 0:
-                await self.pause_of(exchange)
+                await self.pause_of(in_flight)
             yield element
 
     async def run(
-        self, exchange: Exchange, function: Callable[..., Result], *arguments: Any
+        self, in_flight: InFlightRequest, function: Callable[..., Result], *arguments: Any
     ) -> Result:
         """The result of a function that is called in a thread when it is its turn.
 
         Raises: ConnectionGoneError where the connection ended first; what the function raises.
         """
-        lane = self._lanes[exchange.session.listener_name == self._listener_of_brokers]
-        await lane.enter(exchange)
+        lane = self._lanes[in_flight.session.listener_name == self._listener_of_brokers]
+        await lane.enter(in_flight)
         try:
             self.run_count += 1
             result: Result = await self._run(function, *arguments)
@@ -119,9 +121,9 @@ class _Lane:
         # A dictionary as an ordered set: one that goes is taken out at once.
         self.waiting: dict[asyncio.Future[bool], None] = {}
 
-    async def enter(self, exchange: Exchange) -> None:
+    async def enter(self, in_flight: InFlightRequest) -> None:
         """Wait for a place. Raises: ConnectionGoneError."""
-        if exchange.session.is_closed:
+        if in_flight.session.is_closed:
             raise ConnectionGoneError
         if self._running < LANE_WIDTH:
             self._running += 1
@@ -134,7 +136,7 @@ class _Lane:
                 del self.waiting[turn]
                 turn.set_result(False)
 
-        exchange.on_closed(gone)
+        in_flight.on_closed(gone)
         try:
             is_turn = await turn
         except asyncio.CancelledError:
@@ -144,7 +146,7 @@ class _Lane:
                 self.leave()  # it was its turn, and it is cancelled
             raise
         finally:
-            exchange.on_abandoned = None
+            in_flight.on_abandoned = None
         if not is_turn:
             raise ConnectionGoneError
 

@@ -4,88 +4,36 @@ Admits connections within the limits, closes idle ones by one slow timer, counts
 connections end, and stops in order: first accepting, then what is in flight, then the rest. What
 the frames mean is the dispatcher's.
 
-Source: behaviour list NET-2 to NET-6, NET-14.
+Source: NET-2 to NET-6, NET-14.
 """
 
 import asyncio
 import contextlib
 import logging
-import socket
-import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from barnabas_broker.env.clock import Clock
-from barnabas_broker.env.network import Listener as BoundListener
-from barnabas_broker.env.network import Network
+from barnabas_broker.env.network import BoundListener, Network
 from barnabas_broker.network.connection_limits import UNLIMITED, ConnectionLimits
-from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.frame_receiver import FrameReceiver, SharedBuffer
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
-from barnabas_broker.network.session import IN_FLIGHT_MAX, Session
-from barnabas_broker.network.turn import Turn
-from barnabas_protocol.api import ApiKey
+from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
+from barnabas_protocol.connection.framing import SharedBuffer
 
 _log = logging.getLogger(__name__)
 
-_ENVELOPE_START = struct.pack(">h", ApiKey.ENVELOPE)
-ENVELOPE_BYTES = 512
-"""What an envelope adds to a request: a header with the broker's name, an address, some lengths."""
 SWEEP_MS_MAX = 5_000
 FRAME_MS_MAX = 30_000
 FRAME_BYTES_PER_MS_MIN = 256
 """A frame has so long to arrive, and longer if it arrives at 256 kB a second."""
 UNREAD_MS_MAX = 60_000
-"""A peer that reads nothing of what it has asked for is cut off after this."""
+"""A peer that reads nothing of its responses is cut off after this."""
 LINGER_MS = 10_000
-"""How long a closed connection may take to accept its last answers before it is cut."""
+"""How long a closed connection may take to accept its last responses before it is cut."""
 LINES_MAX = 10
 LINES_PERIOD_MS = 10_000
 """At most so many lines about closed connections in so long a time, for each kind of reason."""
 QUIET_KINDS = frozenset({"idle", "shutdown", "peer"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSettings:
-    """What the configuration says about every connection of a listener."""
-
-    request_bytes_max: int = 100 * 1024 * 1024
-    # What a connection may send before `Session.limit_frames` says otherwise; 0: as much as later.
-    first_request_bytes_max: int = 0
-    takes_envelopes: bool = False  # other brokers connect, with requests of clients in theirs
-    send_buffer_bytes: int = 102_400
-    receive_buffer_bytes: int = 102_400
-    idle_ms_max: int = 600_000
-    in_flight_max: int = IN_FLIGHT_MAX
-
-    def receiver(self, shared_buffer: SharedBuffer) -> FrameReceiver:
-        """What cuts a connection's frames.
-
-        A client's largest request must also fit into the envelope in which a broker sends it on.
-        """
-        return FrameReceiver(
-            shared_buffer,
-            self.first_request_bytes_max or self.request_bytes_max,
-            larger_bytes=ENVELOPE_BYTES if self.takes_envelopes else 0,
-            larger_start=_ENVELOPE_START,
-        )
-
-    def apply_to(self, connected: socket.socket) -> None:
-        """Set the options of an accepted socket (NET-3).
-
-        A buffer is only ever made larger: the default sizes are below what today's systems give
-        anyway, and setting one ends its growth with need. With Kafka's 102400 a large request took
-        four times the processor time here, in many small reads.
-        """
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, wanted in (
-            (socket.SO_SNDBUF, self.send_buffer_bytes),
-            (socket.SO_RCVBUF, self.receive_buffer_bytes),
-        ):
-            if wanted > connected.getsockopt(socket.SOL_SOCKET, option):
-                connected.setsockopt(socket.SOL_SOCKET, option, wanted)
 
 
 class Listener:
@@ -99,9 +47,9 @@ class Listener:
         port: int,
         network: Network,
         loop: asyncio.AbstractEventLoop,
-        turn: Turn,
+        turn: TurnEnd,
         clock: Clock,
-        dispatch: Callable[[Exchange], None],
+        dispatch: Callable[[InFlightRequest], None],
         settings: SessionSettings,
         limits: ConnectionLimits,
         memory: RequestMemory,
@@ -161,9 +109,9 @@ class Listener:
             await bound.wait_closed()
 
     async def close(self, drain_ms: int = 5_000) -> None:
-        """Stop accepting, answer what is in flight, then close every connection.
+        """Stop accepting, finish what is in flight, then close every connection.
 
-        Frames that were not handed out yet are not started. What is not answered within `drain_ms`
+        Frames that were not handed out yet are not started. What has no response within `drain_ms`
         is cut off.
         """
         await self.stop_accepting()
@@ -247,7 +195,7 @@ class Listener:
             _log.warning(message, peer, self.name, reason, exc_info=error)
 
     def _lateness(self, session: Session, now_ns: int) -> str:
-        """Why a peer has had its time for sending a frame or reading answers; empty if not."""
+        """Why a peer has had its time for sending a frame or reading responses; empty if not."""
         partial_bytes = session.partial_bytes
         if partial_bytes:
             waited_ms = (now_ns - session.frame_since_ns) // 1_000_000
@@ -257,7 +205,7 @@ class Listener:
             session.count_unsent()
             waited_ms = (now_ns - session.unread_since_ns) // 1_000_000
             if session.unsent_bytes and waited_ms > UNREAD_MS_MAX:
-                return f"{session.unsent_bytes} bytes of answers not read for {waited_ms} ms"
+                return f"{session.unsent_bytes} bytes of responses not read for {waited_ms} ms"
         return ""
 
     # The slow timer.

@@ -5,9 +5,9 @@ that a peer could choose.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from barnabas_broker.metrics.sample import Histogram, Sample
-from barnabas_broker.network.exchange import Exchange
 from barnabas_protocol.api import ApiKey
 
 BUCKETS_COUNT = 24
@@ -16,7 +16,7 @@ _SHIFT = 14
 
 
 class RequestTimes:
-    """How many requests of one API were answered, and how long each took from frame to answer."""
+    """How many requests of one API had a response, and how long each took until then."""
 
     __slots__ = ("buckets", "total_ns")
 
@@ -25,15 +25,23 @@ class RequestTimes:
         self.total_ns = 0
 
     def add(self, elapsed_ns: int) -> None:
-        """Count an answer; `NetworkMetrics.observe` does the same without a call."""
+        """Count a response; `NetworkMetrics.observe` does the same without a call."""
         self.total_ns += elapsed_ns
         index = (elapsed_ns >> _SHIFT).bit_length()
         self.buckets[index if index < BUCKETS_COUNT else -1] += 1
 
     @property
     def count(self) -> int:
-        """Requests that were answered."""
+        """Requests that had a response."""
         return sum(self.buckets)
+
+
+class Timed(Protocol):
+    """A request that had a response: since when it is here, and of which APIs."""
+
+    received_ns: int
+    api_key: int
+    inner_key: int
 
 
 class NetworkMetrics:
@@ -64,20 +72,20 @@ class NetworkMetrics:
         self.rejected: dict[str, int] = {}  # by the limit that forbade it
         self.times: dict[int, RequestTimes] = {}  # by API key, -1 if it was never read
 
-    def observe(self, exchanges: Iterable[Exchange], now_ns: int) -> None:
-        """Count exchanges that end now."""
+    def observe(self, in_flight_requests: Iterable[Timed], now_ns: int) -> None:
+        """Count requests that end now."""
         times = self.times
-        for exchange in exchanges:
-            elapsed_ns = now_ns - exchange.received_ns
+        for in_flight in in_flight_requests:
+            elapsed_ns = now_ns - in_flight.received_ns
             try:
-                entry = times[exchange.api_key]
+                entry = times[in_flight.api_key]
             except KeyError:
-                entry = times[exchange.api_key] = RequestTimes()
+                entry = times[in_flight.api_key] = RequestTimes()
             entry.total_ns += elapsed_ns
             index = (elapsed_ns >> _SHIFT).bit_length()
             entry.buckets[index if index < BUCKETS_COUNT else -1] += 1
-            if exchange.inner_key >= 0:  # of a client, carried by an envelope
-                times.setdefault(exchange.inner_key, RequestTimes()).add(elapsed_ns)
+            if in_flight.inner_key >= 0:  # of a client, carried by an envelope
+                times.setdefault(in_flight.inner_key, RequestTimes()).add(elapsed_ns)
 
     def samples(self) -> Iterator[Sample]:
         """All of it for the collector."""
@@ -85,7 +93,7 @@ class NetworkMetrics:
             "barnabas_network_bytes_in_total", "counter", "Bytes received.", {}, self.bytes_in
         )
         yield Sample(
-            "barnabas_network_bytes_out_total", "counter", "Bytes of answers.", {}, self.bytes_out
+            "barnabas_network_bytes_out_total", "counter", "Bytes of responses.", {}, self.bytes_out
         )
         yield Sample(
             "barnabas_connections_accepted_total",
@@ -114,7 +122,7 @@ class NetworkMetrics:
         yield Sample(
             "barnabas_connection_write_pauses_total",
             "counter",
-            "Times a connection did not take the answers it had asked for.",
+            "Times a connection did not take its responses.",
             {},
             self.write_pauses,
         )
@@ -142,7 +150,7 @@ class NetworkMetrics:
             yield Sample(
                 "barnabas_request_seconds",
                 "histogram",
-                "Time from the arrival of a request to its answer, waiting included.",
+                "Time from the arrival of a request to its response, waiting included.",
                 {"api": ApiKey(key).name.lower() if key in _KEYS else "unknown"},
                 Histogram(bounds, list(times.buckets), times.total_ns / 1e9),
             )

@@ -1,33 +1,34 @@
-"""One outbound connection to another broker: calls out, answers in, in order.
+"""One outbound connection to another broker: requests out, responses in, in order.
 
-Knows frames and correlation ids, not what they mean to the caller. Calls that come while the
-connection is being made are sent in their order once it is. Answers come in the order of the
-calls, as every server of Kafka's protocol gives them; anything else ends the connection.
+The shell around `ClientConnection`: transport, timers and futures. Requests that come while the
+connection is being made are sent in their order once it is. Responses come in the order of the
+requests, as every server of Kafka's protocol gives them; anything else ends the connection.
 
 Invariants:
-- Each call ends once: with its answer, or with `PeerLostError` when the connection is refused, lost
-  or silent for too long. A call that is late ends the connection: what comes behind it cannot be
-  earlier, and a stream cannot be cut in its middle.
-- A call whose caller has gone keeps its place and its deadline, since its answer still comes.
-- Not more than `CALLS_MAX` calls wait.
+- Each request ends once: with its response, or with `PeerLostError` when the connection is refused,
+  lost or silent for too long. A request that is late ends the connection: what comes behind it
+  cannot be earlier, and a stream cannot be cut in its middle.
+- A request whose caller has gone keeps its place and its deadline, since its response still comes.
+- Not more than `IN_FLIGHT_MAX` requests wait.
 
 Source: KIP-595 and Kafka's inter-broker channels send one request after the other in the same way.
 """
 
 import asyncio
-import struct
-from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
 from barnabas_broker.env.network import Network
-from barnabas_broker.network.frame_receiver import FrameError, FrameReceiver, SharedBuffer
 from barnabas_protocol import codec
-from barnabas_protocol.api import ApiKey
-from barnabas_protocol.errors import ParseError
+from barnabas_protocol.connection.client import (
+    ClientConnection,
+    RemoteProtocolError,
+    ResponseReceived,
+)
+from barnabas_protocol.connection.framing import FrameError, FrameReceiver, SharedBuffer
+from barnabas_protocol.schema import Buffer
 
-_SIZE = struct.Struct(">i")
-CALLS_MAX = 1_000
+IN_FLIGHT_MAX = 1_000
 """More would wait longer than anybody listens."""
 
 
@@ -43,29 +44,24 @@ class PeerLostError(Exception):
         self.was_sent = was_sent
 
 
-class _Call:
-    """A request and who waits for its answer."""
+class _InFlight:
+    """Who waits for the response to a request, until when, and what is to be sent yet."""
 
-    __slots__ = ("correlation_id", "deadline", "frame", "key", "reply", "version")
+    __slots__ = ("deadline", "response", "unsent")
 
-    def __init__(
-        self, key: ApiKey, version: int, correlation_id: int, frame: bytes, reply: Any
-    ) -> None:
-        self.key = key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.frame: bytes | None = frame  # None: sent
-        self.reply: asyncio.Future[Any] = reply
+    def __init__(self, response: asyncio.Future[Any]) -> None:
+        self.response = response
+        self.unsent: list[Buffer] | None = None
         self.deadline: asyncio.TimerHandle | None = None
 
     def fail(self, error: Exception) -> None:
-        """Tell the caller, unless it has gone."""
+        """End it with an error, unless its caller has gone."""
         if self.deadline is not None:
             self.deadline.cancel()
-        if not self.reply.done():
-            self.reply.set_exception(error)
-            # The caller may have been cancelled between now and its turn to hear of it.
-            self.reply.exception()
+        if not self.response.done():
+            self.response.set_exception(error)
+            # The caller may be cancelled before it looks.
+            self.response.exception()
 
 
 class PeerConnection(asyncio.BufferedProtocol):
@@ -80,23 +76,24 @@ class PeerConnection(asyncio.BufferedProtocol):
         client_id: str,
         response_bytes_max: int,
         on_end: Callable[[PeerLostError], None],
-        on_answer: Callable[[], None] = lambda: None,
         failure: Callable[[PeerLostError], Exception] = lambda error: error,
     ) -> None:
         """Begin to connect; `on_end` is called once, when it is over, unless `close` ended it.
 
-        `on_answer` is called with each answer; `failure` makes what a caller gets for an error.
+        `failure` makes what a caller gets for an error.
         """
         self.address = address
         self.is_ended = False
-        self._client_id = client_id
         self._receiver = FrameReceiver(shared_buffer, response_bytes_max)
+        self._connection = ClientConnection[_InFlight](
+            self._receiver,
+            client_id=client_id,
+            in_flight_max=IN_FLIGHT_MAX,
+            waits_out_throttles=False,
+        )
         self._on_end = on_end
-        self._on_answer = on_answer
         self._failure = failure
         self._transport: asyncio.Transport | None = None
-        self._calls: deque[_Call] = deque()
-        self._correlation_id = 0
         self._loop = asyncio.get_running_loop()
         self._is_gone = asyncio.Event()  # nothing of it is left in the loop
         attempt = self._loop.create_task(network.connect(lambda: self, *address))
@@ -108,36 +105,33 @@ class PeerConnection(asyncio.BufferedProtocol):
         """Whether it has ended, down to the socket."""
         return self._is_gone.is_set()
 
-    def call(self, message: Any, version: int, timeout_ms: int) -> asyncio.Future[Any]:
-        """Send a request, at once or when connected; the future is its decoded answer.
+    def send(self, request: Any, version: int, timeout_ms: int) -> asyncio.Future[Any]:
+        """Send a request, at once or when connected; the future is its decoded response.
 
         Its exception is what `failure` makes of a PeerLostError.
-        Raises: PeerLostError if too many calls wait.
+        Raises: PeerLostError if too many requests wait.
         """
-        reply: asyncio.Future[Any] = self._loop.create_future()
-        if self.is_ended or len(self._calls) >= CALLS_MAX:
+        connection = self._connection
+        if self.is_ended or len(connection.in_flight) >= IN_FLIGHT_MAX:
             reason = "it has ended" if self.is_ended else "too many requests wait"
             raise PeerLostError(reason, was_sent=False)
-        key = codec.api_key_of(type(message))
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        frame = codec.encode_request(message, key, version, correlation_id, self._client_id)
-        call = _Call(key, version, correlation_id, frame, reply)
-        call.deadline = self._loop.call_later(timeout_ms / 1000, self._late, call, timeout_ms)
-        self._calls.append(call)
+        response: asyncio.Future[Any] = self._loop.create_future()
+        in_flight = _InFlight(response)
+        buffers, _ = connection.send(request, version, in_flight)
+        in_flight.deadline = self._loop.call_later(
+            timeout_ms / 1000, self._late, in_flight, type(request), timeout_ms
+        )
         if self._transport is not None:
-            self._send(call)
-        return reply
+            self._transport.writelines(buffers)
+        else:
+            in_flight.unsent = buffers
+        return response
 
-    def _send(self, call: _Call) -> None:
-        frame, call.frame = call.frame, None
-        assert frame is not None
-        assert self._transport is not None
-        self._transport.writelines((_SIZE.pack(len(frame)), frame))
-
-    def _late(self, call: _Call, timeout_ms: int) -> None:
-        call.deadline = None
-        done = "no connection" if self._transport is None else "no answer"
-        self._end(PeerLostError(f"{done} to {call.key.name} within {timeout_ms} ms"))
+    def _late(self, in_flight: _InFlight, kind: type[Any], timeout_ms: int) -> None:
+        in_flight.deadline = None
+        lacking = "no connection" if self._transport is None else "no response"
+        api = codec.api_key_of(kind).name
+        self._end(PeerLostError(f"{lacking} to {api} within {timeout_ms} ms"))
 
     def _connected(self, attempt: asyncio.Task[Any]) -> None:
         # A callback, since a task that is cancelled before its first step runs none of its code.
@@ -159,49 +153,41 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self.is_ended:
             self._transport.abort()
             return
-        for call in self._calls:
-            self._send(call)
+        for entry in self._connection.in_flight:
+            if entry.tag is not None and entry.tag.unsent is not None:
+                self._transport.writelines(entry.tag.unsent)
+                entry.tag.unsent = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Memory for the kernel to write to."""
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand every answer that is complete now to its caller."""
+        """Hand every response that is complete now to its caller."""
         if self.is_ended:
             return
-        receiver = self._receiver
-        receiver.received(nbytes)
+        self._receiver.received(nbytes)
+        connection = self._connection
         try:
-            while not self.is_ended and (frame := receiver.next_frame()) is not None:
-                self._answered(frame)
-            receiver.keep()
-        except (FrameError, ParseError) as error:
-            self._end(PeerLostError(f"its answer cannot be read: {error}"))
-
-    def _answered(self, frame: memoryview) -> None:
-        if not self._calls:
-            raise ParseError("nothing was asked")
-        call = self._calls[0]
-        correlation_id, response = codec.decode_response(frame, call.key, call.version)
-        if correlation_id != call.correlation_id:
-            raise ParseError(f"correlation id {correlation_id} instead of {call.correlation_id}")
-        self._calls.popleft()
-        if call.deadline is not None:
-            call.deadline.cancel()
-        self._on_answer()
-        if not call.reply.done():
-            call.reply.set_result(response)
+            while not self.is_ended and (event := connection.next_event(0)) is not None:
+                assert type(event) is ResponseReceived
+                in_flight = event.tag
+                if in_flight.deadline is not None:
+                    in_flight.deadline.cancel()
+                if not in_flight.response.done():
+                    in_flight.response.set_result(event.response)
+        except (FrameError, RemoteProtocolError) as error:
+            self._end(PeerLostError(f"what it sent cannot be read: {error}"))
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell everybody who still waits."""
+        """End it for everybody who still waits."""
         self._is_gone.set()
         self._end(PeerLostError(f"the connection was lost: {exc or 'closed by the peer'}"))
 
     # The end.
 
     def close(self) -> None:
-        """End it from here: who still waits hears of it, `on_end` does not."""
+        """End it from here: it fails for who still waits; `on_end` is not called."""
         self._on_end = _ignore
         self._end(PeerLostError("closed here"))
 
@@ -214,10 +200,11 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
         self._receiver.clear()
-        calls, self._calls = self._calls, deque()
+        requests = [entry.tag for entry in self._connection.in_flight if entry.tag is not None]
+        self._connection.in_flight.clear()
         unsent = PeerLostError(str(error), was_refused=error.was_refused, was_sent=False)
-        for call in calls:
-            call.fail(self._failure(error if call.frame is None else unsent))
+        for in_flight in requests:
+            in_flight.fail(self._failure(error if in_flight.unsent is None else unsent))
         on_end, self._on_end = self._on_end, _ignore
         on_end(error)
 
@@ -227,4 +214,4 @@ class PeerConnection(asyncio.BufferedProtocol):
 
 
 def _ignore(error: PeerLostError) -> None:
-    """Nobody wants to hear of it."""
+    """Nobody waits for it any more."""

@@ -1,8 +1,8 @@
 """Requests from this broker to others, over connections that are made when they are needed.
 
 One connection for each node and channel: a channel is a name for requests that may wait for one
-another, since a server answers in order. It is kept until it ends, the node's address changes or
-`disconnect` says so, and made again by the next request; nobody retries here.
+another, since a server responds in order. It is kept until it ends, the node's address changes or
+`disconnect` is called, and made again by the next request; nobody retries here.
 
 Source: NET-7; Kafka's NodeToControllerChannelManager and replica fetchers also keep one connection
 for each purpose.
@@ -14,18 +14,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import Network
-from barnabas_broker.network.frame_receiver import SharedBuffer
 from barnabas_broker.network.peer_connection import PeerConnection, PeerLostError
+from barnabas_protocol.connection.framing import SharedBuffer
 
 Address = tuple[str, int]
 
 
 class PeerUnreachableError(OSError):
-    """A request has no answer, and whether it was carried out is not known if it `was_sent`.
+    """A request has no response, and whether it was carried out is not known if it `was_sent`.
 
-    `was_refused`: the node's machine answers that nobody listens there.
+    `was_refused`: the node's machine refuses the connection, as nobody listens there.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Peers:
     def __init__(
         self,
         network: Network,
-        clock: Clock,
         *,
         resolve: Callable[[int], Address | None],
         client_id: str,
@@ -51,13 +49,12 @@ class Peers:
     ) -> None:
         """Make one for a broker.
 
-        `resolve` tells the address of a node, None for one that is not known (yet). An answer may
+        `resolve` gives the address of a node, None for one that is not known (yet). A response may
         hold a batch as large as a request beyond its own limit, so it may be twice as large.
         """
         self.on_lost: list[Callable[[int], None]] = []
         """Called with the node to which a connection was refused, lost, or silent for too long."""
         self._network = network
-        self._clock = clock
         self._resolve = resolve
         self._client_id = client_id
         self._response_bytes_max = min(2 * request_bytes_max, (1 << 31) - 1)
@@ -65,28 +62,24 @@ class Peers:
         self._connections: dict[tuple[int, str], PeerConnection] = {}
         self._ended: list[PeerConnection] = []  # of them something is left in the loop
         self._is_closed = False
-        self.last_answer_ms: dict[int, int] = {}  # by node, of the monotonic clock
 
     def request(
         self, node_id: int, message: Any, version: int, *, channel: str, timeout_ms: int
     ) -> asyncio.Future[Any]:
         """Send a request message; the future is the response message.
 
-        Requests on one channel are sent in the order of the calls, without waiting for answers.
-        Fields of bytes and records are slices of the answer's frame. A future and not a coroutine:
-        followers ask without end, and need no task each time.
+        Requests on one channel are sent in the order of the calls, without waiting for responses.
+        Fields of bytes and records are slices of the response's frame. A future and not a
+        coroutine: followers send requests without end, and need no task each time.
         Its exception is a PeerUnreachableError; the connection is closed then.
         """
         try:
-            return self._connection(node_id, channel).call(message, version, timeout_ms)
+            return self._connection(node_id, channel).send(message, version, timeout_ms)
         except (PeerLostError, PeerUnreachableError) as error:
-            reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            reply.set_exception(_unreachable(node_id, error))
-            reply.exception()  # the caller may be cancelled before it looks
-            return reply
-
-    def _answered(self, node_id: int) -> None:
-        self.last_answer_ms[node_id] = self._clock.monotonic_ms()
+            response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            response.set_exception(_unreachable(node_id, error))
+            response.exception()  # the caller may be cancelled before it looks
+            return response
 
     def _connection(self, node_id: int, channel: str) -> PeerConnection:
         if self._is_closed:
@@ -94,31 +87,30 @@ class Peers:
         address = self._resolve(node_id)
         if address is None:
             raise PeerUnreachableError(node_id, "its address is not known", was_sent=False)
-        place = node_id, channel
-        connection = self._connections.get(place)
+        key = node_id, channel
+        connection = self._connections.get(key)
         if connection is not None and connection.address != address:
-            self._drop(place)
+            self._drop(key)
             connection = None
         if connection is None:
-            connection = self._connections[place] = PeerConnection(
+            connection = self._connections[key] = PeerConnection(
                 self._network,
                 address,
                 self._shared_buffer,
                 client_id=self._client_id,
                 response_bytes_max=self._response_bytes_max,
-                on_answer=lambda: self._answered(node_id),
                 failure=lambda error: _unreachable(node_id, error),
-                on_end=lambda error: self._connection_ended(place),
+                on_end=lambda error: self._connection_ended(key),
             )
         return connection
 
-    def _connection_ended(self, place: tuple[int, str]) -> None:
-        self._forget(self._connections.pop(place))
+    def _connection_ended(self, key: tuple[int, str]) -> None:
+        self._forget(self._connections.pop(key))
         for callback in self.on_lost:
-            callback(place[0])
+            callback(key[0])
 
-    def _drop(self, place: tuple[int, str]) -> None:
-        connection = self._connections.pop(place)
+    def _drop(self, key: tuple[int, str]) -> None:
+        connection = self._connections.pop(key)
         connection.close()
         self._forget(connection)
 
@@ -127,15 +119,15 @@ class Peers:
         self._ended = [ended for ended in self._ended if not ended.is_gone]
 
     def disconnect(self, node_id: int) -> None:
-        """Close the connections to a node; who waits for an answer gets PeerUnreachableError."""
-        for place in [place for place in self._connections if place[0] == node_id]:
-            self._drop(place)
+        """Close the connections to a node; requests in flight fail with PeerUnreachableError."""
+        for key in [key for key in self._connections if key[0] == node_id]:
+            self._drop(key)
 
     async def close(self) -> None:
         """Close everything; requests from now on fail."""
         self._is_closed = True
-        for place in list(self._connections):
-            self._drop(place)
+        for key in list(self._connections):
+            self._drop(key)
         await asyncio.gather(*(ended.wait_ended() for ended in self._ended))
         self._ended.clear()
 

@@ -1,6 +1,6 @@
 """Which nodes refuse connections, and since when: the quickest sign that a process has died.
 
-A refusal is an answer of the node's machine: it runs, and nobody listens there. Silence may mean
+A refusal comes from the node's machine: it runs, and nobody listens there. Silence may mean
 anything (a lost network, a paused machine) and is never taken for a refusal. Nodes are probed only
 while they are suspected, by connecting and closing at once; who accepts is not suspected any more.
 
@@ -56,7 +56,7 @@ class Reachability:
         return self._refused_since_ms.get(node_id)
 
     def forget(self, node_id: int) -> None:
-        """Stop to probe a node, which has been heard of or is none of ours any more."""
+        """Stop to probe a node, which has sent something or is none of ours any more."""
         task = self._tasks.pop(node_id, None)
         if task is not None:
             task.cancel()

@@ -1,10 +1,10 @@
-"""The memory that requests may hold together: what arrived, until its answer is ready.
+"""The memory that requests may hold together: what arrived, until its response is ready.
 
 Counts bytes as they arrive, not as a size prefix claims them. Over the limit connections stop
 reading and wait here; nothing is dropped. It allocates nothing itself.
 
 Invariant: there is always somebody who may go on. If everything that is counted belongs to frames
-that have only partly arrived, no answer will ever free it; then one connection at a time may
+that have only partly arrived, no response will ever free it; then one connection at a time may
 exceed the limit until its frame is complete (and a slow timer passes that right on). Besides, each
 connection has a small share that it may use whatever the others hold: who sends little is not kept
 out by who sends much and does not end.
@@ -18,7 +18,7 @@ from typing import Protocol
 
 SHARE_BYTES_MIN = 64 * 1024
 UNSENT_BYTES_MAX = 512 * 1024 * 1024
-"""Answers made and not read, of all connections: beyond, fetches get a batch at a time."""
+"""Responses made and not read, of all connections: beyond, fetches get a batch at a time."""
 
 
 class Waiting(Protocol):
@@ -50,9 +50,9 @@ class RequestMemory:
         self.used_bytes = 0
         self.share_bytes = 0
         self.divide(1)
-        self.unsent_bytes = 0  # of large answers, in the buffers of transports
+        self.unsent_bytes = 0  # of large responses, in the buffers of transports
         self.unsent_bytes_max = UNSENT_BYTES_MAX
-        self.request_count = 0  # complete requests without an answer: they will free memory
+        self.request_count = 0  # complete requests without a response: they will free memory
         self.favoured: Waiting | None = None  # who may go on although the limit is reached
         self.wait_count = 0
         self._waiting: deque[Waiting] = deque()
@@ -63,8 +63,8 @@ class RequestMemory:
         self.share_bytes = max(least, self.limit_bytes // 4 // max(connection_count, 1))
 
     @property
-    def answer_bytes_max(self) -> int:
-        """How large one more answer may be: little, while many are not read."""
+    def response_bytes_max(self) -> int:
+        """How large one more response may be: little, while many are not read."""
         left = self.unsent_bytes_max - self.unsent_bytes
         return max(left, SHARE_BYTES_MIN)
 

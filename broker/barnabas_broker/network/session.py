@@ -1,48 +1,200 @@
-"""One client connection: frames in, answers out, in order, within bounds.
+"""One client connection: frames in, responses out, in order, within bounds.
 
-Knows frames and exchanges, not requests: `dispatch` gets each frame and answers it through its
-exchange. Written for the hot path: everything runs synchronously inside the transport's callbacks
-and in `flush`, which the turn calls once after all that arrived in a loop turn.
+The shell around `ServerConnection`: transport, memory, limits and timers. Knows frames, not what
+they request: `dispatch` gets each as an `InFlightRequest` and responds through that. Written for
+the hot path: everything runs synchronously inside the transport's callbacks and in `flush`, which
+the turn calls once after all that arrived in a loop turn.
 
 Invariants:
-- Answers leave in the order of the requests, whatever the order in which they become ready.
+- Responses leave in the order of the requests, whatever the order in which they become ready.
 - Nothing grows without bound: no further frame is handed out while the session is held, muted or
-  closing, has too many exchanges, too many unsent bytes or an unread peer, or while requests hold
+  closing, has too many requests in flight, unsent bytes or an unread peer, or while requests hold
   more memory than allowed. If bytes arrive then, reading pauses.
 - A failure ends this connection only; what it held is given back in `connection_lost`, always.
 
-Source: behaviour list NET-3, 5 to 9, 13; KIP-72 for the memory bound.
+Source: NET-3, NET-5 to NET-9, NET-13; KIP-72 for the memory bound.
 """
 
 import asyncio
 import contextlib
 import logging
 import socket
+import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
+from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.network.answer_queue import AnswerQueue
 from barnabas_broker.network.connection_limits import describe_peer
-from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.frame_receiver import FrameError
+from barnabas_broker.network.network_metrics import NetworkMetrics
+from barnabas_broker.network.request_memory import RequestMemory
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.connection.framing import FrameError, FrameReceiver, SharedBuffer
+from barnabas_protocol.connection.server import ServerConnection
 from barnabas_protocol.errors import ParseError
-
-if TYPE_CHECKING:
-    from barnabas_broker.network.listener import Listener
-
-__all__ = ["Exchange", "Session"]
 
 _log = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX = 64
 UNSENT_BYTES_MAX = 1024 * 1024
-"""Answers that may wait for their turn or for an earlier one before no more frames are taken."""
+"""Responses that may wait for their turn or for an earlier one: beyond, no frames are taken."""
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-LARGE_ANSWER_BYTES = 64 * 1024
-"""Answers beyond this are counted until they are sent."""
+LARGE_RESPONSE_BYTES = 64 * 1024
+"""Responses beyond this are counted until they are sent."""
+_ENVELOPE_START = struct.pack(">h", ApiKey.ENVELOPE)
+ENVELOPE_BYTES = 512
+"""What an envelope adds to a request: a header with the broker's name, an address, some lengths."""
 _NO_FRAME = memoryview(b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What is configured for every connection of a listener."""
+
+    request_bytes_max: int = 100 * 1024 * 1024
+    # What a connection may send before `Session.limit_frames` is called; 0: as much as later.
+    first_request_bytes_max: int = 0
+    takes_envelopes: bool = False  # other brokers connect, with requests of clients in theirs
+    send_buffer_bytes: int = 102_400
+    receive_buffer_bytes: int = 102_400
+    idle_ms_max: int = 600_000
+    in_flight_max: int = IN_FLIGHT_MAX
+
+    def receiver(self, shared_buffer: SharedBuffer) -> FrameReceiver:
+        """What cuts a connection's frames.
+
+        A client's largest request must also fit into the envelope in which a broker sends it on.
+        """
+        return FrameReceiver(
+            shared_buffer,
+            self.first_request_bytes_max or self.request_bytes_max,
+            larger_bytes=ENVELOPE_BYTES if self.takes_envelopes else 0,
+            larger_start=_ENVELOPE_START,
+        )
+
+    def apply_to(self, connected: socket.socket) -> None:
+        """Set the options of an accepted socket (NET-3).
+
+        A buffer is only ever made larger: the default sizes are below what today's systems give
+        anyway, and setting one ends its growth with need. With Kafka's 102400 a large request took
+        four times the processor time here, in many small reads.
+        """
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, wanted in (
+            (socket.SO_SNDBUF, self.send_buffer_bytes),
+            (socket.SO_RCVBUF, self.receive_buffer_bytes),
+        ):
+            if wanted > connected.getsockopt(socket.SOL_SOCKET, option):
+                connected.setsockopt(socket.SOL_SOCKET, option, wanted)
+
+
+class TurnEnd(Protocol):
+    """The end of a loop turn: responses leave when the appends of the turn are in their files."""
+
+    def flush(self, session: "Session") -> None:
+        """Call `flush` of the session once in this turn."""
+        ...
+
+
+class SessionHost(Protocol):
+    """What a session needs of the listener that it came through."""
+
+    name: str
+    loop: asyncio.AbstractEventLoop
+    turn: TurnEnd
+    clock: Clock
+    dispatch: Callable[["InFlightRequest"], None]
+    settings: SessionSettings
+    memory: RequestMemory
+    metrics: NetworkMetrics
+    shared_buffer: SharedBuffer
+
+    def admit(self, session: "Session") -> bool:
+        """Count a new connection in; False if a limit forbids it or the listener has stopped."""
+        ...
+
+    def gone(self, session: "Session", error: BaseException | None) -> None:
+        """Count a connection out."""
+        ...
+
+    def closing(
+        self, session: "Session", kind: str, reason: str, error: Exception | None = None
+    ) -> None:
+        """Count and log that a connection is being closed from here."""
+        ...
+
+
+class InFlightRequest:
+    """A request on a connection, and the place of its response in the order of the connection.
+
+    Whoever handles the request may respond at once, later, or (acks=0) with nothing; the session
+    sends responses in the order of the requests. Not a parsed request: the fields below the frame
+    are free for the dispatcher's use. It gets one response; one on a closed connection is dropped
+    silently, because operations that were parked learn of the closing only afterwards.
+    """
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_id",
+        "correlation_id",
+        "frame",
+        "inner_key",
+        "is_done",
+        "on_abandoned",
+        "parts",
+        "received_ns",
+        "session",
+    )
+
+    def __init__(self, session: "Session", frame: memoryview, received_ns: int) -> None:
+        self.session = session
+        self.frame = frame
+        self.received_ns = received_ns
+        self.is_done = False
+        self.parts: Sequence[Buffer] | None = None  # a response that waits for earlier ones
+        self.on_abandoned: Callable[[], None] | None = None
+        self.api_key = -1
+        self.api_version = -1
+        self.inner_key = -1  # of the request in an envelope
+        self.correlation_id = 0
+        self.client_id: str | None = None
+
+    def reply(self, parts: Sequence[Buffer]) -> None:
+        """Respond with the concatenation of the parts, without size prefix.
+
+        The parts are neither copied now nor later if they are large, and must not change any more.
+
+        Raises: RuntimeError where it had a response before.
+        """
+        if self.is_done:
+            self._refuse_second()
+            return
+        self.is_done = True
+        self.session.respond(self, parts)
+
+    def reply_nothing(self) -> None:
+        """End the request without a response, as acks=0 demands."""
+        if self.is_done:
+            self._refuse_second()
+            return
+        self.is_done = True
+        self.session.respond(self, None)
+
+    def _refuse_second(self) -> None:
+        # The session marks what was in flight as done when the connection is lost.
+        if not self.session.is_closed:
+            raise RuntimeError("the request had a response before")
+
+    def on_closed(self, callback: Callable[[], None]) -> None:
+        """Have a callback run if the connection closes before the response; forgotten with it.
+
+        One callback a request; a later one replaces it.
+        """
+        self.on_abandoned = callback
 
 
 class Session(asyncio.BufferedProtocol):
@@ -50,8 +202,8 @@ class Session(asyncio.BufferedProtocol):
 
     __slots__ = (
         "__weakref__",
-        "_answers",
         "_clock_ns",
+        "_connection",
         "_dispatch",
         "_held_bytes",
         "_holds",
@@ -84,18 +236,18 @@ class Session(asyncio.BufferedProtocol):
         "unread_since_ns",
     )
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: SessionHost) -> None:
         self._listener = listener
         self._clock_ns = listener.clock.monotonic_ns
         self._dispatch = listener.dispatch
         self._memory = listener.memory
         self._receiver = listener.settings.receiver(listener.shared_buffer)
+        self._connection = ServerConnection[InFlightRequest](self._receiver)
         self._transport: asyncio.Transport | None = None
-        self._answers = AnswerQueue()
         self._held_bytes = 0  # of the receiver, as counted in the memory
         self._holds = 0
-        self._unsent_bytes = 0  # of large answers in the transport, as counted in the memory
-        self._used_bytes = 0  # of frames that are handed out and not answered
+        self._unsent_bytes = 0  # of large responses in the transport, as counted in the memory
+        self._used_bytes = 0  # of frames that are handed out and have no response
         self.frame_since_ns = 0  # since when the frame arrives that is not complete
         self.unread_since_ns = 0  # since when the peer has read nothing of what waits for it
         self._mute_handle: asyncio.TimerHandle | None = None
@@ -121,7 +273,7 @@ class Session(asyncio.BufferedProtocol):
     # The transport's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, or refuse it where a limit says so."""
+        """Take the connection, or refuse it where a limit is reached."""
         self._transport = cast(asyncio.Transport, transport)
         self.host, self.peer = describe_peer(transport.get_extra_info("peername"))
         self.last_active_ns = self._clock_ns()
@@ -137,27 +289,26 @@ class Session(asyncio.BufferedProtocol):
                 self._listener.settings.apply_to(connected)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Give back everything the connection held and tell those who wait for it."""
+        """Give back everything the connection held and call back those who wait for it."""
         self._transport = None
         self.is_closed = True
         if self._mute_handle is not None:
             self._mute_handle.cancel()
             self._mute_handle = None
         memory, callbacks = self._memory, list(self._on_closed)
-        for exchange in self._answers.pending:
-            if exchange.on_abandoned is not None:
-                callbacks.append(exchange.on_abandoned)
-                exchange.on_abandoned = None
-            if not exchange.is_done:
-                exchange.is_done = True
-                memory.used_bytes -= len(exchange.frame)
+        for in_flight in self._connection.pending:
+            if in_flight.on_abandoned is not None:
+                callbacks.append(in_flight.on_abandoned)
+                in_flight.on_abandoned = None
+            if not in_flight.is_done:
+                in_flight.is_done = True
+                memory.used_bytes -= len(in_flight.frame)
                 memory.request_count -= 1
         memory.used_bytes -= self._held_bytes
         memory.unsent_bytes -= self._unsent_bytes
         self._held_bytes = self._used_bytes = self._unsent_bytes = 0
-        self._answers.clear()
+        self._connection.clear()
         self._on_closed.clear()
-        self._receiver.clear()
         memory.forget(self)
         for callback in callbacks:
             try:
@@ -182,7 +333,7 @@ class Session(asyncio.BufferedProtocol):
         self._take_frames()
 
     def pause_writing(self) -> None:
-        """Take no more frames: the peer does not read what it has asked for."""
+        """Take no more frames: the peer does not read the responses to its requests."""
         self._is_write_paused = True
         self._listener.metrics.write_pauses += 1
 
@@ -196,7 +347,7 @@ class Session(asyncio.BufferedProtocol):
 
     def _take_frames(self) -> None:
         """Hand out frames until there is none or the session must wait; then see to reading."""
-        receiver, memory, pending = self._receiver, self._memory, self._answers.pending
+        receiver, memory, begin = self._receiver, self._memory, self._connection.begin
         is_stalled = has_taken = False
         try:
             while True:
@@ -208,18 +359,18 @@ class Session(asyncio.BufferedProtocol):
                 frame = receiver.next_frame()
                 if frame is None:
                     break
-                exchange = Exchange(self, frame, self.last_active_ns)
-                pending.append(exchange)
+                in_flight = InFlightRequest(self, frame, self.last_active_ns)
+                begin(in_flight)
                 memory.used_bytes += len(frame)
                 self._used_bytes += len(frame)
                 memory.request_count += 1
                 has_taken = True
-                self._dispatch(exchange)
+                self._dispatch(in_flight)
                 if receiver.position == receiver.end:
                     break
             receiver.keep()
         except FrameError as error:
-            self._fail(error.reason, error.detail)
+            self._fail(error.reason, str(error))
             return
         except ParseError as error:
             self._fail("malformed-request", str(error))
@@ -228,7 +379,7 @@ class Session(asyncio.BufferedProtocol):
             self._fail("dispatch-failure", f"{type(error).__name__}: {error}", error)
             return
         self._is_stalled = is_stalled
-        if memory.favoured is self and pending:
+        if memory.favoured is self and self._connection.pending:
             memory.favoured = None
         held = receiver.held_bytes
         if held != self._held_bytes:
@@ -245,15 +396,15 @@ class Session(asyncio.BufferedProtocol):
 
     def _is_busy(self) -> bool:
         """Whether this session may hand out no frame now, however much memory there is."""
-        answers = self._answers
+        connection = self._connection
         return (
             self._holds > 0
             or self.is_closed
             or self._is_write_paused
             or self._is_draining
-            or len(answers.pending) >= self._listener.settings.in_flight_max
-            or answers.out_bytes + answers.parked_bytes > UNSENT_BYTES_MAX
-            or (self.exclusive and len(answers.pending) > 0)
+            or len(connection.pending) >= self._listener.settings.in_flight_max
+            or connection.out_bytes + connection.parked_bytes > UNSENT_BYTES_MAX
+            or (self.exclusive and len(connection.pending) > 0)
         )
 
     def _may_exceed(self) -> bool:
@@ -310,58 +461,59 @@ class Session(asyncio.BufferedProtocol):
         self._is_stalled = True
         self._resume()
 
-    # Answers out.
+    # Responses out.
 
-    def answered(self, exchange: Exchange, parts: Sequence[Buffer] | None) -> None:
-        """Take an exchange's answer; the exchange calls this once."""
+    def respond(self, in_flight: InFlightRequest, parts: Sequence[Buffer] | None) -> None:
+        """Take the response to a request in flight, which calls this once."""
         memory = self._memory
-        memory.used_bytes -= len(exchange.frame)
-        self._used_bytes -= len(exchange.frame)
+        memory.used_bytes -= len(in_flight.frame)
+        self._used_bytes -= len(in_flight.frame)
         memory.request_count -= 1
         if memory.waiting_count:
             memory.wake()
-        exchange.on_abandoned = None
+        in_flight.on_abandoned = None
         if self.is_closed:
             return
-        self._answers.answer(exchange, parts)
-        if self._answers.out_bytes > LARGE_ANSWER_BYTES:
+        connection = self._connection
+        connection.respond(in_flight, parts)
+        if connection.out_bytes > LARGE_RESPONSE_BYTES:
             self.count_unsent()
-        if self._answers.is_broken:
-            self._fail("oversize-answer", f"an answer to api {exchange.api_key} is too large")
+        if connection.is_broken:
+            self._fail("oversize-response", f"a response to api {in_flight.api_key} is too large")
         if not self._is_dirty:
             self._is_dirty = True
             self._listener.turn.flush(self)
 
     def flush(self) -> None:
-        """Send the answers that are ready; the turn calls this when their data is in the files."""
+        """Send the responses that are ready; called when their data is in the files."""
         self._is_dirty = False
         transport = self._transport
         if transport is None:
             return
-        answers, metrics = self._answers, self._listener.metrics
-        if answers.finished:
-            metrics.observe(answers.finished, self._clock_ns())
-            answers.finished.clear()
-        if answers.out_bytes:
-            size = answers.out_bytes
+        connection, metrics = self._connection, self._listener.metrics
+        if connection.finished:
+            metrics.observe(connection.finished, self._clock_ns())
+            connection.finished.clear()
+        if connection.out_bytes:
+            size = connection.out_bytes
             metrics.bytes_out += size
-            out = answers.take()
+            out = connection.data_to_send()
             if len(out) == 1:
                 transport.write(out[0])
             else:
                 transport.writelines(out)
-            if size > LARGE_ANSWER_BYTES:
+            if size > LARGE_RESPONSE_BYTES:
                 self.count_unsent()
-        if self.is_closed or (self._is_draining and not self._answers.pending):
+        if self.is_closed or (self._is_draining and not self._connection.pending):
             self.is_closed = True
             transport.close()
         elif self._is_stalled:
             self._resume()
 
     def count_unsent(self) -> None:
-        """Count what of its answers waits to be sent; note when the peer has taken some of it."""
+        """Count what of its responses waits to be sent; note when the peer has taken some of it."""
         transport, memory = self._transport, self._memory
-        unsent = self._answers.out_bytes
+        unsent = self._connection.out_bytes
         if transport is not None:
             unsent += transport.get_write_buffer_size()
         if unsent < self._unsent_bytes or not self._unsent_bytes:
@@ -371,7 +523,7 @@ class Session(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What of its answers was waiting to be sent when that was last counted."""
+        """What of its responses was waiting to be sent when that was last counted."""
         return self._unsent_bytes
 
     @property
@@ -383,20 +535,20 @@ class Session(asyncio.BufferedProtocol):
         return self._held_bytes if self._is_reading and not self._is_stalled else 0
 
     @property
-    def answer_bytes_max(self) -> int:
-        """How large an answer may be, in view of what no connection has read yet."""
-        return self._memory.answer_bytes_max
+    def response_bytes_max(self) -> int:
+        """How large a response may be, in view of what no connection has read yet."""
+        return self._memory.response_bytes_max
 
-    def reserve_answer(self, size: int) -> None:
-        """Count an answer that is being read, of up to so many bytes; negative: it has been."""
+    def reserve_response(self, size: int) -> None:
+        """Count a response that is being read, of up to so many bytes; negative: it has been."""
         self._memory.unsent_bytes += size
 
-    def release_frame(self, exchange: Exchange) -> None:
-        """Give the memory of a frame back before its answer: nothing of the request is in it."""
+    def release_frame(self, in_flight: InFlightRequest) -> None:
+        """Give the memory of a frame back before its response: nothing of the request is in it."""
         memory = self._memory
-        memory.used_bytes -= len(exchange.frame)
-        self._used_bytes -= len(exchange.frame)
-        exchange.frame = _NO_FRAME
+        memory.used_bytes -= len(in_flight.frame)
+        self._used_bytes -= len(in_flight.frame)
+        in_flight.frame = _NO_FRAME
         if memory.waiting_count:
             memory.wake()
 
@@ -435,11 +587,11 @@ class Session(asyncio.BufferedProtocol):
         self.release()
 
     def on_closed(self, callback: Callable[[], None]) -> None:
-        """Have a callback run when the connection is lost; for one request, see `Exchange`."""
+        """Have a callback run when the connection is lost; see also `InFlightRequest`."""
         self._on_closed[callback] = None
 
     def close(self, reason: str, kind: str = "handler") -> None:
-        """Close after what is ready was sent; later answers are dropped.
+        """Close after what is ready was sent; later responses are dropped.
 
         The reason goes to the log. The kind is one of a few constants, by which it is counted.
         """
@@ -453,11 +605,11 @@ class Session(asyncio.BufferedProtocol):
         self.closing_since_ns = self._clock_ns()
         self._receiver.clear()
         self._set_reading(False)
-        # Not at once: answers of this turn wait for its writers.
+        # Not at once: responses of this turn wait for its writers.
         self._listener.turn.flush(self)
 
     def drain(self) -> None:
-        """Hand out nothing more and close when all that is in flight has been answered."""
+        """Hand out nothing more and close when all that is in flight has its response."""
         if not self.is_closed:
             self._is_draining = True
             self._listener.turn.flush(self)
@@ -469,5 +621,5 @@ class Session(asyncio.BufferedProtocol):
 
     @property
     def in_flight_count(self) -> int:
-        """Frames handed out whose answers were not sent."""
-        return len(self._answers.pending)
+        """Frames handed out whose responses were not sent."""
+        return len(self._connection.pending)

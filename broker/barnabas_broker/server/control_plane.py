@@ -7,6 +7,7 @@ and the controller is active from then on until the quorum says that it is over.
 from collections.abc import Callable, Sequence
 
 from barnabas_broker.arbiter.arbiter import Arbiter, Leader
+from barnabas_broker.arbiter.arbiter_factory import make_arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
@@ -14,32 +15,22 @@ from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.elections import topic_configs
 from barnabas_broker.controller.features import check_levels
 from barnabas_broker.controller.local import LocalController
-from barnabas_broker.controller.log_comparison import AskLogEnds
+from barnabas_broker.controller.log_comparison import RequestLogEnds
+from barnabas_broker.controller.pending_recovery import PendingRecovery, settle_pending_recovery
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.env.randomness import Random
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.metadata.connection_refusals import ConnectionRefusals, NoConnectionRefusals
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.metadata_log import (
-    METADATA_PARTITION,
-)
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
+from barnabas_broker.metadata.metadata_log_storage import MetadataLogStorage
 from barnabas_broker.metadata.publisher import MetadataPublisher
-from barnabas_broker.metadata.quorum import Seat
-from barnabas_broker.metadata.quorum_events import QuorumCallbacks
-from barnabas_broker.metadata.quorum_timing import QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse, QuorumTransport
-from barnabas_broker.metadata.refusals import NoRefusals, Refusals
-from barnabas_broker.server.arbiter_choice import make_arbiter
-from barnabas_broker.server.cluster_identity import (
-    adopt_cluster_id,
-    forget_high_watermark,
-    lower_recovery_point,
-)
-from barnabas_broker.server.metadata_home import load_metadata_log, metadata_directory
-from barnabas_broker.server.recovery_order import RecoveryOrder, settle_order
+from barnabas_broker.metadata.quorum.event_loop import QuorumCallbacks
+from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
+from barnabas_broker.metadata.quorum.timing import QuorumSettings
+from barnabas_broker.metadata.quorum.transport import NobodyElse, QuorumTransport
+from barnabas_broker.metadata.quorum.voters import Voter
 
 DESCRIPTORS_PER_REPLICA = 4
 """A replica has one open: the others are for connections (`listeners`), for old segments that are
@@ -62,8 +53,8 @@ class ControlPlane:
         *,
         arbiter: Arbiter | None = None,
         transport: QuorumTransport | None = None,
-        refusals: Refusals | None = None,
-        ask_log_ends: AskLogEnds | None = None,
+        refusals: ConnectionRefusals | None = None,
+        request_log_ends: RequestLogEnds | None = None,
     ) -> None:
         """The arbiter is the settings' one unless it is given; without transport: a lone node."""
         self._config = config
@@ -76,8 +67,9 @@ class ControlPlane:
         self._on_failure = on_failure
         self._arbiter = arbiter
         self._transport = transport or NobodyElse()
-        self._refusals = refusals or NoRefusals()
-        self._ask_log_ends = ask_log_ends
+        self._refusals = refusals or NoConnectionRefusals()
+        self._request_log_ends = request_log_ends
+        self._storage = MetadataLogStorage(logs, config)
         self.quorum: MetadataQuorum
         self.controller: Controller
         self._local: LocalController
@@ -90,11 +82,10 @@ class ControlPlane:
         """
         config = self._config
         await self._disk.run(self._logs.open_directories)
-        log = await load_metadata_log(self._logs, config)
+        log = await self._storage.load()
+        directory = self._storage.directory
         if self._arbiter is None:
-            self._arbiter = make_arbiter(
-                config, log.disk, self._clock, directory=self._directory().path
-            )
+            self._arbiter = make_arbiter(config, log.disk, self._clock, directory=directory.path)
         self.quorum = MetadataQuorum(
             log,
             disk=log.disk,  # its promise, history and snapshots may use the ballast, too
@@ -103,17 +94,17 @@ class ControlPlane:
             transport=self._transport,
             refusals=self._refusals,
             publisher=self._publisher,
-            seat=Seat(self._logs.node_id, self._directory().directory_id),
+            voter=Voter(self._logs.node_id, directory.directory_id),
             cluster_id=self._logs.cluster_id,
             listener_name=config.inter_broker_listener_name,
             settings=QuorumSettings.of(config),
             callbacks=QuorumCallbacks(
                 on_failure=self._on_failure,
-                save_recovery_points=self._save_recovery_points,
-                forget_high_watermark=self._forget_high_watermark,
-                may_found=self._may_found,
+                save_recovery_points=self._storage.lower_recovery_point,
+                forget_high_watermark=self._storage.forget_high_watermark,
+                may_found=self._storage.has_no_partitions,
                 check_image=check_levels,
-                adopt_cluster_id=self._adopt_cluster_id,
+                adopt_cluster_id=self._storage.adopt_cluster_id,
             ),
         )
         self.controller = Controller(
@@ -125,7 +116,7 @@ class ControlPlane:
             random=self._random,
             on_failure=self._on_failure,
             refused=self._refusals,
-            ask_log_ends=self._ask_log_ends,
+            request_log_ends=self._request_log_ends,
             replicas_max=open_files_limit() // DESCRIPTORS_PER_REPLICA,
         )
         self._local = LocalController(self.controller)
@@ -135,26 +126,6 @@ class ControlPlane:
 
     def _activate(self, controller_epoch: int) -> None:
         self.controller.activate(controller_epoch, self.quorum.leaders_heard_ms)
-
-    def _directory(self) -> LogDirectory:
-        return metadata_directory(self._logs, self._config)
-
-    async def _save_recovery_points(self) -> None:
-        await lower_recovery_point(self._logs, self._directory(), METADATA_PARTITION)
-
-    async def _forget_high_watermark(self) -> None:
-        await forget_high_watermark(self._logs, self._directory(), METADATA_PARTITION)
-
-    def _may_found(self) -> bool:
-        """Whether the log directories are of a new broker: no partitions in any that is there."""
-        return not any(
-            found != METADATA_PARTITION
-            for directory in self._logs.online_directories()
-            for found, _ in directory.partition_directories()
-        )
-
-    async def _adopt_cluster_id(self, cluster_id: str) -> bool:
-        return await adopt_cluster_id(self._logs, self._config, self.quorum, cluster_id)
 
     @property
     def local(self) -> LocalController | None:
@@ -175,13 +146,14 @@ class ControlPlane:
         await self.start(advertised)
         await self.quorum.until_active(seconds_max)
 
-    async def complete_recovery(self) -> None:
+    async def complete_unsafe_recovery(self) -> None:
         """Carry out what an interrupted `barnabas cluster recover` has left to be done.
 
         Raises: what stops the quorum, OSError, KafkaError.
         """
-        order = RecoveryOrder(self._disk, self.quorum.log.directory)
-        await settle_order(self.quorum, self.controller, order, topic_configs(self._dynamic))
+        pending = PendingRecovery(self._disk, self.quorum.log.directory)
+        configs = topic_configs(self._dynamic)
+        await settle_pending_recovery(self.quorum, self.controller, pending, configs)
 
     async def stop(self) -> None:
         """Answer what is queued at the controller, give leadership up, let go of the arbiter."""

@@ -6,8 +6,8 @@ ends when no log directory is left, or the one with its metadata is lost (NODE-8
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, cast
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
@@ -15,47 +15,37 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.coordinator.group.settings import GroupSettings
+from barnabas_broker.coordinator.group.topics import ImageTopics
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
-from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.metadata.image import MetadataImage, PartitionImage
+from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.metadata.image import RESOURCE_GROUP
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.network.peers import Peers
-from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.purgatory.timer import Timer
-from barnabas_broker.replication.commit_wait import CommittedWriter
-from barnabas_broker.replication.fetch_plan import FetchSettings
-from barnabas_broker.replication.fetch_session import FetchSessionCache
-from barnabas_broker.replication.fetchers import Fetchers
-from barnabas_broker.replication.isr_changes import IsrChanges, keep_shrinking
+from barnabas_broker.replication.committed_writer import CommittedWriter
+from barnabas_broker.replication.follower.fetch_plan import FetchSettings
+from barnabas_broker.replication.follower.replica_fetcher_manager import ReplicaFetcherManager
+from barnabas_broker.replication.leader.alter_partition_manager import (
+    AlterPartitionManager,
+    keep_shrinking,
+)
+from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.replication.throttle import ReplicationThrottle
+from barnabas_broker.replication.turn import Turn
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.compression import Compression
 
-
-class _ImageTopics:
-    """The topics of the newest image, for the coordinators.
-
-    An image is the newest before its partitions are led: whoever loads one of them knows every
-    topic that the coordinator before it knew.
-    """
-
-    def __init__(self, image: Callable[[], MetadataImage]) -> None:
-        self._image = image
-
-    def topic_id(self, name: str) -> bytes | None:
-        known = self._image().topics.by_name.get(name)
-        return None if known is None else known.topic_id
-
-    def partition_count(self, name: str) -> int:
-        known = self._image().topics.by_name.get(name)
-        return 0 if known is None else len(known.partitions)
+if TYPE_CHECKING:
+    from barnabas_broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from barnabas_broker.server.transactions import TransactionParts
 
 
 class DataPlane:
@@ -71,14 +61,14 @@ class DataPlane:
         turn: Turn,
         timer: Timer,
         topic_config: Callable[[str], LogConfig],
-        image: Callable[[], MetadataImage],
+        publisher: MetadataPublisher,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
         """Make the parts; partitions come with the first image that is applied."""
         self._config = config
         self._logs = logs
         self._clock = clock
-        self._image = image
+        self._publisher = publisher
         self._on_fatal = on_fatal
         self._timer = timer
         self.produce_purgatory = Purgatory("produce", timer)
@@ -101,9 +91,11 @@ class DataPlane:
         self.replicas.on_directory_offline.append(self._directory_went_offline)
         logs.remembered_directory = self._remembered_directory
         logs.is_whole = self._is_whole
+        self._writer = CommittedWriter(self.replicas, turn, clock)
+        self._topics = ImageTopics(publisher)
         self.groups = GroupCoordinator(
             settings=GroupSettings.of(config),
-            writer=CommittedWriter(self.replicas, turn, clock),
+            writer=self._writer,
             clock=clock,
             random=random,
             timer=timer,
@@ -112,8 +104,13 @@ class DataPlane:
                 load_buffer_bytes=config.offsets_load_buffer_size,
                 compression=Compression(config.offsets_topic_compression_codec),
             ),
-            topics=_ImageTopics(image),
+            topics=self._topics,
+            overrides=lambda group_id: publisher.image.config_overrides(RESOURCE_GROUP, group_id),
         )
+
+        self._make_transactions: Callable[[], TransactionParts] | None = None
+        self._transactions: TransactionParts | None = None
+        self._serves_transactions = False
 
     def connect(
         self,
@@ -121,19 +118,20 @@ class DataPlane:
         channel: ControllerChannel,
         dynamic: DynamicConfig,
         broker_epoch: Callable[[], int],
+        take_producer_id: Callable[[], Awaitable[int]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
         config, replicas = self._config, self.replicas
         self.throttle = replicas.follower_fetches.throttle = ReplicationThrottle(self._clock)
-        self.isr_changes = replicas.isr_changes = IsrChanges(
+        self.alter_partition_manager = replicas.alter_partition_manager = AlterPartitionManager(
             channel,
             node_id=self._logs.node_id,
             broker_epoch=broker_epoch,
             spawn=spawn,
             timeout_ms=config.request_timeout_ms,
         )
-        self.fetchers = replicas.fetchers = Fetchers(
+        self.fetchers = replicas.fetchers = ReplicaFetcherManager(
             peers,
             self._clock,
             FetchSettings(
@@ -150,6 +148,27 @@ class DataPlane:
             broker_epoch=broker_epoch,
             fetchers_per_leader=config.num_replica_fetchers,
         )
+
+        def make_transactions() -> TransactionParts:
+            # A broker without transactions does without the modules: they cost time at its start.
+            from barnabas_broker.server.transactions import TransactionParts
+
+            return TransactionParts(
+                config=config,
+                dynamic=dynamic,
+                clock=self._clock,
+                timer=self._timer,
+                topics=self._topics,
+                image=lambda: self._publisher.image,
+                node_id=self._logs.node_id,
+                peers=peers,
+                replicas=replicas,
+                writer=self._writer,
+                groups=self.groups,
+                take_producer_id=take_producer_id,
+            )
+
+        self._make_transactions = make_transactions
         self._take_over(dynamic)
         dynamic.subscribe(lambda changed: self._take_over(dynamic))
         spawn(
@@ -164,44 +183,69 @@ class DataPlane:
             "int", dynamic.value("follower.replication.throttled.rate")
         )
 
+    @property
+    def transactions(self) -> TransactionParts:
+        """The transaction coordinator and its parts, made when they are first needed.
+
+        Not before `connect`: they need the other brokers.
+        """
+        if self._transactions is None:
+            assert self._make_transactions is not None
+            self._transactions = self._make_transactions()
+            if self._serves_transactions:
+                self._transactions.coordinator.runtime.start()
+        return self._transactions
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether anybody has needed the transaction coordinator."""
+        return self._transactions is not None
+
+    def start_coordinators(self) -> None:
+        """Serve groups and transactions; before, their requests are answered with 15 (GRP-1)."""
+        self.groups.runtime.start()
+        self._serves_transactions = True
+        if self._transactions is not None:
+            self._transactions.coordinator.runtime.start()
+
     async def answer_parked(self) -> None:
         """Answer what waits; nothing may wait from now on (STOP-9)."""
         await self.replicas.close()
-        await self.groups.close()
+        await self.groups.runtime.close()
+        if self._transactions is not None:
+            await self._transactions.close()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
 
     def _remembered_directory(self, topic_partition: TopicPartition) -> bytes:
         """Where the metadata has the replica here; zero where it has none, or does not know."""
-        node_id, partition = self._logs.node_id, self._known(topic_partition)
-        if partition is None or node_id not in partition.replicas or not partition.directories:
-            return ZERO_UUID
-        return partition.directories[partition.replicas.index(node_id)]
+        partition = self._publisher.image.topics.partition(topic_partition)
+        return ZERO_UUID if partition is None else partition.directory_of(self._logs.node_id)
 
     def _is_whole(self, topic_partition: TopicPartition) -> bool:
-        """Whether all replicas are in sync, and so have all that is below the high watermark."""
-        partition = self._known(topic_partition)
-        return partition is not None and len(partition.isr) == len(partition.replicas)
-
-    def _known(self, topic_partition: TopicPartition) -> PartitionImage | None:
-        topic, index = topic_partition
-        known = self._image().topics.by_name.get(topic)
-        if known is None or index >= len(known.partitions):
-            return None
-        return known.partitions[index]
+        """Whether all replicas are in sync, as far as the metadata is known here."""
+        partition = self._publisher.image.topics.partition(topic_partition)
+        return partition is not None and partition.is_whole
 
     def _leadership_changed(self, partition: Partition) -> None:
-        topic, index = partition.topic_partition
-        if topic != OFFSETS_TOPIC:
+        coordinator = self._coordinator_of(partition.topic_partition.topic)
+        if coordinator is None:
             return
+        index = partition.topic_partition.partition
         if partition.is_leader:
-            self.groups.load_partition(index, partition.leader_epoch)
+            coordinator.runtime.load(index, partition.leader_epoch)
         else:
-            self.groups.unload_partition(index)
+            coordinator.runtime.unload(index)
 
     def _partition_removed(self, topic_partition: TopicPartition) -> None:
-        if topic_partition.topic == OFFSETS_TOPIC:
-            self.groups.unload_partition(topic_partition.partition)
+        coordinator = self._coordinator_of(topic_partition.topic)
+        if coordinator is not None:
+            coordinator.runtime.unload(topic_partition.partition)
+
+    def _coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
+        if topic == OFFSETS_TOPIC:
+            return self.groups
+        return self.transactions.coordinator if topic == TRANSACTION_STATE_TOPIC else None
 
     def _directory_went_offline(self, directory: LogDirectory) -> None:
         online = self._logs.online_directories()

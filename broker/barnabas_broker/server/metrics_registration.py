@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.controller_metrics import controller_samples
+from barnabas_broker.coordinator.group.group_lag import GroupLag
+from barnabas_broker.coordinator.group.group_metrics import group_samples, lag_samples
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.handlers.dispatch import Dispatcher
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.lifecycle.broker_state import BrokerState, state_sample
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.log.manager.log_metrics import log_samples
+from barnabas_broker.metadata.image_metrics import image_samples
 from barnabas_broker.metrics.collector import MetricsCollector
-from barnabas_broker.metrics.sample import MetricSource
+from barnabas_broker.metrics.sample import MetricSource, Sample
+from barnabas_broker.network.listeners import Listeners
 from barnabas_broker.network.peers import Peers
-from barnabas_broker.network.turn import Turn
-from barnabas_broker.server.broker_metrics import broker_samples, partition_samples
-from barnabas_broker.server.broker_state import BrokerState
+from barnabas_broker.replication.replication_metrics import (
+    leader_samples,
+    partition_samples,
+    replica_samples,
+    replication_samples,
+)
+from barnabas_broker.replication.turn import Turn
 from barnabas_broker.server.data_plane import DataPlane
-from barnabas_broker.server.group_lag import GroupLag
-from barnabas_broker.server.group_metrics import group_samples, lag_samples
-from barnabas_broker.server.listeners import Listeners
-from barnabas_broker.server.log_metrics import log_samples
-from barnabas_broker.server.loop_metrics import turn_samples
-from barnabas_broker.server.replication_metrics import replication_samples
 
 
 def register_samples(
@@ -43,7 +47,7 @@ def register_samples(
     register(listeners.samples)
     register(data.produce_purgatory.samples)
     register(data.fetch_purgatory.samples)
-    register(lambda: turn_samples(turn))
+    register(turn.samples)
     register(lambda: controller_samples(controller))
     register(lambda: log_samples(logs))
     register(lambda: partition_samples(data.replicas))
@@ -52,5 +56,20 @@ def register_samples(
     collector.register_refresh(lag.refresh)
     register(lambda: group_samples(data.groups))
     register(lambda: lag_samples(data.groups, lag))
+    register(lambda: _transaction_samples(data))
     register(drain)
-    register(lambda: broker_samples(data.replicas, dispatcher, data.fetch_sessions, state))
+    register(lambda: [state_sample(state())])
+    register(lambda: image_samples(data.replicas.image))
+    register(lambda: replica_samples(data.replicas))
+    register(lambda: leader_samples(data.replicas))
+    register(data.fetch_sessions.samples)
+    register(dispatcher.samples)
+
+
+def _transaction_samples(data: DataPlane) -> Iterable[Sample]:
+    """What is told of transactions, since there have been any."""
+    if not data.has_transactions:
+        return ()
+    from barnabas_broker.coordinator.transaction.transaction_metrics import transaction_samples
+
+    return transaction_samples(data.transactions.coordinator, data.transactions.verification)

@@ -11,41 +11,42 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from barnabas_broker.admin.admin_server import AdminServer
+from barnabas_broker.admin.broker_status import status_of
+from barnabas_broker.admin.deferred_admin_server import DeferredAdminServer
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.controller.log_comparison import LogEnds, Place
+from barnabas_broker.controller.log_comparison import LogEnds, TopicIdPartition
+from barnabas_broker.controller.log_end_requests import LogEndRequests
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
 from barnabas_broker.env.randomness import Random, SystemRandom
+from barnabas_broker.handlers.client_quotas import ClientQuotas
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
+from barnabas_broker.handlers.request_gate import RequestGate
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.handlers.table import is_repeatable
 from barnabas_broker.handlers.topic_creation import TopicCreation
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.lifecycle.broker_metadata_publisher import BrokerMetadataPublisher
+from barnabas_broker.lifecycle.broker_state import BrokerState, move
+from barnabas_broker.lifecycle.cluster_membership import ClusterMembership
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.metadata.publisher import MetadataPublisher
-from barnabas_broker.metadata.quorum_transport import PeerTransport
+from barnabas_broker.metadata.quorum.peer_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
+from barnabas_broker.network.broker_connections import BrokerConnections
 from barnabas_broker.network.heavy_work import HeavyWork
-from barnabas_broker.network.turn import Turn
+from barnabas_broker.network.listeners import Listeners
 from barnabas_broker.purgatory.timer import Timer
-from barnabas_broker.replication.log_ends import log_ends
+from barnabas_broker.replication.turn import Turn
 from barnabas_broker.server.background import BackgroundTasks
-from barnabas_broker.server.broker_state import BrokerState, move
-from barnabas_broker.server.broker_status import status_of
-from barnabas_broker.server.cluster_link import ClusterLink
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
-from barnabas_broker.server.gate import Gate
-from barnabas_broker.server.late_admin import LateAdmin
-from barnabas_broker.server.listeners import Listeners
-from barnabas_broker.server.log_end_questions import LogEndQuestions
-from barnabas_broker.server.membership import Membership
-from barnabas_broker.server.metadata_application import MetadataApplication
 from barnabas_broker.server.metrics_registration import register_samples
 from barnabas_broker.server.stop_steps import run_stop_steps
 from barnabas_protocol.ids import ZERO_UUID
@@ -84,7 +85,7 @@ class Server:
         self._arbiter = arbiter
         self._background = BackgroundTasks()
         self._has_admin_http = has_admin_http
-        self._admin: LateAdmin | None = None
+        self._admin: DeferredAdminServer | None = None
         self._is_built = False
         self._is_stopping = False
         self._starting: asyncio.Task[None] | None = None
@@ -129,6 +130,8 @@ class Server:
         await self.logs.begin_writing()
         self._connect()
         self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
+        self.quotas = ClientQuotas(self._clock)
+        self.collector.register(self.quotas.samples)
         self.dispatcher = Dispatcher(self._services())
         register_samples(
             self.collector,
@@ -140,19 +143,19 @@ class Server:
             dispatcher=self.dispatcher,
             state=lambda: self.state,
             drain=self.membership.drainer.samples,
-            peers=self.link.peers,
+            peers=self.connections.peers,
             clock=self._clock,
         )
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)
         self._admin = self._make_admin()
         await self.control.start(self.listeners.advertised())
-        await self.control.complete_recovery()
+        await self.control.complete_unsafe_recovery()
         await self.membership.join()
         await self.logs.load(self._config_of_loaded, self._topic_id_of_loaded)
         await self.membership.report_losses(self.logs.lost)
         await self.logs.forget_lost()
-        application = MetadataApplication(
+        application = BrokerMetadataPublisher(
             node_id=self.logs.node_id,
             dynamic=self.dynamic,
             logs=self.logs,
@@ -161,13 +164,15 @@ class Server:
             report_directories=self.membership.directory_reports.report,
             applied=self.membership.note_applied,
             spawn=self._background.spawn,
+            update_quotas=self.quotas.update,
         )
         await self.publisher.join(application.apply)
         self.state = move(self.state, BrokerState.RECOVERY)
-        self.groups.start()
+        self.data.start_coordinators()
         self.logs.start_tasks()
         await self.membership.lifecycle.until_unfenced()
         self.gate.open(self.dispatcher)
+        self.listeners.dispatch_to(self.dispatcher)
 
     def _build(self) -> None:
         self._is_built = True
@@ -175,7 +180,7 @@ class Server:
         config, clock = self.config, self._clock
         self.turn = Turn(loop)
         self.timer = Timer(loop, clock)
-        self.link = ClusterLink(config, self._network, clock, self.logs.node_id)
+        self.connections = BrokerConnections(config, self._network, clock, self.logs.node_id)
         self.control = ControlPlane(
             config,
             self.logs,
@@ -187,13 +192,13 @@ class Server:
             self._fail,
             arbiter=self._arbiter,
             transport=PeerTransport(
-                self.link.peers,
+                self.connections.peers,
                 cluster_id=lambda: self.logs.cluster_id,
                 history_id=lambda: self.control.quorum.history,
             ),
-            refusals=self.link.reachability,
-            ask_log_ends=LogEndQuestions(
-                self.link.peers,
+            refusals=self.connections.reachability,
+            request_log_ends=LogEndRequests(
+                self.connections.peers,
                 node_id=self.logs.node_id,
                 cluster_id=lambda: self.logs.cluster_id,
                 history_id=lambda: self.control.quorum.history,
@@ -208,35 +213,45 @@ class Server:
             turn=self.turn,
             timer=self.timer,
             topic_config=self._topic_config,
-            image=lambda: self.publisher.image,
+            publisher=self.publisher,
             on_fatal=self._fail,
         )
         self.replicas = self.data.replicas
         self.groups = self.data.groups
-        self.gate = Gate()
+        self.gate = RequestGate()
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
+        self.dynamic.subscribe(self._take_over_settings)
 
     def _connect(self) -> None:
         """Join the parts that need the recovered metadata log."""
-        self.link.address_of = self.control.quorum.address_of
-        self.membership = Membership(
+        self.connections.address_of = self.control.quorum.address_of
+        self.membership = ClusterMembership(
             config=self.config,
             logs=self.logs,
             clock=self._clock,
             random=self._random,
-            link=self.link,
-            control=self.control,
+            connections=self.connections,
+            quorum=self.control.quorum,
+            controller=self.control.controller,
             publisher=self.publisher,
             advertised=self.listeners.advertised,
             spawn=self._background.spawn,
             on_fatal=self._fail,
             on_drain=self._begin_drain,
+            is_repeatable=is_repeatable,
+        )
+        self._producer_ids = ProducerIdBlock(
+            self.membership.channel,
+            node_id=self.logs.node_id,
+            broker_epoch=lambda: self.membership.lifecycle.broker_epoch,
+            timeout_ms=self.config.request_timeout_ms,
         )
         self.data.connect(
-            self.link.peers,
+            self.connections.peers,
             self.membership.channel,
             self.dynamic,
             lambda: self.membership.lifecycle.broker_epoch,
+            self._producer_ids.take,
             self._background.spawn,
         )
 
@@ -253,20 +268,17 @@ class Server:
             controller=self.control.controller,
             groups=self.groups,
             topic_creation=TopicCreation(membership.channel, self.config, self._background.spawn),
-            producer_ids=ProducerIdBlock(
-                membership.channel,
-                node_id=self.logs.node_id,
-                broker_epoch=lambda: membership.lifecycle.broker_epoch,
-                timeout_ms=self.config.request_timeout_ms,
-            ),
+            producer_ids=self._producer_ids,
+            load_transactions=lambda: self.data.transactions,
             spawn=self._background.spawn,
             heavy_work=self.heavy_work,
+            quotas=self.quotas,
             quorum=self.control.quorum,
             channel=membership.channel,
-            peers=self.link.peers,
+            peers=self.connections.peers,
         )
 
-    def _make_admin(self) -> LateAdmin | None:
+    def _make_admin(self) -> DeferredAdminServer | None:
         config = self.config
         if not self._has_admin_http or config.admin_http_port < 0:
             return None
@@ -280,11 +292,17 @@ class Server:
             self.drain,
             self.undrain,
         )
-        late = LateAdmin(admin, self._background.spawn, self._fail)
+        late = DeferredAdminServer(admin, self._background.spawn, self._fail)
         self.collector.register(late.loop_lag.samples)
         return late
 
     # Callbacks.
+
+    def _take_over_settings(self, changed: frozenset[str]) -> None:
+        """Use changed settings of the cleaner, of producers and of connections from now on."""
+        live = self.config.with_values(self.dynamic.values)
+        self.logs.update_config(live)
+        self.listeners.update_limits(live)
 
     def _topic_config(self, topic: str) -> LogConfig:
         return self.dynamic.log_config(self.publisher.image.config_overrides(RESOURCE_TOPIC, topic))
@@ -301,8 +319,8 @@ class Server:
         known = self.publisher.image.topics.by_name.get(topic)
         return ZERO_UUID if known is None else known.topic_id
 
-    def _own_log_ends(self, places: Sequence[Place]) -> LogEnds:
-        return LogEnds(self.membership.lifecycle.broker_epoch, log_ends(self.replicas, places))
+    def _own_log_ends(self, partitions: Sequence[TopicIdPartition]) -> LogEnds:
+        return LogEnds(self.membership.lifecycle.broker_epoch, self.replicas.log_ends(partitions))
 
     def _fail(self, error: BaseException) -> None:
         logger.critical("the broker stops: %s", error)
@@ -367,7 +385,7 @@ class Server:
         steps: list[Callable[[], Awaitable[None]]] = [self._stop_logs, self._stop_admin]
         if not self._is_built:
             return steps
-        steps = [self._stop_partitions, self.link.close, *steps]
+        steps = [self._stop_partitions, self.connections.close, *steps]
         if not hasattr(self, "membership"):
             return [self._stop_requests, self.control.stop, *steps]
         membership = self.membership

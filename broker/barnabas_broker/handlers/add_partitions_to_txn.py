@@ -1,0 +1,56 @@
+"""AddPartitionsToTxn (24), versions 0 to 5: partitions that a transaction is about to write to.
+
+Clients send versions 0 to 3, one transactional id each. v4 and v5 are for brokers, which ask for
+many producers at once: they verify (TXL-9) or add for transactions of version 2. v5:
+TRANSACTION_ABORTABLE. Source: TXN-3.
+"""
+
+from barnabas_broker.coordinator.transaction.coordinator import BROKERS_SINCE_ADD, topic_results
+from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.heavy_work import SLICE
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTransaction,
+)
+
+
+async def handle(
+    services: Services, in_flight: InFlightRequest, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Add or verify, each transactional id for itself."""
+    version = in_flight.api_version
+    if version >= BROKERS_SINCE_ADD:
+        if not is_of_brokers(services, in_flight):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return await services.transactions.add_partitions_of_many(request, version)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    codes = await services.transactions.add_partitions(transaction, version)
+    if len(codes) > SLICE:
+        results = await services.heavy_work.run(in_flight, topic_results, codes)
+    else:
+        results = topic_results(codes)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+def failed(request: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsToTxnResponse:
+    """The error of the whole request and, for clients, of every partition."""
+    return AddPartitionsToTxnResponse(
+        error_code=error.code,
+        results_by_topic_v3_and_below=topic_results(
+            {
+                TopicPartition(topic.name, index): error.code
+                for topic in request.v3_and_below_topics
+                for index in topic.partitions
+            }
+        ),
+    )

@@ -1,0 +1,55 @@
+"""DescribeTransactions (65), version 0: what coordinators know of transactional ids.
+
+Source: TXN-10.
+"""
+
+from barnabas_broker.coordinator.transaction.state import by_topic
+from barnabas_broker.handlers.request_limits import each_once
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+async def handle(
+    services: Services, in_flight: InFlightRequest, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Describe each id for itself."""
+    states = []
+    for transactional_id in each_once(request.transactional_ids, str):
+        try:
+            known = await services.transactions.describe(transactional_id)
+        except KafkaError as error:
+            states.append(_absent(transactional_id, error))
+            continue
+        states.append(
+            TransactionState(
+                transactional_id=transactional_id,
+                transaction_state=known.state.kafka_name,
+                transaction_timeout_ms=known.timeout_ms,
+                transaction_start_time_ms=known.started_ms,
+                producer_id=known.producer_id,
+                producer_epoch=known.producer_epoch,
+                topics=[
+                    TopicData(topic=topic, partitions=indexes)
+                    for topic, indexes in by_topic(known.partitions).items()
+                ],
+            )
+        )
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _absent(transactional_id: str, error: KafkaError) -> TransactionState:
+    return TransactionState(error_code=error.code, transactional_id=transactional_id)
+
+
+def failed(request: DescribeTransactionsRequest, error: KafkaError) -> DescribeTransactionsResponse:
+    """The same error for every id."""
+    return DescribeTransactionsResponse(
+        transaction_states=[_absent(one, error) for one in request.transactional_ids]
+    )

@@ -1,0 +1,84 @@
+"""ListTransactions (66), versions 0 to 2: the transactional ids that this broker coordinates.
+
+v1: those that have been open for some time. v2: a pattern for the whole id. Filters must all
+match. Source: TXN-10.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
+from barnabas_broker.handlers.request_limits import encode_apart
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from barnabas_protocol.messages.list_transactions import TransactionState as ListedTransaction
+
+PATTERN_LENGTH_MAX = 1000
+# States that have a name and are never stored: they may be asked for, and nothing has them.
+_OTHER_NAMES = frozenset(("Dead", "PrepareEpochFence"))
+_BY_NAME = {state.kafka_name: state for state in TransactionState}
+
+
+async def handle(
+    services: Services, in_flight: InFlightRequest, request: ListTransactionsRequest
+) -> bytes:
+    """List what passes all filters. Raises: KafkaError 14, 15, 128."""
+    pattern = _pattern(request.transactional_id_pattern)
+    names = set(request.state_filters)
+    states = {_BY_NAME[name] for name in names if name in _BY_NAME}
+    producer_ids = set(request.producer_id_filters)
+    now_ms, open_ms = services.clock.wall_ms(), request.duration_filter
+
+    def passes(known: Transaction) -> bool:
+        return (
+            (not names or known.state in states)
+            and (not producer_ids or known.producer_id in producer_ids)
+            and (open_ms < 0 or _has_been_open(known, now_ms, open_ms))
+            and (pattern is None or pattern.fullmatch(known.transactional_id) is not None)
+        )
+
+    response = ListTransactionsResponse(
+        unknown_state_filters=sorted(names - _BY_NAME.keys() - _OTHER_NAMES)
+    )
+    known_ones = list(services.transactions.transactions())
+    async for known in services.heavy_work.each(in_flight, known_ones):
+        if passes(known):
+            response.transaction_states.append(
+                ListedTransaction(
+                    transactional_id=known.transactional_id,
+                    producer_id=known.producer_id,
+                    transaction_state=known.state.kafka_name,
+                )
+            )
+    return await encode_apart(services.heavy_work, in_flight, response)
+
+
+def _has_been_open(known: Transaction, now_ms: int, open_ms: int) -> bool:
+    return known.started_ms >= 0 and now_ms - known.started_ms > open_ms
+
+
+def _pattern(text: str | None) -> Any:
+    """The compiled pattern, None for none. It is the client's, so matching takes linear time."""
+    if not text:
+        return None
+    import re2  # a library of its own, loaded when somebody asks for a pattern
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        if len(text) > PATTERN_LENGTH_MAX:
+            raise ValueError(f"{len(text)} characters, {PATTERN_LENGTH_MAX} at most")
+        return re2.compile(text, options)
+    except (re2.error, ValueError) as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
+
+
+def failed(request: ListTransactionsRequest, error: KafkaError) -> ListTransactionsResponse:
+    """The error alone."""
+    return ListTransactionsResponse(error_code=error.code)

@@ -1,0 +1,1 @@
+"""A broker in its cluster: registration, heartbeats, applied metadata, controlled shutdown."""

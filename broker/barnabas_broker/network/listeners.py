@@ -1,0 +1,175 @@
+"""The listeners of a broker and what they share: limits, memory, counters, one receive buffer."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.listeners import Endpoint
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.network import Network
+from barnabas_broker.env.open_files import open_files_limit
+from barnabas_broker.metrics.sample import Sample
+from barnabas_broker.network.connection_limits import ConnectionLimits
+from barnabas_broker.network.listener import Listener
+from barnabas_broker.network.network_metrics import NetworkMetrics
+from barnabas_broker.network.request_memory import RequestMemory
+from barnabas_broker.network.session import InFlightRequest, SessionSettings, TurnEnd
+from barnabas_protocol.connection.framing import SharedBuffer
+
+logger = logging.getLogger(__name__)
+
+
+class Listeners:
+    """All listeners of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        network: Network,
+        loop: asyncio.AbstractEventLoop,
+        turn: TurnEnd,
+        clock: Clock,
+        dispatch: Callable[[InFlightRequest], None],
+    ) -> None:
+        self._config = config
+        self._network = network
+        self._own_host = ""  # given to clients where no host is configured
+        self.metrics = NetworkMetrics()
+        # Clients may not take the connections of brokers: who has no follower any more, and no
+        # controller, stops. The other descriptors are for the logs, which fail without.
+        self.limits = ConnectionLimits()
+        self.update_limits(config)
+        self.broker_limits = ConnectionLimits(open_files_limit() // 8)
+        # Requests of brokers have memory of their own: a controller that clients keep out of reach
+        # is no controller.
+        memories = {
+            is_of_brokers: RequestMemory(config.queued_max_request_bytes)
+            for is_of_brokers in (False, True)
+        }
+        settings = SessionSettings(
+            request_bytes_max=config.socket_request_max_bytes,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            idle_ms_max=config.connections_max_idle_ms,
+            in_flight_max=config.barnabas_max_requests_per_connection,
+        )
+        shared_buffer = SharedBuffer()
+        self._listeners = [
+            Listener(
+                name=endpoint.name,
+                host=endpoint.host,
+                port=endpoint.port,
+                network=network,
+                loop=loop,
+                turn=turn,
+                clock=clock,
+                dispatch=dispatch,
+                settings=replace(
+                    settings, takes_envelopes=endpoint.name == config.inter_broker_listener_name
+                ),
+                limits=(
+                    self.broker_limits
+                    if endpoint.name == config.inter_broker_listener_name
+                    else self.limits
+                ),
+                memory=memories[endpoint.name == config.inter_broker_listener_name],
+                metrics=self.metrics,
+                shared_buffer=shared_buffer,
+                backlog=config.socket_listen_backlog_size,
+            )
+            for endpoint in config.listeners
+        ]
+
+    def update_limits(self, config: BrokerConfig) -> None:
+        """Use the limits of other settings from now on; connections that are open stay."""
+        self.limits.update(
+            min(config.max_connections, open_files_limit() // 2),
+            config.max_connections_per_ip,
+            config.max_connections_per_ip_overrides,
+        )
+
+    def dispatch_to(self, dispatch: Callable[[InFlightRequest], None]) -> None:
+        """Hand the frames of connections that come from now on to somebody else."""
+        for listener in self._listeners:
+            listener.dispatch = dispatch
+
+    @property
+    def port(self) -> int:
+        """The bound port of the first listener."""
+        return self._listeners[0].port
+
+    @property
+    def replication_port(self) -> int:
+        """The bound port of the listener for brokers."""
+        name = self._config.inter_broker_listener_name
+        return next(listener.port for listener in self._listeners if listener.name == name)
+
+    @property
+    def connection_count(self) -> int:
+        """Connections open now."""
+        return self.limits.total + self.broker_limits.total
+
+    def advertised(self) -> list[Endpoint]:
+        """What clients get: the advertised endpoints, with the port that was really bound.
+
+        A listener on all interfaces without an advertised host is at this machine's canonical host
+        name (REG-2).
+        """
+        ports = {listener.name: listener.port for listener in self._listeners}
+        return [
+            endpoint._replace(
+                host=endpoint.host or self._own_host,
+                port=endpoint.port or ports[endpoint.name],
+            )
+            for endpoint in self._config.advertised_listeners
+        ]
+
+    async def start(self) -> None:
+        """Bind and accept on all of them.
+
+        Raises: OSError that names the address; ConfigError where the host to advertise is unknown.
+        """
+        if not all(endpoint.host for endpoint in self._config.advertised_listeners):
+            self._own_host = await self._canonical_host()
+        for listener in self._listeners:
+            try:
+                await listener.start()
+            except OSError as error:
+                await self.close()
+                address = f"{listener.host}:{listener.port}"
+                raise OSError(error.errno, f"cannot listen on {address}: {error}") from error
+
+    async def _canonical_host(self) -> str:
+        try:
+            host = await self._network.canonical_host_name()
+        except OSError as error:
+            raise ConfigError(
+                "advertised.listeners: no host is given, and this machine's own host name cannot "
+                f"be resolved ({error}); set advertised.listeners=NAME://host:port"
+            ) from error
+        if host.partition(".")[0] == "localhost":
+            logger.warning(
+                "this broker is advertised as %s, which is reached from this machine alone; "
+                "advertised.listeners=NAME://host:port gives clients another host",
+                host,
+            )
+        return host
+
+    async def drain(self) -> None:
+        """Accept no more, start no more requests; connections close after their last response."""
+        for listener in self._listeners:
+            await listener.stop_accepting()
+            for session in list(listener.sessions):
+                session.drain()
+
+    async def close(self) -> None:
+        """Close every connection, after what is in flight is done or its time is up."""
+        for listener in self._listeners:
+            await listener.close()
+
+    def samples(self) -> Iterator[Sample]:
+        """The counters of the network."""
+        yield from self.metrics.samples()
