@@ -66,14 +66,16 @@ if TYPE_CHECKING:
     from barnabas_client.errors import TimedOutError as TimedOutError
     from barnabas_client.errors import UnsupportedError as UnsupportedError
     from barnabas_client.errors import UsageError as UsageError
-    from barnabas_client.network.sasl import SaslExchange as SaslExchange
     from barnabas_client.producer import Delivery as Delivery
     from barnabas_client.producer import Partitioner as Partitioner
     from barnabas_client.producer import Producer as Producer
+    from barnabas_client.producer import ProducerIdentity as ProducerIdentity
     from barnabas_client.producer import ProducerInterceptor as ProducerInterceptor
     from barnabas_client.producer import ProducerRecord as ProducerRecord
     from barnabas_client.producer import RecordMetadata as RecordMetadata
     from barnabas_client.producer import RoundRobinPartitioner as RoundRobinPartitioner
+    from barnabas_protocol.connection.sasl import OAuthBearerSaslClient as OAuthBearerSaslClient
+    from barnabas_protocol.connection.sasl import SaslClient as SaslClient
     from barnabas_protocol.ids import TopicPartition as TopicPartition
 
 _NAMES_BY_MODULE: Final = {
@@ -97,11 +99,11 @@ _NAMES_BY_MODULE: Final = {
         "SeekRequiredError SerializationError StaleMetadataError TimedOutError "
         "UnsupportedError UsageError"
     ),
-    "barnabas_client.network.sasl": "SaslExchange",
     "barnabas_client.producer": (
-        "Delivery Partitioner Producer ProducerInterceptor ProducerRecord RecordMetadata "
-        "RoundRobinPartitioner"
+        "Delivery Partitioner Producer ProducerIdentity ProducerInterceptor ProducerRecord "
+        "RecordMetadata RoundRobinPartitioner"
     ),
+    "barnabas_protocol.connection.sasl": "OAuthBearerSaslClient SaslClient",
     "barnabas_protocol.ids": "TopicPartition",
 }
 _MODULE_BY_NAME: Final = {

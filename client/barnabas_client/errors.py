@@ -1,16 +1,16 @@
-"""Every error that the client raises: what the caller should do is the type.
+"""Every error that the client raises; the type is what the caller should do.
 
-    RetriableError         the same call may succeed later; the client tried until its timeout
+    RetriableError         the same call may succeed later; the client retried until its timeout
     UsageError             the call or a setting is wrong: change it
-    RejectedError          the cluster's state or policy says no: look at it, then decide
+    RejectedError          the cluster refused the request, by its state or policy
         NotFoundError, AlreadyExistsError
-    AuthenticationError    show other credentials;   AuthorizationError: get the rights
-    UnsupportedError       the broker is too old or has this switched off: do without or upgrade
-    SeekRequiredError      there is nothing to read at the position: seek, or set a reset policy
-    MembershipLostError    the partitions belong to another member by now: poll, and process again
+    AuthenticationError    use other credentials;   AuthorizationError: get the rights
+    UnsupportedError       the broker is too old or has this switched off
+    SeekRequiredError      the position is outside of the log: seek, or set a reset policy
+    MembershipLostError    the partitions may be assigned to another member: poll again
     AbortableError         abort the transaction, then begin it again
     FencedError            another instance has taken over: close this one
-    ClientBrokenError      cannot go on, nor would a retry help: close the client and report
+    ClientBrokenError      a bug of the client or its peer: close the client and report it
 
 Source: the client columns of Kafka's error table (KIP-1050 groups producer errors the same way).
 Invariants: all derive from `BarnabasError`; `code` is the broker's error code where one came.
@@ -27,13 +27,13 @@ from barnabas_protocol.ids import TopicPartition
 
 
 class BarnabasError(Exception):
-    """All that the client raises by itself."""
+    """The base of all errors that the client raises."""
 
     def __init__(self, message: str, code: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
-        #: Of a record that was not acknowledged: whether it may be in the log all the same.
+        #: Whether a record that was not acknowledged may be in the log all the same.
         self.is_in_doubt = False
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class BarnabasError(Exception):
 
 
 class RetriableError(BarnabasError):
-    """Nothing is wrong with the call: it may succeed when it is made again."""
+    """The call may succeed when it is repeated."""
 
 
 class BrokerUnreachableError(RetriableError):
@@ -61,19 +61,19 @@ class BrokerUnreachableError(RetriableError):
 
 
 class DisconnectedError(RetriableError):
-    """The connection was lost before the answer came; the request may have been carried out."""
+    """The connection was lost before the response; the request may have been carried out."""
 
 
 class TimedOutError(RetriableError):
-    """The time that was given is over; a request on its way may still be carried out."""
+    """The timeout is over; a request in flight may still be carried out."""
 
 
 class StaleMetadataError(RetriableError):
-    """What is known of leaders or topics is out of date; the client asks for it anew."""
+    """The metadata of leaders or topics are stale; the client refreshes them."""
 
 
 class CoordinatorMovedError(RetriableError):
-    """The coordinator is somewhere else, or still loading."""
+    """The coordinator has moved, or is still loading."""
 
 
 class BufferFullError(RetriableError):
@@ -91,7 +91,7 @@ class ConfigurationError(UsageError):
 class SerializationError(UsageError):
     """A serializer or deserializer refused a key or value.
 
-    `position` is the topic, partition and offset of a record that a consumer cannot hand out.
+    `position` is the topic, partition and offset of a record that a consumer cannot return.
     """
 
     position: tuple[str, int, int] | None = None
@@ -114,19 +114,19 @@ class RejectedError(BarnabasError):
 
 
 class NotFoundError(RejectedError):
-    """What is asked for does not exist."""
+    """The resource does not exist."""
 
 
 class AlreadyExistsError(RejectedError):
-    """What is to be created exists."""
+    """The resource to create exists already."""
 
 
 class AuthenticationError(BarnabasError):
-    """The broker did not accept the credentials, or TLS could not establish who is who."""
+    """The broker refused the credentials, or TLS could not verify a peer."""
 
 
 class AuthorizationError(BarnabasError):
-    """The credentials are fine and do not allow this."""
+    """The credentials are valid and do not allow this."""
 
 
 class UnsupportedError(BarnabasError):
@@ -134,9 +134,9 @@ class UnsupportedError(BarnabasError):
 
 
 class SeekRequiredError(BarnabasError):
-    """The consumer cannot tell where to read on; `positions` names the partitions.
+    """The consumer has no valid position; `positions` names the partitions.
 
-    With each comes the offset at which it cannot; None if it has none.
+    The values are their offsets; None where there is none.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class NoOffsetError(SeekRequiredError):
 
 
 class LogTruncatedError(SeekRequiredError):
-    """Records that were already read are gone; `divergence` says where the log still agrees."""
+    """Records that were read are gone; `divergence` has the offsets where logs still agree."""
 
     def __init__(
         self,
@@ -180,23 +180,23 @@ class CorruptRecordError(BarnabasError):
 
 
 class MembershipLostError(BarnabasError):
-    """The group has gone on without this member; what it did not commit is read by others."""
+    """The group has removed this member; uncommitted records are read by others."""
 
 
 class CommitFailedError(MembershipLostError):
-    """The commit came after the partitions were given to another member."""
+    """The commit came after the partitions were assigned to another member."""
 
 
 class AbortableError(BarnabasError):
-    """The transaction cannot be committed any more; after `abort` the producer goes on."""
+    """The transaction can only be aborted; then the producer can be used again."""
 
 
 class FencedError(BarnabasError):
-    """Another instance with the same transactional or group instance id is at work."""
+    """Another instance with the same transactional or group instance id has taken over."""
 
 
 class ClientBrokenError(BarnabasError):
-    """A peer broke the protocol, or this is a bug of ours."""
+    """A peer has violated the protocol, or this is a bug of the client."""
 
 
 _CODES_BY_TYPE: Final[dict[type[BarnabasError], tuple[ErrorCode, ...]]] = {
@@ -304,7 +304,7 @@ _TYPE_BY_CODE: Final = {code: kind for kind, codes in _CODES_BY_TYPE.items() for
 
 
 def known_code(code: int) -> ErrorCode:
-    """The code as the table knows it; codes of newer brokers count as unknown server errors."""
+    """The code; codes of newer brokers count as unknown server errors."""
     try:
         return ErrorCode(code)
     except ValueError:
@@ -312,7 +312,7 @@ def known_code(code: int) -> ErrorCode:
 
 
 def error_for(code: int, message: str | None = None) -> BarnabasError:
-    """The exception for a broker's error code; `message` says what was tried and why it failed.
+    """The exception for a broker's error code; `message` is what was tried and why it failed.
 
     A code that is in no row is retriable where Kafka's table says so, else the request is rejected.
     """

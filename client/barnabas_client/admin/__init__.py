@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from barnabas_client.admin.values.groups import ClassicGroupMember as ClassicGroupMember
     from barnabas_client.admin.values.groups import GroupDescription as GroupDescription
     from barnabas_client.admin.values.groups import GroupListing as GroupListing
-    from barnabas_client.admin.values.groups import GroupMember as GroupMember
     from barnabas_client.admin.values.groups import GroupState as GroupState
     from barnabas_client.admin.values.groups import GroupType as GroupType
+    from barnabas_client.admin.values.groups import MemberDescription as MemberDescription
     from barnabas_client.admin.values.groups import MemberIdentity as MemberIdentity
     from barnabas_client.admin.values.log_dirs import LogDirDescription as LogDirDescription
     from barnabas_client.admin.values.log_dirs import ReplicaSize as ReplicaSize
@@ -98,7 +98,7 @@ _NAMES_BY_MODULE = {
     "values.configs": "ConfigChange ConfigEntry ConfigOperation ConfigResource ConfigSource "
     "ConfigSynonym ConfigType ResourceType",
     "values.groups": "ClassicGroupDescription ClassicGroupMember GroupDescription GroupListing "
-    "GroupMember GroupState GroupType MemberIdentity",
+    "MemberDescription GroupState GroupType MemberIdentity",
     "values.log_dirs": "LogDirDescription ReplicaSize TopicPartitionReplica",
     "values.partitions": "ElectionType OffsetSpec PartitionOffset Reassignment",
     "values.quotas": "DEFAULT QuotaEntity QuotaFilter QuotaMatch",

@@ -1,14 +1,14 @@
-"""`admin.acls`: DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), asked of any broker."""
+"""`admin.acls`: DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), sent to any broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas_client.admin.destinations import AnyBroker
+from barnabas_client.admin.api_errors import ApiError, error_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
 from barnabas_client.admin.values.acls import (
     AclBinding,
     AclFilter,
@@ -41,8 +41,8 @@ class Acls:
         call = Call[None, tuple[AclBinding, ...]](
             action="list ACLs",
             api=ApiKey.DESCRIBE_ACLS,
-            to=AnyBroker(),
-            build=lambda asked: DescribeAclsRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: DescribeAclsRequest(
                 resource_type_filter=wanted.resource_type,
                 resource_name_filter=wanted.resource_name,
                 pattern_type_filter=wanted.pattern_type,
@@ -51,11 +51,11 @@ class Acls:
                 operation=wanted.operation,
                 permission_type=wanted.permission,
             ),
-            read=lambda answer, asked: {
-                None: refused(answer)
+            read=lambda response, context: {
+                None: error_of(response)
                 or tuple(
                     _binding(resource, acl)
-                    for resource in answer.resources
+                    for resource in response.resources
                     for acl in resource.acls
                 )
             },
@@ -70,8 +70,8 @@ class Acls:
         call = Call[AclBinding, None](
             action="create ACL",
             api=ApiKey.CREATE_ACLS,
-            to=AnyBroker(),
-            build=lambda asked: CreateAclsRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: CreateAclsRequest(
                 creations=[
                     AclCreation(
                         resource_type=one.resource_type,
@@ -82,12 +82,12 @@ class Acls:
                         operation=one.operation,
                         permission_type=one.permission,
                     )
-                    for one in asked.keys
+                    for one in context.keys
                 ]
             ),
             # Results have no keys: they come in the order of the request.
-            read=lambda answer, asked: {
-                key: refused(one) for key, one in zip(asked.keys, answer.results, strict=False)
+            read=lambda response, context: {
+                key: error_of(one) for key, one in zip(context.keys, response.results, strict=False)
             },
             name=_binding_name,
             is_change=True,
@@ -104,8 +104,8 @@ class Acls:
         call = Call[AclFilter, tuple[AclBinding, ...]](
             action="delete ACLs",
             api=ApiKey.DELETE_ACLS,
-            to=AnyBroker(),
-            build=lambda asked: DeleteAclsRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: DeleteAclsRequest(
                 filters=[
                     DeleteAclsFilter(
                         resource_type_filter=one.resource_type,
@@ -116,7 +116,7 @@ class Acls:
                         operation=one.operation,
                         permission_type=one.permission,
                     )
-                    for one in asked.keys
+                    for one in context.keys
                 ]
             ),
             read=_deleted,
@@ -139,12 +139,12 @@ def _binding(resource: Any, acl: Any) -> AclBinding:
 
 
 def _deleted(
-    answer: Any, asked: Asked[AclFilter]
-) -> dict[AclFilter, tuple[AclBinding, ...] | Refusal]:
-    deleted: dict[AclFilter, tuple[AclBinding, ...] | Refusal] = {}
-    for key, result in zip(asked.keys, answer.filter_results, strict=False):
-        refusals = [refused(result), *(refused(one) for one in result.matching_acls)]
-        first = next((one for one in refusals if one is not None), None)
+    response: Any, context: RequestContext[AclFilter]
+) -> dict[AclFilter, tuple[AclBinding, ...] | ApiError]:
+    deleted: dict[AclFilter, tuple[AclBinding, ...] | ApiError] = {}
+    for key, result in zip(context.keys, response.filter_results, strict=False):
+        errors = [error_of(result), *(error_of(one) for one in result.matching_acls)]
+        first = next((one for one in errors if one is not None), None)
         deleted[key] = first or tuple(_binding(one, one) for one in result.matching_acls)
     return deleted
 

@@ -7,7 +7,7 @@
 
 Each noun is a class with one coroutine per administrative request of Kafka's protocol; calls about
 several items are batched per destination, asked in parallel and repeated item by item until
-`default_api_timeout_ms` or the call's own `timeout_ms`, and answer with `Outcomes`.
+`default_api_timeout_ms` or the call's own `timeout_ms`, and return `Outcomes`.
 
 Left out are records (keys 0, 1), reading on after a new leader (23), logging in (17, 36), metrics
 that clients push (71, 72), what members ask for themselves (11, 12, 14, 68, 76, 78, 79, 88, 93) and

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.refusals import refused
+from barnabas_client.admin.api_errors import error_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.cluster import BrokerDescription, ClusterDescription
@@ -45,12 +45,12 @@ class Cluster:
         call = Call[None, ClusterDescription](
             action="describe the cluster",
             api=ApiKey.DESCRIBE_CLUSTER,
-            to=AnyBroker(),
-            build=lambda asked: DescribeClusterRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: DescribeClusterRequest(
                 include_cluster_authorized_operations=include_authorized_operations,
                 include_fenced_brokers=include_fenced_brokers,
             ),
-            read=lambda answer, asked: {None: refused(answer) or _described(answer)},
+            read=lambda response, context: {None: error_of(response) or _described(response)},
             name=nameless,
             version_min=_FENCED_BROKERS_VERSION if include_fenced_brokers else 0,
         )
@@ -69,9 +69,9 @@ class Cluster:
         call = Call[None, None](
             action=f"unregister broker {node_id}",
             api=ApiKey.UNREGISTER_BROKER,
-            to=AnyBroker(),
-            build=lambda asked: UnregisterBrokerRequest(broker_id=node_id),
-            read=lambda answer, asked: {None: refused(answer)},
+            to=AnyBrokerStrategy(),
+            build=lambda context: UnregisterBrokerRequest(broker_id=node_id),
+            read=lambda response, context: {None: error_of(response)},
             name=nameless,
             is_change=True,
         )
@@ -85,9 +85,9 @@ class Cluster:
         call = Call[None, None](
             action=f"unregister controller {node_id}",
             api=ApiKey.UNREGISTER_CONTROLLER,
-            to=AnyBroker(),
-            build=lambda asked: UnregisterControllerRequest(controller_id=node_id),
-            read=lambda answer, asked: {None: refused(answer)},
+            to=AnyBrokerStrategy(),
+            build=lambda context: UnregisterControllerRequest(controller_id=node_id),
+            read=lambda response, context: {None: error_of(response)},
             name=nameless,
             is_change=True,
         )
@@ -99,13 +99,13 @@ class Cluster:
         call = Call[None, ClusterDescription](
             action="describe the cluster",
             api=ApiKey.METADATA,
-            to=AnyBroker(),
-            build=lambda asked: MetadataRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: MetadataRequest(
                 topics=[],
                 allow_auto_topic_creation=False,
                 include_cluster_authorized_operations=include_authorized_operations,
             ),
-            read=lambda answer, asked: {None: _described(answer)},
+            read=lambda response, context: {None: _described(response)},
             name=nameless,
             version_min=1,
             # From 11 on the operations are DescribeCluster's affair.
@@ -114,8 +114,8 @@ class Cluster:
         return await self._routing.one(call, timeout_ms)
 
 
-def _described(answer: Any) -> ClusterDescription:
-    """Read an answer of DescribeCluster or of Metadata, which name a broker's id differently."""
+def _described(response: Any) -> ClusterDescription:
+    """Read a response of DescribeCluster or of Metadata, which name a broker's id differently."""
     brokers = (
         BrokerDescription(
             node_id=one.broker_id if hasattr(one, "broker_id") else one.node_id,
@@ -124,11 +124,11 @@ def _described(answer: Any) -> ClusterDescription:
             rack=one.rack,
             is_fenced=getattr(one, "is_fenced", False),
         )
-        for one in answer.brokers
+        for one in response.brokers
     )
     return ClusterDescription(
-        cluster_id=answer.cluster_id,
-        controller_id=None if answer.controller_id < 0 else answer.controller_id,
+        cluster_id=response.cluster_id,
+        controller_id=None if response.controller_id < 0 else response.controller_id,
         brokers=tuple(sorted(brokers, key=lambda broker: broker.node_id)),
-        authorized_operations=operations_of_bits(answer.cluster_authorized_operations),
+        authorized_operations=operations_of_bits(response.cluster_authorized_operations),
     )

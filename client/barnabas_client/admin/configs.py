@@ -1,7 +1,7 @@
 """`admin.configs`: DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44) and
 ListConfigResources (74).
 
-The settings and log levels of one broker are asked of that broker, which knows what it was started
+The settings and log levels of one broker are sent to that broker, which knows what it was started
 with; all else of any broker, and changes of it too: brokers forward them.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas_client.admin.destinations import AnyBroker, Brokers
+from barnabas_client.admin.api_errors import ApiError, error_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy, StaticBrokerStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
 from barnabas_client.admin.values.configs import (
     ConfigChange,
     ConfigEntry,
@@ -60,14 +60,15 @@ class Configs:
             action="describe settings of",
             api=ApiKey.DESCRIBE_CONFIGS,
             to=ResourceOwners(),
-            build=lambda asked: DescribeConfigsRequest(
-                resources=[_wanted(resource, wanted[resource]) for resource in asked.keys],
+            build=lambda context: DescribeConfigsRequest(
+                resources=[_wanted(resource, wanted[resource]) for resource in context.keys],
                 include_synonyms=include_synonyms,
                 include_documentation=include_documentation,
             ),
-            read=lambda answer, asked: {
-                _resource(one): refused(one) or {entry.name: _entry(entry) for entry in one.configs}
-                for one in answer.results
+            read=lambda response, context: {
+                _resource(one): error_of(one)
+                or {entry.name: _entry(entry) for entry in one.configs}
+                for one in response.results
             },
         )
         return await self._routing.each(wanted, call, timeout_ms)
@@ -88,7 +89,7 @@ class Configs:
             action="alter settings of",
             api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
             to=ResourceOwners(),
-            build=lambda asked: _incremental(asked.keys, wanted, validate_only),
+            build=lambda context: _incremental(context.keys, wanted, validate_only),
             read=_altered,
             is_change=not validate_only,
         )
@@ -109,7 +110,7 @@ class Configs:
             action="replace settings of",
             api=ApiKey.ALTER_CONFIGS,
             to=ResourceOwners(),
-            build=lambda asked: _replacement(asked, configs, validate_only),
+            build=lambda context: _replacement(context, configs, validate_only),
             read=_altered,
             is_change=not validate_only,
         )
@@ -127,10 +128,11 @@ class Configs:
         call = Call[None, tuple[ConfigResource, ...]](
             action="list resources with settings",
             api=ApiKey.LIST_CONFIG_RESOURCES,
-            to=AnyBroker(),
-            build=lambda asked: ListConfigResourcesRequest(resource_types=list(types)),
-            read=lambda answer, asked: {
-                None: refused(answer) or tuple(_resource(one) for one in answer.config_resources)
+            to=AnyBrokerStrategy(),
+            build=lambda context: ListConfigResourcesRequest(resource_types=list(types)),
+            read=lambda response, context: {
+                None: error_of(response)
+                or tuple(_resource(one) for one in response.config_resources)
             },
             name=nameless,
             version_min=0 if is_old_form else 1,
@@ -139,19 +141,19 @@ class Configs:
 
 
 class ResourceOwners:
-    """Where a resource is asked about: a broker's own settings at that broker, others anywhere."""
+    """The broker for a resource: a broker's own settings at that broker, others at any."""
 
     patient: Collection[int] = ()
 
     def __init__(self) -> None:
-        self._any = AnyBroker[ConfigResource]()
-        self._brokers = Brokers[ConfigResource](lambda resource: int(resource.name))
+        self._any = AnyBrokerStrategy[ConfigResource]()
+        self._brokers = StaticBrokerStrategy[ConfigResource](lambda resource: int(resource.name))
 
     async def locate(
         self, client: Client, keys: Sequence[ConfigResource], timeout_ms: int
-    ) -> dict[ConfigResource, int | Refusal]:
+    ) -> dict[ConfigResource, int | ApiError]:
         """The broker of each resource; refused where a broker's name is no number."""
-        located: dict[ConfigResource, int | Refusal] = {}
+        located: dict[ConfigResource, int | ApiError] = {}
         owned, others = [], []
         for key in keys:
             if key.type not in _OF_ONE_BROKER or not key.name:
@@ -160,7 +162,7 @@ class ResourceOwners:
                 owned.append(key)
             else:
                 reason = "a broker is named by its number"
-                located[key] = Refusal(ErrorCode.INVALID_REQUEST, reason)
+                located[key] = ApiError(ErrorCode.INVALID_REQUEST, reason)
         if owned:
             located.update(await self._brokers.locate(client, owned, timeout_ms))
         if others:
@@ -168,7 +170,7 @@ class ResourceOwners:
         return located
 
     def failed(self, node_id: int) -> None:
-        """Ask another broker about what any may answer."""
+        """Request what any broker can serve from another one."""
         self._any.failed(node_id)
 
 
@@ -224,7 +226,7 @@ def _incremental(
 
 
 def _replacement(
-    asked: Asked[ConfigResource],
+    context: RequestContext[ConfigResource],
     configs: Mapping[ConfigResource, Mapping[str, str | None]],
     validate_only: bool,
 ) -> alter_configs.AlterConfigsRequest:
@@ -238,11 +240,13 @@ def _replacement(
                     for name, value in configs[resource].items()
                 ],
             )
-            for resource in asked.keys
+            for resource in context.keys
         ],
         validate_only=validate_only,
     )
 
 
-def _altered(answer: Any, _: Asked[ConfigResource]) -> dict[ConfigResource, Refusal | None]:
-    return {_resource(one): refused(one) for one in answer.responses}
+def _altered(
+    response: Any, _: RequestContext[ConfigResource]
+) -> dict[ConfigResource, ApiError | None]:
+    return {_resource(one): error_of(one) for one in response.responses}

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas_client.admin.destinations import AnyBroker, Brokers, Controller, Destination
+from barnabas_client.admin.api_errors import ApiError, error_of, errors_of
+from barnabas_client.admin.lookup_strategies import (
+    AnyBrokerStrategy,
+    ControllerStrategy,
+    LookupStrategy,
+    StaticBrokerStrategy,
+)
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, all_refused, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
 from barnabas_client.admin.values.cluster import FeaturesDescription, FeatureUpdate, LevelRange
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.api_versions import ApiVersionsRequest
@@ -17,7 +22,7 @@ from barnabas_protocol.messages.update_features import FeatureUpdateKey, UpdateF
 # A broker refuses an ApiVersions request whose software it cannot read.
 _SOFTWARE = "barnabas-client"
 _SOFTWARE_VERSION = "1"
-# The last version that answers whoever it takes for another cluster (KIP-1242).
+# The last version that answers a client of another cluster (KIP-1242).
 _API_VERSIONS_MAX = 4
 
 
@@ -34,18 +39,18 @@ class Features:
 
         Raises: TimedOutError, or what the broker says.
         """
-        to: Destination[None] = AnyBroker()
+        to: LookupStrategy[None] = AnyBrokerStrategy()
         if node_id is not None:
             named = node_id
-            to = Brokers(lambda _: named)
+            to = StaticBrokerStrategy(lambda _: named)
         call = Call[None, FeaturesDescription](
             action="describe features",
             api=ApiKey.API_VERSIONS,
             to=to,
-            build=lambda asked: ApiVersionsRequest(
+            build=lambda context: ApiVersionsRequest(
                 client_software_name=_SOFTWARE, client_software_version=_SOFTWARE_VERSION
             ),
-            read=lambda answer, asked: {None: refused(answer) or _described(answer)},
+            read=lambda response, context: {None: error_of(response) or _described(response)},
             name=nameless,
             version_min=3,
             version_max=_API_VERSIONS_MAX,
@@ -66,10 +71,10 @@ class Features:
         call = Call[str, None](
             action="update feature",
             api=ApiKey.UPDATE_FEATURES,
-            to=Controller(),
-            build=lambda asked: UpdateFeaturesRequest(
-                feature_updates=[_update(asked, name, updates[name]) for name in asked.keys],
-                timeout_ms=asked.timeout_ms,
+            to=ControllerStrategy(),
+            build=lambda context: UpdateFeaturesRequest(
+                feature_updates=[_update(context, name, updates[name]) for name in context.keys],
+                timeout_ms=context.timeout_ms,
                 validate_only=validate_only,
             ),
             read=_updated,
@@ -79,22 +84,22 @@ class Features:
         return await self._routing.each(updates, call, timeout_ms)
 
 
-def _described(answer: Any) -> FeaturesDescription:
-    epoch = answer.finalized_features_epoch
+def _described(response: Any) -> FeaturesDescription:
+    epoch = response.finalized_features_epoch
     return FeaturesDescription(
         supported={
             one.name: LevelRange(one.min_version, one.max_version)
-            for one in answer.supported_features
+            for one in response.supported_features
         },
         finalized={
             one.name: LevelRange(one.min_version_level, one.max_version_level)
-            for one in answer.finalized_features
+            for one in response.finalized_features
         },
         finalized_epoch=None if epoch < 0 else epoch,
     )
 
 
-def _update(asked: Asked[str], name: str, update: FeatureUpdate) -> FeatureUpdateKey:
+def _update(context: RequestContext[str], name: str, update: FeatureUpdate) -> FeatureUpdateKey:
     # Version 0 has one flag for both kinds of downgrade.
     return FeatureUpdateKey(
         feature=name,
@@ -104,10 +109,10 @@ def _update(asked: Asked[str], name: str, update: FeatureUpdate) -> FeatureUpdat
     )
 
 
-def _updated(answer: Any, asked: Asked[str]) -> Mapping[str, Refusal | None]:
-    whole = all_refused(asked.keys, answer)
+def _updated(response: Any, context: RequestContext[str]) -> Mapping[str, ApiError | None]:
+    whole = errors_of(context.keys, response)
     if whole:
         return whole
     # From version 2 on there are no single results any more.
-    single: dict[str, Refusal | None] = {one.feature: refused(one) for one in answer.results}
-    return {name: single.get(name) for name in asked.keys}
+    single: dict[str, ApiError | None] = {one.feature: error_of(one) for one in response.results}
+    return {name: single.get(name) for name in context.keys}

@@ -1,4 +1,4 @@
-"""`admin.group_offsets`: OffsetCommit (8), OffsetFetch (9) and OffsetDelete (47), asked of the
+"""`admin.group_offsets`: OffsetCommit (8), OffsetFetch (9) and OffsetDelete (47), sent to the
 coordinators of the groups.
 
 Version 10 of the first two names topics by id only and is left out: a group's offsets are found by
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import GROUP, Coordinators
+from barnabas_client.admin.api_errors import ApiError, error_of, errors_of
+from barnabas_client.admin.lookup_strategies import GROUP, CoordinatorStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, all_refused, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, check_several
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, check_several
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
@@ -70,8 +70,8 @@ class GroupOffsets:
         call = Call[str, Committed](
             action="list offsets of group",
             api=ApiKey.OFFSET_FETCH,
-            to=Coordinators(GROUP, str),
-            build=lambda asked: _fetch(asked, wanted, require_stable),
+            to=CoordinatorStrategy(GROUP, str),
+            build=lambda context: _fetch(context, wanted, require_stable),
             read=_fetched,
             version_min=_STABLE_VERSION if require_stable else _ALL_PARTITIONS_VERSION,
             version_max=_LAST_VERSION_WITH_NAMES,
@@ -93,20 +93,20 @@ class GroupOffsets:
         call = Call[TopicPartition, None](
             action=f"commit for group {group_id} the offset of",
             api=ApiKey.OFFSET_COMMIT,
-            to=Coordinators(GROUP, lambda _: group_id),
-            build=lambda asked: OffsetCommitRequest(
+            to=CoordinatorStrategy(GROUP, lambda _: group_id),
+            build=lambda context: OffsetCommitRequest(
                 group_id=group_id,
                 topics=[
                     OffsetCommitRequestTopic(
                         name=topic,
                         partitions=[_committed(one, offsets[one]) for one in partitions],
                     )
-                    for topic, partitions in by_topic(asked.keys).items()
+                    for topic, partitions in by_topic(context.keys).items()
                 ],
             ),
-            read=lambda answer, asked: {
+            read=lambda response, context: {
                 TopicPartition(topic.name, one.partition_index): _commit_verdict(one)
-                for topic in answer.topics
+                for topic in response.topics
                 for one in topic.partitions
             },
             is_change=True,
@@ -125,8 +125,8 @@ class GroupOffsets:
         call = Call[TopicPartition, None](
             action=f"delete from group {group_id} the offset of",
             api=ApiKey.OFFSET_DELETE,
-            to=Coordinators(GROUP, lambda _: group_id),
-            build=lambda asked: OffsetDeleteRequest(
+            to=CoordinatorStrategy(GROUP, lambda _: group_id),
+            build=lambda context: OffsetDeleteRequest(
                 group_id=group_id,
                 topics=[
                     OffsetDeleteRequestTopic(
@@ -136,14 +136,14 @@ class GroupOffsets:
                             for one in some
                         ],
                     )
-                    for topic, some in by_topic(asked.keys).items()
+                    for topic, some in by_topic(context.keys).items()
                 ],
             ),
-            read=lambda answer, asked: (
-                all_refused(asked.keys, answer)
+            read=lambda response, context: (
+                errors_of(context.keys, response)
                 or {
-                    TopicPartition(topic.name, one.partition_index): refused(one)
-                    for topic in answer.topics
+                    TopicPartition(topic.name, one.partition_index): error_of(one)
+                    for topic in response.topics
                     for one in topic.partitions
                 }
             ),
@@ -153,19 +153,19 @@ class GroupOffsets:
 
 
 def _fetch(
-    asked: Asked[str],
+    context: RequestContext[str],
     wanted: Mapping[str, Collection[TopicPartition] | None],
     require_stable: bool,
 ) -> OffsetFetchRequest:
-    if asked.version >= _MANY_GROUPS_VERSION:
+    if context.version >= _MANY_GROUPS_VERSION:
         groups = [
             OffsetFetchRequestGroup(
                 group_id=group_id, topics=_topics(OffsetFetchRequestTopics, wanted[group_id])
             )
-            for group_id in asked.keys
+            for group_id in context.keys
         ]
         return OffsetFetchRequest(groups=groups, require_stable=require_stable)
-    (group_id,) = asked.keys
+    (group_id,) = context.keys
     return OffsetFetchRequest(
         group_id=group_id,
         topics=_topics(OffsetFetchRequestTopic, wanted[group_id]),
@@ -182,16 +182,16 @@ def _topics(kind: Any, partitions: Collection[TopicPartition] | None) -> Any:
     ]
 
 
-def _fetched(answer: Any, asked: Asked[str]) -> dict[str, Committed | Refusal]:
-    if asked.version >= _MANY_GROUPS_VERSION:
-        return {group.group_id: _offsets(group) for group in answer.groups}
-    (group_id,) = asked.keys
-    return {group_id: _offsets(answer)}
+def _fetched(response: Any, context: RequestContext[str]) -> dict[str, Committed | ApiError]:
+    if context.version >= _MANY_GROUPS_VERSION:
+        return {group.group_id: _offsets(group) for group in response.groups}
+    (group_id,) = context.keys
+    return {group_id: _offsets(response)}
 
 
-def _offsets(group: Any) -> Committed | Refusal:
+def _offsets(group: Any) -> Committed | ApiError:
     """The offsets of a group; the error of one partition is that of the group."""
-    whole = refused(group)
+    whole = error_of(group)
     if whole is not None:
         return whole
     offsets: Committed = {}
@@ -199,7 +199,7 @@ def _offsets(group: Any) -> Committed | Refusal:
         for one in topic.partitions:
             place = TopicPartition(topic.name, one.partition_index)
             if one.error_code:
-                return Refusal(one.error_code, f"the offset of {place} cannot be told")
+                return ApiError(one.error_code, f"the offset of {place} cannot be told")
             offsets[place] = (
                 OffsetAndMetadata(
                     one.committed_offset, one.committed_leader_epoch, one.metadata or ""
@@ -221,8 +221,8 @@ def _committed(
     )
 
 
-def _commit_verdict(one: Any) -> Refusal | None:
-    # A commit by nobody is refused with this code as soon as the group has members.
+def _commit_verdict(one: Any) -> ApiError | None:
+    # A commit without a member is refused with this code as soon as the group has members.
     if one.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-        return Refusal(ErrorCode.NON_EMPTY_GROUP, "the group has members; stop them first")
-    return refused(one)
+        return ApiError(ErrorCode.NON_EMPTY_GROUP, "the group has members; stop them first")
+    return error_of(one)

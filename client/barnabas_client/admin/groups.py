@@ -1,7 +1,7 @@
 """`admin.groups`: ListGroups (16), ConsumerGroupDescribe (69) with DescribeGroups (15) in its place
 for classic groups, DeleteGroups (42) and LeaveGroup (13) for removing members.
 
-Groups are asked of their coordinators, lists of every broker.
+Groups are sent to their coordinators, lists of every broker.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, TypeVar
 
-from barnabas_client.admin.destinations import GROUP, Coordinators, Destination
-from barnabas_client.admin.group_reading import (
+from barnabas_client.admin.api_errors import ApiError, error_of, errors_of
+from barnabas_client.admin.group_descriptions import (
     classic_group,
     consumer_group,
     consumer_group_of_classic,
 )
+from barnabas_client.admin.lookup_strategies import GROUP, CoordinatorStrategy, LookupStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, all_refused, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext
 from barnabas_client.admin.values.groups import (
     ClassicGroupDescription,
     GroupDescription,
@@ -64,17 +64,18 @@ class Groups:
         """
         version_min = _TYPES_VERSION if types else _STATES_VERSION if states else 0
 
-        def call(to: Destination[int]) -> Call[int, tuple[GroupListing, ...]]:
+        def call(to: LookupStrategy[int]) -> Call[int, tuple[GroupListing, ...]]:
             return Call(
                 action="list groups of broker",
                 api=ApiKey.LIST_GROUPS,
                 to=to,
-                build=lambda asked: ListGroupsRequest(
+                build=lambda context: ListGroupsRequest(
                     states_filter=[state.value for state in states],
                     types_filter=[kind.value for kind in types],
                 ),
-                read=lambda answer, asked: {
-                    asked.node_id: refused(answer) or tuple(_listing(one) for one in answer.groups)
+                read=lambda response, context: {
+                    context.node_id: error_of(response)
+                    or tuple(_listing(one) for one in response.groups)
                 },
                 version_min=version_min,
             )
@@ -98,13 +99,14 @@ class Groups:
         call = Call[str, GroupDescription](
             action="describe group",
             api=ApiKey.CONSUMER_GROUP_DESCRIBE,
-            to=Coordinators(GROUP, str),
-            build=lambda asked: ConsumerGroupDescribeRequest(
-                group_ids=[*asked.keys], include_authorized_operations=include_authorized_operations
+            to=CoordinatorStrategy(GROUP, str),
+            build=lambda context: ConsumerGroupDescribeRequest(
+                group_ids=[*context.keys],
+                include_authorized_operations=include_authorized_operations,
             ),
-            read=lambda answer, asked: {
-                one.group_id: refused(one) or consumer_group(one, asked.node_id)
-                for one in answer.groups
+            read=lambda response, context: {
+                one.group_id: error_of(one) or consumer_group(one, context.node_id)
+                for one in response.groups
             },
         )
         described = await self._routing.each(group_ids, call, timeout_ms)
@@ -126,7 +128,7 @@ class Groups:
         include_authorized_operations: bool = False,
         timeout_ms: int | None = None,
     ) -> Outcomes[str, ClassicGroupDescription]:
-        """Classic groups of any protocol type, with what their members said in bytes."""
+        """Classic groups of any protocol type, with their members' metadata as bytes."""
         call = _describe_classic(include_authorized_operations, classic_group)
         return await self._routing.each(group_ids, call, timeout_ms)
 
@@ -137,9 +139,11 @@ class Groups:
         call = Call[str, None](
             action="delete group",
             api=ApiKey.DELETE_GROUPS,
-            to=Coordinators(GROUP, str),
-            build=lambda asked: DeleteGroupsRequest(groups_names=[*asked.keys]),
-            read=lambda answer, asked: {one.group_id: refused(one) for one in answer.results},
+            to=CoordinatorStrategy(GROUP, str),
+            build=lambda context: DeleteGroupsRequest(groups_names=[*context.keys]),
+            read=lambda response, context: {
+                one.group_id: error_of(one) for one in response.results
+            },
             is_change=True,
         )
         return await self._routing.each(group_ids, call, timeout_ms)
@@ -170,8 +174,8 @@ class Groups:
         call = Call[MemberIdentity, None](
             action=f"remove from group {group_id} member",
             api=ApiKey.LEAVE_GROUP,
-            to=Coordinators(GROUP, lambda _: group_id),
-            build=lambda asked: LeaveGroupRequest(
+            to=CoordinatorStrategy(GROUP, lambda _: group_id),
+            build=lambda context: LeaveGroupRequest(
                 group_id=group_id,
                 members=[
                     LeavingMember(
@@ -179,7 +183,7 @@ class Groups:
                         group_instance_id=one.group_instance_id,
                         reason=reason,
                     )
-                    for one in asked.keys
+                    for one in context.keys
                 ],
             ),
             read=_removed,
@@ -199,29 +203,29 @@ def _listing(one: Any) -> GroupListing:
 
 
 def _describe_classic(
-    include_authorized_operations: bool, read: Callable[[Any, int], T | Refusal]
+    include_authorized_operations: bool, read: Callable[[Any, int], T | ApiError]
 ) -> Call[str, T]:
     return Call(
         action="describe group",
         api=ApiKey.DESCRIBE_GROUPS,
-        to=Coordinators(GROUP, str),
-        build=lambda asked: DescribeGroupsRequest(
-            groups=[*asked.keys], include_authorized_operations=include_authorized_operations
+        to=CoordinatorStrategy(GROUP, str),
+        build=lambda context: DescribeGroupsRequest(
+            groups=[*context.keys], include_authorized_operations=include_authorized_operations
         ),
-        read=lambda answer, asked: {
-            one.group_id: refused(one) or read(one, asked.node_id) for one in answer.groups
+        read=lambda response, context: {
+            one.group_id: error_of(one) or read(one, context.node_id) for one in response.groups
         },
     )
 
 
 def _removed(
-    answer: Any, asked: Asked[MemberIdentity]
-) -> dict[MemberIdentity, Refusal] | dict[MemberIdentity, Refusal | None]:
-    whole = all_refused(asked.keys, answer)
+    response: Any, context: RequestContext[MemberIdentity]
+) -> dict[MemberIdentity, ApiError] | dict[MemberIdentity, ApiError | None]:
+    whole = errors_of(context.keys, response)
     if whole:
         return whole
-    verdicts = {str(_identity(one)): refused(one) for one in answer.members}
-    return {key: verdicts[str(key)] for key in asked.keys if str(key) in verdicts}
+    verdicts = {str(_identity(one)): error_of(one) for one in response.members}
+    return {key: verdicts[str(key)] for key in context.keys if str(key) in verdicts}
 
 
 def _identity(one: Any) -> MemberIdentity:

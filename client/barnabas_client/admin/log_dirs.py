@@ -1,4 +1,4 @@
-"""`admin.log_dirs`: AlterReplicaLogDirs (34) and DescribeLogDirs (35), asked of each broker."""
+"""`admin.log_dirs`: AlterReplicaLogDirs (34) and DescribeLogDirs (35), sent to each broker."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from barnabas_client.admin.destinations import Brokers, Destination
+from barnabas_client.admin.api_errors import ApiError, error_of, exception_for
+from barnabas_client.admin.lookup_strategies import LookupStrategy, StaticBrokerStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, refusal_error, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext
 from barnabas_client.admin.values.log_dirs import (
     LogDirDescription,
     ReplicaSize,
@@ -50,21 +50,21 @@ class LogDirs:
                 for topic, some in by_topic(partitions).items()
             ]
 
-        def call(to: Destination[int]) -> Call[int, dict[str, LogDirDescription]]:
+        def call(to: LookupStrategy[int]) -> Call[int, dict[str, LogDirDescription]]:
             return Call(
                 action="describe log directories of broker",
                 api=ApiKey.DESCRIBE_LOG_DIRS,
                 to=to,
-                build=lambda asked: DescribeLogDirsRequest(topics=topics),
-                read=lambda answer, asked: {
-                    asked.node_id: refused(answer)
-                    or {one.log_dir: _described(one) for one in answer.results}
+                build=lambda context: DescribeLogDirsRequest(topics=topics),
+                read=lambda response, context: {
+                    context.node_id: error_of(response)
+                    or {one.log_dir: _described(one) for one in response.results}
                 },
             )
 
         if node_ids is None:
             return await self._routing.every_broker(call, timeout_ms)
-        return await self._routing.each(node_ids, call(Brokers(int)), timeout_ms)
+        return await self._routing.each(node_ids, call(StaticBrokerStrategy(int)), timeout_ms)
 
     async def move_replicas(
         self, targets: Mapping[TopicPartitionReplica, str], *, timeout_ms: int | None = None
@@ -73,8 +73,8 @@ class LogDirs:
         call = Call[TopicPartitionReplica, None](
             action="move replica",
             api=ApiKey.ALTER_REPLICA_LOG_DIRS,
-            to=Brokers(lambda replica: replica.broker_id),
-            build=lambda asked: _moves(asked, targets),
+            to=StaticBrokerStrategy(lambda replica: replica.broker_id),
+            build=lambda context: _moves(context, targets),
             read=_moved,
             is_change=True,
         )
@@ -82,10 +82,12 @@ class LogDirs:
 
 
 def _described(one: Any) -> LogDirDescription:
-    refusal = refused(one)
+    api_error = error_of(one)
     return LogDirDescription(
         path=one.log_dir,
-        error=None if refusal is None else refusal_error(f"log directory {one.log_dir}", refusal),
+        error=None
+        if api_error is None
+        else exception_for(f"log directory {one.log_dir}", api_error),
         total_bytes=one.total_bytes if one.total_bytes >= 0 else None,
         usable_bytes=one.usable_bytes if one.usable_bytes >= 0 else None,
         is_cordoned=one.is_cordoned,
@@ -102,10 +104,10 @@ def _described(one: Any) -> LogDirDescription:
 
 
 def _moves(
-    asked: Asked[TopicPartitionReplica], targets: Mapping[TopicPartitionReplica, str]
+    context: RequestContext[TopicPartitionReplica], targets: Mapping[TopicPartitionReplica, str]
 ) -> AlterReplicaLogDirsRequest:
     by_path: dict[str, list[TopicPartition]] = defaultdict(list)
-    for replica in asked.keys:
+    for replica in context.keys:
         by_path[targets[replica]].append(TopicPartition(replica.topic, replica.partition))
     return AlterReplicaLogDirsRequest(
         dirs=[
@@ -124,10 +126,10 @@ def _moves(
 
 
 def _moved(
-    answer: Any, asked: Asked[TopicPartitionReplica]
-) -> dict[TopicPartitionReplica, Refusal | None]:
+    response: Any, context: RequestContext[TopicPartitionReplica]
+) -> dict[TopicPartitionReplica, ApiError | None]:
     return {
-        TopicPartitionReplica(topic.topic_name, one.partition_index, asked.node_id): refused(one)
-        for topic in answer.results
+        TopicPartitionReplica(topic.topic_name, one.partition_index, context.node_id): error_of(one)
+        for topic in response.results
         for one in topic.partitions
     }

@@ -1,6 +1,6 @@
 """What became of each item of a call that names several.
 
-One item's failure is no reason to hide what became of the others, so calls with many items answer
+One item's failure is no reason to hide what became of the others, so calls with many items respond
 with `Outcomes`: a mapping with an `Outcome`, a value or an error, for every item of the call.
 
     created = await admin.topics.create([NewTopic(name="a"), NewTopic(name="b")])

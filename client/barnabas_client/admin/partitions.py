@@ -2,7 +2,7 @@
 AlterPartitionReassignments (45) and ListPartitionReassignments (46). Timestamps of records are
 fetched with them (`record_times.py`).
 
-Offsets and records are asked of partition leaders, the rest of the controller.
+Offsets and records are sent to partition leaders, the rest of the controller.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import Controller, Leaders
+from barnabas_client.admin.api_errors import ApiError, error_of, errors_of, outcomes_of
+from barnabas_client.admin.lookup_strategies import ControllerStrategy, PartitionLeaderStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, all_refused, outcomes_of, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
 from barnabas_client.admin.values.partitions import (
     ElectionType,
     OffsetSpec,
@@ -77,16 +77,16 @@ class Partitions:
         call = Call[TopicPartition, PartitionOffset](
             action="list offsets of",
             api=ApiKey.LIST_OFFSETS,
-            to=Leaders(lambda partition: partition),
-            build=lambda asked: _list_offsets(asked, specs, read_committed),
-            read=lambda answer, asked: {
-                TopicPartition(topic.name, one.partition_index): refused(one)
+            to=PartitionLeaderStrategy(lambda partition: partition),
+            build=lambda context: _list_offsets(context, specs, read_committed),
+            read=lambda response, context: {
+                TopicPartition(topic.name, one.partition_index): error_of(one)
                 or PartitionOffset(
                     offset=_known(one.offset),
                     timestamp_ms=_known(one.timestamp),
                     leader_epoch=_known(one.leader_epoch),
                 )
-                for topic in answer.topics
+                for topic in response.topics
                 for one in topic.partitions
             },
             version_min=max(needed, _READ_COMMITTED_VERSION if read_committed else 1),
@@ -114,8 +114,8 @@ class Partitions:
         call = Call[TopicPartition, int](
             action="delete records of",
             api=ApiKey.DELETE_RECORDS,
-            to=Leaders(lambda partition: partition),
-            build=lambda asked: DeleteRecordsRequest(
+            to=PartitionLeaderStrategy(lambda partition: partition),
+            build=lambda context: DeleteRecordsRequest(
                 topics=[
                     DeleteRecordsTopic(
                         name=topic,
@@ -126,13 +126,13 @@ class Partitions:
                             for one in partitions
                         ],
                     )
-                    for topic, partitions in by_topic(asked.keys).items()
+                    for topic, partitions in by_topic(context.keys).items()
                 ],
-                timeout_ms=asked.timeout_ms,
+                timeout_ms=context.timeout_ms,
             ),
-            read=lambda answer, asked: {
-                TopicPartition(topic.name, one.partition_index): refused(one) or one.low_watermark
-                for topic in answer.topics
+            read=lambda response, context: {
+                TopicPartition(topic.name, one.partition_index): error_of(one) or one.low_watermark
+                for topic in response.topics
                 for one in topic.partitions
             },
             is_change=True,
@@ -152,14 +152,16 @@ class Partitions:
         """
         version_min = 1 if election_type is not ElectionType.PREFERRED else 0
         if partitions is None:
-            everything = Call[None, Mapping[TopicPartition, Refusal | None]](
+            everything = Call[None, Mapping[TopicPartition, ApiError | None]](
                 action="elect leaders",
                 api=ApiKey.ELECT_LEADERS,
-                to=Controller(),
-                build=lambda asked: ElectLeadersRequest(
-                    election_type=election_type, topic_partitions=None, timeout_ms=asked.timeout_ms
+                to=ControllerStrategy(),
+                build=lambda context: ElectLeadersRequest(
+                    election_type=election_type,
+                    topic_partitions=None,
+                    timeout_ms=context.timeout_ms,
                 ),
-                read=lambda answer, asked: {None: refused(answer) or _elections(answer)},
+                read=lambda response, context: {None: error_of(response) or _elections(response)},
                 name=nameless,
                 is_change=True,
                 version_min=version_min,
@@ -169,16 +171,18 @@ class Partitions:
         call = Call[TopicPartition, None](
             action="elect leader of",
             api=ApiKey.ELECT_LEADERS,
-            to=Controller(),
-            build=lambda asked: ElectLeadersRequest(
+            to=ControllerStrategy(),
+            build=lambda context: ElectLeadersRequest(
                 election_type=election_type,
                 topic_partitions=[
                     TopicPartitions(topic=topic, partitions=[one.partition for one in some])
-                    for topic, some in by_topic(asked.keys).items()
+                    for topic, some in by_topic(context.keys).items()
                 ],
-                timeout_ms=asked.timeout_ms,
+                timeout_ms=context.timeout_ms,
             ),
-            read=lambda answer, asked: all_refused(asked.keys, answer) or _elections(answer),
+            read=lambda response, context: (
+                errors_of(context.keys, response) or _elections(response)
+            ),
             is_change=True,
             version_min=version_min,
         )
@@ -198,22 +202,22 @@ class Partitions:
         call = Call[TopicPartition, None](
             action="reassign",
             api=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-            to=Controller(),
-            build=lambda asked: AlterPartitionReassignmentsRequest(
+            to=ControllerStrategy(),
+            build=lambda context: AlterPartitionReassignmentsRequest(
                 topics=[
                     ReassignableTopic(
                         name=topic, partitions=[_target(one, targets[one]) for one in some]
                     )
-                    for topic, some in by_topic(asked.keys).items()
+                    for topic, some in by_topic(context.keys).items()
                 ],
                 allow_replication_factor_change=allow_replication_factor_change,
-                timeout_ms=asked.timeout_ms,
+                timeout_ms=context.timeout_ms,
             ),
-            read=lambda answer, asked: (
-                all_refused(asked.keys, answer)
+            read=lambda response, context: (
+                errors_of(context.keys, response)
                 or {
-                    TopicPartition(topic.name, one.partition_index): refused(one)
-                    for topic in answer.responses
+                    TopicPartition(topic.name, one.partition_index): error_of(one)
+                    for topic in response.responses
                     for one in topic.partitions
                 }
             ),
@@ -244,11 +248,11 @@ class Partitions:
         call = Call[None, dict[TopicPartition, Reassignment]](
             action="list reassignments",
             api=ApiKey.LIST_PARTITION_REASSIGNMENTS,
-            to=Controller(),
-            build=lambda asked: ListPartitionReassignmentsRequest(
-                topics=topics, timeout_ms=asked.timeout_ms
+            to=ControllerStrategy(),
+            build=lambda context: ListPartitionReassignmentsRequest(
+                topics=topics, timeout_ms=context.timeout_ms
             ),
-            read=lambda answer, asked: {None: refused(answer) or _reassignments(answer)},
+            read=lambda response, context: {None: error_of(response) or _reassignments(response)},
             name=nameless,
         )
         return await self._routing.one(call, timeout_ms)
@@ -268,7 +272,9 @@ def _known(value: int) -> int | None:
 
 
 def _list_offsets(
-    asked: Asked[TopicPartition], specs: Mapping[TopicPartition, int], read_committed: bool
+    context: RequestContext[TopicPartition],
+    specs: Mapping[TopicPartition, int],
+    read_committed: bool,
 ) -> ListOffsetsRequest:
     return ListOffsetsRequest(
         replica_id=-1,
@@ -281,16 +287,16 @@ def _list_offsets(
                     for one in partitions
                 ],
             )
-            for topic, partitions in by_topic(asked.keys).items()
+            for topic, partitions in by_topic(context.keys).items()
         ],
-        timeout_ms=asked.timeout_ms,
+        timeout_ms=context.timeout_ms,
     )
 
 
-def _elections(answer: Any) -> dict[TopicPartition, Refusal | None]:
+def _elections(response: Any) -> dict[TopicPartition, ApiError | None]:
     return {
-        TopicPartition(topic.topic, one.partition_id): refused(one)
-        for topic in answer.replica_election_results
+        TopicPartition(topic.topic, one.partition_id): error_of(one)
+        for topic in response.replica_election_results
         for one in topic.partition_result
     }
 
@@ -301,13 +307,13 @@ def _target(partition: TopicPartition, brokers: Sequence[int] | None) -> Reassig
     )
 
 
-def _reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
+def _reassignments(response: Any) -> dict[TopicPartition, Reassignment]:
     return {
         TopicPartition(topic.name, one.partition_index): Reassignment(
             replica_ids=tuple(one.replicas),
             adding_replica_ids=tuple(one.adding_replicas),
             removing_replica_ids=tuple(one.removing_replicas),
         )
-        for topic in answer.topics
+        for topic in response.topics
         for one in topic.partitions
     }

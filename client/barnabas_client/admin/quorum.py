@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.refusals import Refusal, refused
+from barnabas_client.admin.api_errors import ApiError, error_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.cluster import (
     QuorumDescription,
@@ -45,8 +45,8 @@ class Quorum:
         call = Call[None, QuorumDescription](
             action="describe the quorum",
             api=ApiKey.DESCRIBE_QUORUM,
-            to=AnyBroker(),
-            build=lambda asked: DescribeQuorumRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: DescribeQuorumRequest(
                 topics=[
                     DescribeQuorumRequestTopicData(
                         topic_name=_METADATA_TOPIC,
@@ -54,7 +54,7 @@ class Quorum:
                     )
                 ]
             ),
-            read=lambda answer, asked: {None: refused(answer) or _described(answer)},
+            read=lambda response, context: {None: error_of(response) or _described(response)},
             name=nameless,
         )
         return await self._routing.one(call, timeout_ms)
@@ -76,15 +76,15 @@ class Quorum:
         call = Call[None, None](
             action=f"add voter {voter_id}",
             api=ApiKey.ADD_RAFT_VOTER,
-            to=AnyBroker(),
-            build=lambda asked: AddRaftVoterRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: AddRaftVoterRequest(
                 cluster_id=cluster_id,
-                timeout_ms=asked.timeout_ms,
+                timeout_ms=context.timeout_ms,
                 voter_id=voter_id,
                 voter_directory_id=directory_id,
                 listeners=listeners,
             ),
-            read=lambda answer, asked: {None: refused(answer)},
+            read=lambda response, context: {None: error_of(response)},
             name=nameless,
             is_change=True,
         )
@@ -105,21 +105,21 @@ class Quorum:
         call = Call[None, None](
             action=f"remove voter {voter_id}",
             api=ApiKey.REMOVE_RAFT_VOTER,
-            to=AnyBroker(),
-            build=lambda asked: RemoveRaftVoterRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: RemoveRaftVoterRequest(
                 cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id
             ),
-            read=lambda answer, asked: {None: refused(answer)},
+            read=lambda response, context: {None: error_of(response)},
             name=nameless,
             is_change=True,
         )
         await self._routing.one(call, timeout_ms)
 
 
-def _described(answer: Any) -> QuorumDescription | Refusal:
-    for topic in answer.topics:
+def _described(response: Any) -> QuorumDescription | ApiError:
+    for topic in response.topics:
         for one in topic.partitions:
-            return refused(one) or QuorumDescription(
+            return error_of(one) or QuorumDescription(
                 leader_id=one.leader_id,
                 leader_epoch=one.leader_epoch,
                 high_watermark=one.high_watermark,
@@ -130,10 +130,10 @@ def _described(answer: Any) -> QuorumDescription | Refusal:
                         RaftEndpoint(listener.name, listener.host, listener.port)
                         for listener in node.listeners
                     )
-                    for node in answer.nodes
+                    for node in response.nodes
                 },
             )
-    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer names no quorum")
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the response names no quorum")
 
 
 def _replica(one: Any) -> QuorumReplica:

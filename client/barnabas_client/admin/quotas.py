@@ -1,13 +1,13 @@
-"""`admin.quotas`: DescribeClientQuotas (48) and AlterClientQuotas (49), asked of any broker."""
+"""`admin.quotas`: DescribeClientQuotas (48) and AlterClientQuotas (49), sent to any broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas_client.admin.destinations import AnyBroker
+from barnabas_client.admin.api_errors import error_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import refused
 from barnabas_client.admin.routing import AdminRouting, Call, nameless
 from barnabas_client.admin.values.quotas import QuotaEntity, QuotaFilter
 from barnabas_protocol.api import ApiKey
@@ -49,13 +49,13 @@ class Quotas:
         call = Call[None, dict[QuotaEntity, dict[str, float]]](
             action="list quotas",
             api=ApiKey.DESCRIBE_CLIENT_QUOTAS,
-            to=AnyBroker(),
-            build=lambda asked: DescribeClientQuotasRequest(components=components, strict=strict),
-            read=lambda answer, asked: {
-                None: refused(answer)
+            to=AnyBrokerStrategy(),
+            build=lambda context: DescribeClientQuotasRequest(components=components, strict=strict),
+            read=lambda response, context: {
+                None: error_of(response)
                 or {
                     _entity(one): {value.key: value.value for value in one.values}
-                    for one in answer.entries or ()
+                    for one in response.entries or ()
                 }
             },
             name=nameless,
@@ -73,12 +73,14 @@ class Quotas:
         call = Call[QuotaEntity, None](
             action="alter quotas of",
             api=ApiKey.ALTER_CLIENT_QUOTAS,
-            to=AnyBroker(),
-            build=lambda asked: AlterClientQuotasRequest(
-                entries=[_change(entity, changes[entity]) for entity in asked.keys],
+            to=AnyBrokerStrategy(),
+            build=lambda context: AlterClientQuotasRequest(
+                entries=[_change(entity, changes[entity]) for entity in context.keys],
                 validate_only=validate_only,
             ),
-            read=lambda answer, asked: {_entity(one): refused(one) for one in answer.entries},
+            read=lambda response, context: {
+                _entity(one): error_of(one) for one in response.entries
+            },
             is_change=not validate_only,
         )
         return await self._routing.each(changes, call, timeout_ms)

@@ -1,4 +1,4 @@
-"""`admin.partitions.record_timestamps`: Fetch (1), asked of leaders for one record a partition.
+"""`admin.partitions.record_timestamps`: Fetch (1), sent to leaders for one record a partition.
 
 Kafka has no request for the timestamp of an offset. The header of a batch often tells it, so first
 a few bytes of many partitions are fetched at once, then whole batches where those did not do.
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import Leaders
+from barnabas_client.admin.api_errors import ApiError, error_of, errors_of
+from barnabas_client.admin.lookup_strategies import PartitionLeaderStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, all_refused, refused
 from barnabas_client.admin.routing import AdminRouting, Call
 from barnabas_client.cluster.partitions import by_topic
 from barnabas_protocol.api import ApiKey
@@ -43,12 +43,12 @@ async def record_timestamps(
 def _call(
     offsets: Mapping[TopicPartition, int], per_request: int | None
 ) -> Call[TopicPartition, int | None]:
-    """A broker answers with a whole batch at least for the first partition of a request."""
+    """A broker returns at least one whole batch for the first partition of a request."""
     return Call(
         action="read the timestamp of a record of",
         api=ApiKey.FETCH,
-        to=Leaders(lambda partition: partition),
-        build=lambda asked: FetchRequest(
+        to=PartitionLeaderStrategy(lambda partition: partition),
+        build=lambda context: FetchRequest(
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=_RESPONSE_BYTES_MAX if per_request is None else 1,
@@ -64,23 +64,25 @@ def _call(
                         for one in partitions
                     ],
                 )
-                for topic, partitions in by_topic(asked.keys).items()
+                for topic, partitions in by_topic(context.keys).items()
             ],
         ),
-        read=lambda answer, asked: all_refused(asked.keys, answer) or _read(answer, offsets),
+        read=lambda response, context: (
+            errors_of(context.keys, response) or _read(response, offsets)
+        ),
         version_max=_LAST_VERSION_WITH_NAMES,
         items_per_request=lambda version: per_request,
     )
 
 
 def _read(
-    answer: Any, offsets: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int | Refusal | None]:
-    found: dict[TopicPartition, int | Refusal | None] = {}
-    for topic in answer.responses:
+    response: Any, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | ApiError | None]:
+    found: dict[TopicPartition, int | ApiError | None] = {}
+    for topic in response.responses:
         for one in topic.partitions:
             place = TopicPartition(topic.topic, one.partition_index)
-            found[place] = refused(one) or timestamp_at(_bytes(one.records), offsets[place])
+            found[place] = error_of(one) or timestamp_at(_bytes(one.records), offsets[place])
     return found
 
 

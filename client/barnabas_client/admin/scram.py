@@ -12,10 +12,10 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import AnyBroker, Controller
+from barnabas_client.admin.api_errors import error_of, outcomes_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy, ControllerStrategy
 from barnabas_client.admin.outcome import Outcome, Outcomes
-from barnabas_client.admin.refusals import outcomes_of, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
 from barnabas_client.admin.values.scram import (
     ScramCredential,
     ScramDeletion,
@@ -55,13 +55,13 @@ class Scram:
         call = Call[None, Any](
             action="describe SCRAM credentials",
             api=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-            to=AnyBroker(),
-            build=lambda asked: DescribeUserScramCredentialsRequest(users=names),
-            read=lambda answer, asked: {None: refused(answer) or answer},
+            to=AnyBrokerStrategy(),
+            build=lambda context: DescribeUserScramCredentialsRequest(users=names),
+            read=lambda response, context: {None: error_of(response) or response},
             name=nameless,
         )
-        answer = await self._routing.one(call, timeout_ms)
-        described = {one.user: refused(one) or _credentials(one) for one in answer.results}
+        response = await self._routing.one(call, timeout_ms)
+        described = {one.user: error_of(one) or _credentials(one) for one in response.results}
         return outcomes_of("describe SCRAM credentials of", described)
 
     async def alter(
@@ -104,8 +104,8 @@ async def _entry(
 def _alter(
     entries: Mapping[str, ScramCredentialUpsertion | ScramCredentialDeletion],
 ) -> Call[str, None]:
-    def build(asked: Asked[str]) -> AlterUserScramCredentialsRequest:
-        some = [entries[user] for user in asked.keys]
+    def build(context: RequestContext[str]) -> AlterUserScramCredentialsRequest:
+        some = [entries[user] for user in context.keys]
         return AlterUserScramCredentialsRequest(
             deletions=[one for one in some if isinstance(one, ScramCredentialDeletion)],
             upsertions=[one for one in some if isinstance(one, ScramCredentialUpsertion)],
@@ -114,9 +114,9 @@ def _alter(
     return Call(
         action="alter SCRAM credentials of",
         api=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        to=Controller(),
+        to=ControllerStrategy(),
         build=build,
-        read=lambda answer, asked: {one.user: refused(one) for one in answer.results},
+        read=lambda response, context: {one.user: error_of(one) for one in response.results},
         is_change=True,
     )
 

@@ -1,5 +1,5 @@
 """`admin.share_groups`: ShareGroupDescribe (77), and Describe-, Alter- and DeleteShareGroupOffsets
-(90-92), asked of the coordinators of the groups (KIP-932).
+(90-92), sent to the coordinators of the groups (KIP-932).
 """
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from barnabas_client.admin.destinations import GROUP, Coordinators
-from barnabas_client.admin.group_reading import assigned
+from barnabas_client.admin.api_errors import ApiError, error_of, errors_of
+from barnabas_client.admin.group_descriptions import assigned
+from barnabas_client.admin.lookup_strategies import GROUP, CoordinatorStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, all_refused, refused
 from barnabas_client.admin.routing import AdminRouting, Call, check_several
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import GroupState
@@ -58,13 +58,14 @@ class ShareGroups:
         call = Call[str, ShareGroupDescription](
             action="describe share group",
             api=ApiKey.SHARE_GROUP_DESCRIBE,
-            to=Coordinators(GROUP, str),
-            build=lambda asked: ShareGroupDescribeRequest(
-                group_ids=[*asked.keys], include_authorized_operations=include_authorized_operations
+            to=CoordinatorStrategy(GROUP, str),
+            build=lambda context: ShareGroupDescribeRequest(
+                group_ids=[*context.keys],
+                include_authorized_operations=include_authorized_operations,
             ),
-            read=lambda answer, asked: {
-                one.group_id: refused(one) or _described(one, asked.node_id)
-                for one in answer.groups
+            read=lambda response, context: {
+                one.group_id: error_of(one) or _described(one, context.node_id)
+                for one in response.groups
             },
         )
         return await self._routing.each(group_ids, call, timeout_ms)
@@ -86,12 +87,12 @@ class ShareGroups:
         call = Call[str, ShareOffsets](
             action="list offsets of share group",
             api=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-            to=Coordinators(GROUP, str),
-            build=lambda asked: DescribeShareGroupOffsetsRequest(
-                groups=[_wanted(group_id, wanted[group_id]) for group_id in asked.keys]
+            to=CoordinatorStrategy(GROUP, str),
+            build=lambda context: DescribeShareGroupOffsetsRequest(
+                groups=[_wanted(group_id, wanted[group_id]) for group_id in context.keys]
             ),
-            read=lambda answer, asked: {
-                group.group_id: refused(group) or _offsets(group) for group in answer.groups
+            read=lambda response, context: {
+                group.group_id: error_of(group) or _offsets(group) for group in response.groups
             },
         )
         return await self._routing.each(wanted, call, timeout_ms)
@@ -107,8 +108,8 @@ class ShareGroups:
         call = Call[TopicPartition, None](
             action=f"alter for share group {group_id} the offset of",
             api=ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-            to=Coordinators(GROUP, lambda _: group_id),
-            build=lambda asked: AlterShareGroupOffsetsRequest(
+            to=CoordinatorStrategy(GROUP, lambda _: group_id),
+            build=lambda context: AlterShareGroupOffsetsRequest(
                 group_id=group_id,
                 topics=[
                     AlterShareGroupOffsetsRequestTopic(
@@ -120,14 +121,14 @@ class ShareGroups:
                             for one in some
                         ],
                     )
-                    for topic, some in by_topic(asked.keys).items()
+                    for topic, some in by_topic(context.keys).items()
                 ],
             ),
-            read=lambda answer, asked: (
-                all_refused(asked.keys, answer)
+            read=lambda response, context: (
+                errors_of(context.keys, response)
                 or {
-                    TopicPartition(topic.topic_name, one.partition_index): refused(one)
-                    for topic in answer.responses
+                    TopicPartition(topic.topic_name, one.partition_index): error_of(one)
+                    for topic in response.responses
                     for one in topic.partitions
                 }
             ),
@@ -142,14 +143,16 @@ class ShareGroups:
         call = Call[str, None](
             action=f"delete from share group {group_id} the offsets of topic",
             api=ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-            to=Coordinators(GROUP, lambda _: group_id),
-            build=lambda asked: DeleteShareGroupOffsetsRequest(
+            to=CoordinatorStrategy(GROUP, lambda _: group_id),
+            build=lambda context: DeleteShareGroupOffsetsRequest(
                 group_id=group_id,
-                topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=one) for one in asked.keys],
+                topics=[
+                    DeleteShareGroupOffsetsRequestTopic(topic_name=one) for one in context.keys
+                ],
             ),
-            read=lambda answer, asked: (
-                all_refused(asked.keys, answer)
-                or {one.topic_name: refused(one) for one in answer.responses}
+            read=lambda response, context: (
+                errors_of(context.keys, response)
+                or {one.topic_name: error_of(one) for one in response.responses}
             ),
             is_change=True,
         )
@@ -194,7 +197,7 @@ def _wanted(
     return DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
 
 
-def _offsets(group: Any) -> ShareOffsets | Refusal:
+def _offsets(group: Any) -> ShareOffsets | ApiError:
     """The offsets of a group; the error of one partition is that of the group."""
     offsets: ShareOffsets = {}
     for topic in group.topics:
@@ -202,7 +205,7 @@ def _offsets(group: Any) -> ShareOffsets | Refusal:
             place = TopicPartition(topic.topic_name, one.partition_index)
             if one.error_code:
                 reason = one.error_message or "it cannot be told"
-                return Refusal(one.error_code, f"the offset of {place}: {reason}")
+                return ApiError(one.error_code, f"the offset of {place}: {reason}")
             offsets[place] = (
                 ShareGroupOffset(
                     start_offset=one.start_offset,

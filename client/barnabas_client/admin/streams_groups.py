@@ -1,13 +1,13 @@
-"""`admin.streams_groups`: StreamsGroupDescribe (89), asked of the coordinators (KIP-1071)."""
+"""`admin.streams_groups`: StreamsGroupDescribe (89), sent to the coordinators (KIP-1071)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas_client.admin.destinations import GROUP, Coordinators
+from barnabas_client.admin.api_errors import error_of
+from barnabas_client.admin.lookup_strategies import GROUP, CoordinatorStrategy
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import refused
 from barnabas_client.admin.routing import AdminRouting, Call
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import GroupState
@@ -42,13 +42,14 @@ class StreamsGroups:
         call = Call[str, StreamsGroupDescription](
             action="describe Streams group",
             api=ApiKey.STREAMS_GROUP_DESCRIBE,
-            to=Coordinators(GROUP, str),
-            build=lambda asked: StreamsGroupDescribeRequest(
-                group_ids=[*asked.keys], include_authorized_operations=include_authorized_operations
+            to=CoordinatorStrategy(GROUP, str),
+            build=lambda context: StreamsGroupDescribeRequest(
+                group_ids=[*context.keys],
+                include_authorized_operations=include_authorized_operations,
             ),
-            read=lambda answer, asked: {
-                one.group_id: refused(one) or _described(one, asked.node_id)
-                for one in answer.groups
+            read=lambda response, context: {
+                one.group_id: error_of(one) or _described(one, context.node_id)
+                for one in response.groups
             },
         )
         return await self._routing.each(group_ids, call, timeout_ms)

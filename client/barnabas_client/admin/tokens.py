@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import AnyBroker
-from barnabas_client.admin.refusals import refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, nameless
+from barnabas_client.admin.api_errors import error_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
 from barnabas_client.admin.values.tokens import DelegationToken, Principal
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.create_delegation_token import (
@@ -24,7 +24,7 @@ from barnabas_protocol.messages.describe_delegation_token import (
 from barnabas_protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from barnabas_protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
-# The first version that takes an owner and names who asked.
+# The first version that takes an owner and names who context.
 _OWNER_VERSION: Final = 3
 # Stands for the broker's own limit in periods and lifetimes, and for "now" when expiring.
 _BROKER_DEFAULT_MS: Final = -1
@@ -53,8 +53,8 @@ class Tokens:
         call = Call[None, DelegationToken](
             action="create a delegation token",
             api=ApiKey.CREATE_DELEGATION_TOKEN,
-            to=AnyBroker(),
-            build=lambda asked: CreateDelegationTokenRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: CreateDelegationTokenRequest(
                 owner_principal_type=None if owner is None else owner.type,
                 owner_principal_name=None if owner is None else owner.name,
                 renewers=[
@@ -63,7 +63,9 @@ class Tokens:
                 ],
                 max_lifetime_ms=max_lifetime_ms,
             ),
-            read=lambda answer, asked: {None: refused(answer) or _created(answer, asked, named)},
+            read=lambda response, context: {
+                None: error_of(response) or _created(response, context, named)
+            },
             name=nameless,
             is_change=True,
             version_min=1 if owner is None else _OWNER_VERSION,
@@ -84,11 +86,13 @@ class Tokens:
         call = Call[None, int](
             action="renew a delegation token",
             api=ApiKey.RENEW_DELEGATION_TOKEN,
-            to=AnyBroker(),
-            build=lambda asked: RenewDelegationTokenRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: RenewDelegationTokenRequest(
                 hmac=hmac, renew_period_ms=renew_period_ms
             ),
-            read=lambda answer, asked: {None: refused(answer) or answer.expiry_timestamp_ms},
+            read=lambda response, context: {
+                None: error_of(response) or response.expiry_timestamp_ms
+            },
             name=nameless,
             is_change=True,
         )
@@ -108,11 +112,13 @@ class Tokens:
         call = Call[None, int](
             action="expire a delegation token",
             api=ApiKey.EXPIRE_DELEGATION_TOKEN,
-            to=AnyBroker(),
-            build=lambda asked: ExpireDelegationTokenRequest(
+            to=AnyBrokerStrategy(),
+            build=lambda context: ExpireDelegationTokenRequest(
                 hmac=hmac, expiry_time_period_ms=expiry_period_ms
             ),
-            read=lambda answer, asked: {None: refused(answer) or answer.expiry_timestamp_ms},
+            read=lambda response, context: {
+                None: error_of(response) or response.expiry_timestamp_ms
+            },
             name=nameless,
             is_change=True,
         )
@@ -134,35 +140,37 @@ class Tokens:
         call = Call[None, tuple[DelegationToken, ...]](
             action="list delegation tokens",
             api=ApiKey.DESCRIBE_DELEGATION_TOKEN,
-            to=AnyBroker(),
-            build=lambda asked: DescribeDelegationTokenRequest(owners=wanted),
-            read=lambda answer, asked: {
-                None: refused(answer) or tuple(_listed(one, asked) for one in answer.tokens)
+            to=AnyBrokerStrategy(),
+            build=lambda context: DescribeDelegationTokenRequest(owners=wanted),
+            read=lambda response, context: {
+                None: error_of(response) or tuple(_listed(one, context) for one in response.tokens)
             },
             name=nameless,
         )
         return await self._routing.one(call, timeout_ms)
 
 
-def _created(answer: Any, asked: Asked[None], renewers: tuple[Principal, ...]) -> DelegationToken:
+def _created(
+    response: Any, context: RequestContext[None], renewers: tuple[Principal, ...]
+) -> DelegationToken:
     return DelegationToken(
-        token_id=answer.token_id,
-        hmac=bytes(answer.hmac),
-        owner=Principal(answer.principal_type, answer.principal_name),
-        requester=_requester(answer, asked),
-        issued_at_ms=answer.issue_timestamp_ms,
-        expires_at_ms=answer.expiry_timestamp_ms,
-        max_lifetime_ends_at_ms=answer.max_timestamp_ms,
+        token_id=response.token_id,
+        hmac=bytes(response.hmac),
+        owner=Principal(response.principal_type, response.principal_name),
+        requester=_requester(response, context),
+        issued_at_ms=response.issue_timestamp_ms,
+        expires_at_ms=response.expiry_timestamp_ms,
+        max_lifetime_ends_at_ms=response.max_timestamp_ms,
         renewers=renewers,
     )
 
 
-def _listed(one: Any, asked: Asked[None]) -> DelegationToken:
+def _listed(one: Any, context: RequestContext[None]) -> DelegationToken:
     return DelegationToken(
         token_id=one.token_id,
         hmac=bytes(one.hmac),
         owner=Principal(one.principal_type, one.principal_name),
-        requester=_requester(one, asked),
+        requester=_requester(one, context),
         issued_at_ms=one.issue_timestamp,
         expires_at_ms=one.expiry_timestamp,
         max_lifetime_ends_at_ms=one.max_timestamp,
@@ -172,7 +180,7 @@ def _listed(one: Any, asked: Asked[None]) -> DelegationToken:
     )
 
 
-def _requester(one: Any, asked: Asked[None]) -> Principal | None:
-    if asked.version < _OWNER_VERSION:
+def _requester(one: Any, context: RequestContext[None]) -> Principal | None:
+    if context.version < _OWNER_VERSION:
         return None
     return Principal(one.token_requester_principal_type, one.token_requester_principal_name)

@@ -1,7 +1,7 @@
 """`admin.topics`: Metadata (3), CreateTopics (19), DeleteTopics (20), CreatePartitions (37) and
 DescribeTopicPartitions (75).
 
-Describing goes page by page where the broker serves 75, so that no answer grows with the cluster;
+Describing goes page by page where the broker serves 75, so that no response grows with the cluster;
 else, and by id, it is one Metadata request. Neither creates a topic.
 """
 
@@ -11,10 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import AnyBroker, Controller
+from barnabas_client.admin.api_errors import ApiError, error_of, outcome_of
+from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy, ControllerStrategy
 from barnabas_client.admin.outcome import Outcome, Outcomes
-from barnabas_client.admin.refusals import Refusal, outcome_of, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call, check_several, nameless
+from barnabas_client.admin.routing import (
+    AdminRouting,
+    Call,
+    RequestContext,
+    check_several,
+    nameless,
+)
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.configs import ConfigEntry, ConfigSource
 from barnabas_client.admin.values.topics import (
@@ -51,7 +57,7 @@ from barnabas_protocol.messages.metadata import MetadataRequest, MetadataRequest
 # The first version that looks up, and the first that deletes, by id.
 _METADATA_BY_ID: Final = 12
 _DELETE_BY_ID: Final = 6
-# The default of the broker's own limit; it is free to answer with fewer.
+# The default of the broker's own limit; it may return fewer.
 _PARTITIONS_PER_PAGE: Final = 2000
 
 
@@ -71,9 +77,9 @@ class Topics:
         call = Call[None, tuple[TopicListing, ...]](
             action="list topics",
             api=ApiKey.METADATA,
-            to=AnyBroker(),
-            build=lambda asked: MetadataRequest(topics=None, allow_auto_topic_creation=False),
-            read=lambda answer, asked: {None: _listings(answer)},
+            to=AnyBrokerStrategy(),
+            build=lambda context: MetadataRequest(topics=None, allow_auto_topic_creation=False),
+            read=lambda response, context: {None: _listings(response)},
             name=nameless,
             version_min=1,
         )
@@ -96,7 +102,7 @@ class Topics:
         remaining_ms = self._routing.countdown(timeout_ms)
         described: dict[str, Outcome[TopicDescription]] = {}
         cursor: Cursor | None = None
-        # The broker answers in order of the names, so what lies before the cursor is complete.
+        # Topics come in order of their names, so those before the cursor are complete.
         remaining = sorted(wanted)
         while remaining:
             page_call = _describe_page(remaining, cursor, partitions_per_page)
@@ -126,14 +132,14 @@ class Topics:
         call = Call[Uuid, TopicDescription](
             action="describe topic",
             api=ApiKey.METADATA,
-            to=AnyBroker(),
-            build=lambda asked: MetadataRequest(
-                topics=[MetadataRequestTopic(topic_id=one, name=None) for one in asked.keys],
+            to=AnyBrokerStrategy(),
+            build=lambda context: MetadataRequest(
+                topics=[MetadataRequestTopic(topic_id=one, name=None) for one in context.keys],
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=include_authorized_operations,
             ),
-            read=lambda answer, asked: {
-                topic.topic_id: _described(topic) for topic in answer.topics
+            read=lambda response, context: {
+                topic.topic_id: _described(topic) for topic in response.topics
             },
             name=uuid_to_text,
             version_min=_METADATA_BY_ID,
@@ -163,14 +169,14 @@ class Topics:
         call = Call[str, CreatedTopic](
             action="create topic",
             api=ApiKey.CREATE_TOPICS,
-            to=Controller(),
-            build=lambda asked: CreateTopicsRequest(
-                topics=[_creatable(by_name[name]) for name in asked.keys],
-                timeout_ms=asked.timeout_ms,
+            to=ControllerStrategy(),
+            build=lambda context: CreateTopicsRequest(
+                topics=[_creatable(by_name[name]) for name in context.keys],
+                timeout_ms=context.timeout_ms,
                 validate_only=validate_only,
             ),
-            read=lambda answer, asked: {
-                topic.name: refused(topic) or _created(topic) for topic in answer.topics
+            read=lambda response, context: {
+                topic.name: error_of(topic) or _created(topic) for topic in response.topics
             },
             is_change=not validate_only,
         )
@@ -183,9 +189,9 @@ class Topics:
         call = Call[str, None](
             action="delete topic",
             api=ApiKey.DELETE_TOPICS,
-            to=Controller(),
+            to=ControllerStrategy(),
             build=_deletion_by_name,
-            read=lambda answer, asked: {one.name: refused(one) for one in answer.responses},
+            read=lambda response, context: {one.name: error_of(one) for one in response.responses},
             is_change=True,
         )
         return await self._routing.each(names, call, timeout_ms)
@@ -197,12 +203,14 @@ class Topics:
         call = Call[Uuid, None](
             action="delete topic",
             api=ApiKey.DELETE_TOPICS,
-            to=Controller(),
-            build=lambda asked: DeleteTopicsRequest(
-                topics=[DeleteTopicState(topic_id=one) for one in asked.keys],
-                timeout_ms=asked.timeout_ms,
+            to=ControllerStrategy(),
+            build=lambda context: DeleteTopicsRequest(
+                topics=[DeleteTopicState(topic_id=one) for one in context.keys],
+                timeout_ms=context.timeout_ms,
             ),
-            read=lambda answer, asked: {one.topic_id: refused(one) for one in answer.responses},
+            read=lambda response, context: {
+                one.topic_id: error_of(one) for one in response.responses
+            },
             name=uuid_to_text,
             is_change=True,
             version_min=_DELETE_BY_ID,
@@ -220,25 +228,25 @@ class Topics:
         call = Call[str, None](
             action="add partitions to topic",
             api=ApiKey.CREATE_PARTITIONS,
-            to=Controller(),
-            build=lambda asked: CreatePartitionsRequest(
-                topics=[_more_partitions(name, wanted[name]) for name in asked.keys],
-                timeout_ms=asked.timeout_ms,
+            to=ControllerStrategy(),
+            build=lambda context: CreatePartitionsRequest(
+                topics=[_more_partitions(name, wanted[name]) for name in context.keys],
+                timeout_ms=context.timeout_ms,
                 validate_only=validate_only,
             ),
-            read=lambda answer, asked: {one.name: refused(one) for one in answer.results},
+            read=lambda response, context: {one.name: error_of(one) for one in response.results},
             is_change=not validate_only,
         )
         return await self._routing.each(wanted, call, timeout_ms)
 
 
-def _listings(answer: Any) -> tuple[TopicListing, ...] | Refusal:
-    refusal = refused(answer)
-    if refusal is not None:
-        return refusal
+def _listings(response: Any) -> tuple[TopicListing, ...] | ApiError:
+    api_error = error_of(response)
+    if api_error is not None:
+        return api_error
     listings = (
         TopicListing(name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal)
-        for topic in answer.topics
+        for topic in response.topics
         if not topic.error_code
     )
     return tuple(sorted(listings, key=lambda topic: topic.name))
@@ -248,14 +256,14 @@ def _describe_by_metadata(include_authorized_operations: bool) -> Call[str, Topi
     return Call(
         action="describe topic",
         api=ApiKey.METADATA,
-        to=AnyBroker(),
-        build=lambda asked: MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in asked.keys],
+        to=AnyBrokerStrategy(),
+        build=lambda context: MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in context.keys],
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=include_authorized_operations,
         ),
-        read=lambda answer, asked: {topic.name: _described(topic) for topic in answer.topics},
-        # From here on a broker can be told not to create what is asked for.
+        read=lambda response, context: {topic.name: _described(topic) for topic in response.topics},
+        # From here on a request can forbid to create the topics.
         version_min=4,
     )
 
@@ -264,13 +272,13 @@ def _describe_page(names: Sequence[str], cursor: Cursor | None, limit: int) -> C
     return Call(
         action=f"describe topics {names[0]} ...",
         api=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        to=AnyBroker(),
-        build=lambda asked: DescribeTopicPartitionsRequest(
+        to=AnyBrokerStrategy(),
+        build=lambda context: DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name=name) for name in names],
             response_partition_limit=limit,
             cursor=cursor,
         ),
-        read=lambda answer, asked: {None: answer},
+        read=lambda response, context: {None: response},
         name=nameless,
     )
 
@@ -291,10 +299,10 @@ def merge_page(
         described[topic.name] = outcome
 
 
-def _described(topic: Any) -> TopicDescription | Refusal:
-    refusal = refused(topic)
-    if refusal is not None:
-        return refusal
+def _described(topic: Any) -> TopicDescription | ApiError:
+    api_error = error_of(topic)
+    if api_error is not None:
+        return api_error
     return TopicDescription(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -323,8 +331,8 @@ def _partition(one: Any) -> PartitionDescription:
 
 
 def _not_mentioned(name: str) -> Outcome[TopicDescription]:
-    refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return outcome_of(f"describe topic {name}", refusal)
+    api_error = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return outcome_of(f"describe topic {name}", api_error)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -365,11 +373,11 @@ def _created(topic: Any) -> CreatedTopic:
     )
 
 
-def _deletion_by_name(asked: Asked[str]) -> DeleteTopicsRequest:
-    if asked.version < _DELETE_BY_ID:
-        return DeleteTopicsRequest(topic_names=list(asked.keys), timeout_ms=asked.timeout_ms)
+def _deletion_by_name(context: RequestContext[str]) -> DeleteTopicsRequest:
+    if context.version < _DELETE_BY_ID:
+        return DeleteTopicsRequest(topic_names=list(context.keys), timeout_ms=context.timeout_ms)
     return DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in asked.keys], timeout_ms=asked.timeout_ms
+        topics=[DeleteTopicState(name=name) for name in context.keys], timeout_ms=context.timeout_ms
     )
 
 

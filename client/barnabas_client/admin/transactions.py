@@ -1,7 +1,7 @@
 """`admin.transactions`: ListTransactions (66), DescribeTransactions (65), DescribeProducers (61),
 WriteTxnMarkers (27) to abort, InitProducerId (22) to fence.
 
-Transactional ids are asked of their coordinators, producers and hanging transactions of partition
+Transactional ids are sent to their coordinators, producers and hanging transactions of partition
 leaders.
 """
 
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from barnabas_client.admin.destinations import (
+from barnabas_client.admin.api_errors import ApiError, error_of
+from barnabas_client.admin.lookup_strategies import (
     TRANSACTION,
-    Brokers,
-    Coordinators,
-    Destination,
-    Leaders,
+    CoordinatorStrategy,
+    LookupStrategy,
+    PartitionLeaderStrategy,
+    StaticBrokerStrategy,
 )
 from barnabas_client.admin.outcome import Outcomes
-from barnabas_client.admin.refusals import Refusal, refused
-from barnabas_client.admin.routing import AdminRouting, Asked, Call
+from barnabas_client.admin.routing import AdminRouting, Call, RequestContext
 from barnabas_client.admin.values.transactions import (
     FencedProducer,
     HangingTransaction,
@@ -77,18 +77,20 @@ class Transactions:
         if transactional_id_pattern is not None:
             version_min = _PATTERN_VERSION
 
-        def call(to: Destination[int]) -> Call[int, tuple[TransactionListing, ...]]:
+        def call(to: LookupStrategy[int]) -> Call[int, tuple[TransactionListing, ...]]:
             return Call(
                 action="list transactions of broker",
                 api=ApiKey.LIST_TRANSACTIONS,
                 to=to,
-                build=lambda asked: ListTransactionsRequest(
+                build=lambda context: ListTransactionsRequest(
                     state_filters=[state.value for state in states],
                     producer_id_filters=[*producer_ids],
                     duration_filter=-1 if longer_than_ms is None else longer_than_ms,
                     transactional_id_pattern=transactional_id_pattern,
                 ),
-                read=lambda answer, asked: {asked.node_id: refused(answer) or _listings(answer)},
+                read=lambda response, context: {
+                    context.node_id: error_of(response) or _listings(response)
+                },
                 version_min=version_min,
             )
 
@@ -103,11 +105,11 @@ class Transactions:
         call = Call[str, TransactionDescription](
             action="describe transaction",
             api=ApiKey.DESCRIBE_TRANSACTIONS,
-            to=Coordinators(TRANSACTION, str),
-            build=lambda asked: DescribeTransactionsRequest(transactional_ids=[*asked.keys]),
-            read=lambda answer, asked: {
-                one.transactional_id: refused(one) or _described(one, asked.node_id)
-                for one in answer.transaction_states
+            to=CoordinatorStrategy(TRANSACTION, str),
+            build=lambda context: DescribeTransactionsRequest(transactional_ids=[*context.keys]),
+            read=lambda response, context: {
+                one.transactional_id: error_of(one) or _described(one, context.node_id)
+                for one in response.transaction_states
             },
         )
         return await self._routing.each(transactional_ids, call, timeout_ms)
@@ -119,29 +121,75 @@ class Transactions:
         node_id: int | None = None,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that partitions know; asked of the leaders unless a broker is named."""
-        to: Destination[TopicPartition] = Leaders(lambda partition: partition)
+        """The producers that partitions know; sent to the leaders unless a broker is named."""
+        to: LookupStrategy[TopicPartition] = PartitionLeaderStrategy(lambda partition: partition)
         if node_id is not None:
             named = node_id
-            to = Brokers(lambda _: named)
+            to = StaticBrokerStrategy(lambda _: named)
         call = Call[TopicPartition, tuple[ProducerState, ...]](
             action="describe producers of",
             api=ApiKey.DESCRIBE_PRODUCERS,
             to=to,
-            build=lambda asked: DescribeProducersRequest(
+            build=lambda context: DescribeProducersRequest(
                 topics=[
                     TopicRequest(name=topic, partition_indexes=[one.partition for one in some])
-                    for topic, some in by_topic(asked.keys).items()
+                    for topic, some in by_topic(context.keys).items()
                 ]
             ),
-            read=lambda answer, asked: {
-                TopicPartition(topic.name, one.partition_index): refused(one)
+            read=lambda response, context: {
+                TopicPartition(topic.name, one.partition_index): error_of(one)
                 or tuple(_producer(producer) for producer in one.active_producers)
-                for topic in answer.topics
+                for topic in response.topics
                 for one in topic.partitions
             },
         )
         return await self._routing.each(partitions, call, timeout_ms)
+
+    async def find_hanging(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        written_before_ms: int,
+        timeout_ms: int | None = None,
+    ) -> tuple[HangingTransaction, ...]:
+        """The transactions that are open on partitions and that no coordinator is going to end.
+
+        Only those whose newest record is older than a point in time in Unix milliseconds: a
+        younger one may be on its way to its coordinator. Choose one longer ago than any
+        transaction may last (`transaction.max.timeout.ms`).
+
+        Raises: TimedOutError, or what a broker says.
+        """
+        known = (await self.describe_producers(partitions, timeout_ms=timeout_ms)).unwrap()
+        found = [
+            HangingTransaction(
+                partition=partition,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                coordinator_epoch=(
+                    -1 if producer.coordinator_epoch is None else producer.coordinator_epoch
+                ),
+                start_offset=producer.transaction_start_offset,
+                last_timestamp_ms=producer.last_timestamp_ms,
+            )
+            for partition, producers in known.items()
+            for producer in producers
+            if producer.transaction_start_offset is not None
+            and (producer.last_timestamp_ms or 0) < written_before_ms
+        ]
+        if not found:
+            return ()
+        listed = await self.list(
+            producer_ids={one.producer_id for one in found}, timeout_ms=timeout_ms
+        )
+        names = [one.transactional_id for one in listed]
+        described = await self.describe(names, timeout_ms=timeout_ms)
+        open_places = {
+            (one.producer_id, partition)
+            for one in described.successes.values()
+            for partition in one.partitions
+        }
+        return tuple(one for one in found if (one.producer_id, one.partition) not in open_places)
 
     async def abort(
         self, transaction: HangingTransaction, *, timeout_ms: int | None = None
@@ -155,8 +203,8 @@ class Transactions:
         call = Call[TopicPartition, None](
             action=f"abort the transaction of producer {transaction.producer_id} on",
             api=ApiKey.WRITE_TXN_MARKERS,
-            to=Leaders(lambda partition: partition),
-            build=lambda asked: _abort_marker(transaction),
+            to=PartitionLeaderStrategy(lambda partition: partition),
+            build=lambda context: _abort_marker(transaction),
             read=_aborted,
             is_change=True,
             version_max=_MARKERS_MAX,
@@ -171,14 +219,14 @@ class Transactions:
         call = Call[str, FencedProducer](
             action="fence the producer",
             api=ApiKey.INIT_PRODUCER_ID,
-            to=Coordinators(TRANSACTION, str),
-            build=lambda asked: InitProducerIdRequest(
-                transactional_id=asked.keys[0], transaction_timeout_ms=asked.timeout_ms
+            to=CoordinatorStrategy(TRANSACTION, str),
+            build=lambda context: InitProducerIdRequest(
+                transactional_id=context.keys[0], transaction_timeout_ms=context.timeout_ms
             ),
-            read=lambda answer, asked: {
-                asked.keys[0]: refused(answer)
+            read=lambda response, context: {
+                context.keys[0]: error_of(response)
                 or FencedProducer(
-                    producer_id=answer.producer_id, producer_epoch=answer.producer_epoch
+                    producer_id=response.producer_id, producer_epoch=response.producer_epoch
                 )
             },
             is_change=True,
@@ -188,17 +236,17 @@ class Transactions:
         return await self._routing.each(transactional_ids, call, timeout_ms)
 
 
-def _listings(answer: Any) -> tuple[TransactionListing, ...] | Refusal:
-    if answer.unknown_state_filters:
-        unknown = ", ".join(answer.unknown_state_filters)
-        return Refusal(ErrorCode.INVALID_REQUEST, f"it does not know the states {unknown}")
+def _listings(response: Any) -> tuple[TransactionListing, ...] | ApiError:
+    if response.unknown_state_filters:
+        unknown = ", ".join(response.unknown_state_filters)
+        return ApiError(ErrorCode.INVALID_REQUEST, f"it does not know the states {unknown}")
     return tuple(
         TransactionListing(
             transactional_id=one.transactional_id,
             producer_id=one.producer_id,
             state=TransactionState(one.transaction_state),
         )
-        for one in answer.transaction_states
+        for one in response.transaction_states
     )
 
 
@@ -253,10 +301,12 @@ def _abort_marker(transaction: HangingTransaction) -> WriteTxnMarkersRequest:
     )
 
 
-def _aborted(answer: Any, _: Asked[TopicPartition]) -> dict[TopicPartition, Refusal | None]:
+def _aborted(
+    response: Any, _: RequestContext[TopicPartition]
+) -> dict[TopicPartition, ApiError | None]:
     return {
-        TopicPartition(topic.name, one.partition_index): refused(one)
-        for marker in answer.markers
+        TopicPartition(topic.name, one.partition_index): error_of(one)
+        for marker in response.markers
         for topic in marker.topics
         for one in topic.partitions
     }

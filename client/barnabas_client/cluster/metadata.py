@@ -1,8 +1,8 @@
-"""An immutable picture of the cluster, as the last Metadata answers tell it.
+"""`ClusterMetadata`: brokers, topics and leaders, by the last Metadata responses. Immutable.
 
-Not here: when to ask again and for which topics (`metadata_cache.py`).
+Not here: when to request metadata again and for which topics (`metadata_cache.py`).
 
-Invariants: `version` rises with every picture; a partition's leader epoch never goes back as long
+Invariants: `version` rises with every change; a partition's leader epoch never goes back as long
 as the topic keeps its id (KIP-320).
 """
 
@@ -61,7 +61,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """All that is known; topics that were not asked for are absent, not unknown to the cluster.
+    """The metadata of the cluster; topics that were not requested are absent.
 
     A topic with an `error_code` (it does not exist, it may not be seen) has no partitions.
     """
@@ -74,7 +74,7 @@ class ClusterMetadata:
     topic_names: Mapping[Uuid, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
-        """What is known of a partition; None if nothing is."""
+        """A partition; None if its metadata are not known."""
         known = self.topics.get(topic)
         return None if known is None else known.partitions.get(partition)
 

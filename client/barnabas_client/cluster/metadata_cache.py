@@ -1,12 +1,12 @@
-"""Merges Metadata answers into pictures of the cluster, and knows what to ask for next.
+"""Merges Metadata responses into `ClusterMetadata`, and builds the next request.
 
-Pure: no clock, no network; `network/metadata_refresher.py` asks and waits.
+Pure: no clock, no network; `network/metadata_refresher.py` sends and waits.
 
-Invariants, unless the client has begun anew from its bootstrap servers: `cluster.version` rises
+Invariants, unless the client has started again from its bootstrap servers: `cluster.version` rises
 with every change; while a topic keeps its id, no leader epoch goes back; an id that another one has
-replaced never comes back, for ids are used once; topics that are no longer wanted leave the picture
-with the next full answer.
-Source: KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders told by Produce and Fetch).
+replaced never comes back, for ids are used once; topics that are no longer wanted are removed with
+the next full response.
+Source: KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in Produce and Fetch).
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from barnabas_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-# Of topics that were made anew lately; a broker does not lag by more of them.
+# Ids of topics that were created again lately; no broker lags by more of them.
 _REPLACED_IDS_MAX = 1000
-# So many answers in a row with a former id are no lagging broker's: the newest id was.
+# After so many responses in a row with a former id, it is the newest id that was stale.
 _STALE_ANSWERS_MAX = 3
 
 
 class MetadataCache:
-    """The newest picture, the topics that every refresh asks for, and what is missing."""
+    """The newest metadata, the topics that every refresh requests, and those that are missing."""
 
     def __init__(self) -> None:
         self.cluster = ClusterMetadata()
         self.wanted: frozenset[str] = frozenset()
         self.wants_all = False
         self.is_incomplete = False
-        """Whether the last picture lacks leaders or topics that a new one may have."""
+        """Whether the metadata lack leaders or topics that new metadata may have."""
         self._missing: set[str] = set()
-        self._begins_anew = False
-        # The newest id of each topic, and ids of topics that were made anew, the oldest first.
+        self._starts_again = False
+        # The newest id of each topic, and ids of topics that were created again, the oldest first.
         self._ids: dict[str, Uuid] = {}
         self._replaced_ids: dict[Uuid, None] = {}
-        # How many answers in a row named a former id of a topic.
+        # How many responses in a row had a former id of a topic.
         self._stale_counts: dict[str, int] = {}
 
     def want(self, names: Iterable[str]) -> bool:
@@ -70,22 +70,22 @@ class MetadataCache:
         return bool(new)
 
     def set_wants_all(self, wants_all: bool) -> bool:
-        """Ask for all topics from now on, or no longer; return whether a refresh is needed."""
+        """Request all topics from now on, or no longer; return whether a refresh is needed."""
         changed = wants_all and not self.wants_all
         self.wants_all = wants_all
         return changed
 
     @property
     def has_missing(self) -> bool:
-        """Whether a wanted topic has not been asked for yet."""
+        """Whether a wanted topic has not been requested yet."""
         return bool(self._missing)
 
-    def begin_anew(self) -> None:
-        """Believe the next answer in everything: it may come from another cluster's life."""
-        self._begins_anew = True
+    def start_again(self) -> None:
+        """Replace everything by the next response: the cluster may have been created again."""
+        self._starts_again = True
 
     def request(self, *, full: bool, allow_auto_create: bool) -> MetadataRequest:
-        """The next question: all that is wanted, or only topics that were never asked for."""
+        """The next request: for all wanted topics, or only those that were never requested."""
         if self.wants_all:
             topics = None
         else:
@@ -97,29 +97,29 @@ class MetadataCache:
         )
 
     def failed(self, request: MetadataRequest) -> None:
-        """Take note that there was no answer: its topics still have to be asked for."""
+        """There was no response: the topics are still to be requested."""
         names = {topic.name for topic in request.topics or () if topic.name is not None}
         self._missing |= names & self.wanted
 
-    def merge(self, request: MetadataRequest, answer: MetadataResponse) -> ClusterMetadata:
-        """The picture after an answer."""
+    def merge(self, request: MetadataRequest, response: MetadataResponse) -> ClusterMetadata:
+        """The metadata after a response."""
         before = self.cluster
-        old_topics = {} if self._begins_anew else before.topics
-        if self._begins_anew:
+        old_topics = {} if self._starts_again else before.topics
+        if self._starts_again:
             self._ids.clear()
             self._replaced_ids.clear()
             self._stale_counts.clear()
         topics: dict[str, TopicMetadata] = {}
         incomplete = False
-        for answered in answer.topics:
-            if answered.name is None:
+        for received in response.topics:
+            if received.name is None:
                 continue
-            if self._is_stale(answered):
+            if self._is_stale(received):
                 incomplete = True
-                if answered.name in old_topics:
-                    topics[answered.name] = old_topics[answered.name]
+                if received.name in old_topics:
+                    topics[received.name] = old_topics[received.name]
                 continue
-            topic = _topic(answered, old_topics.get(answered.name))
+            topic = _topic(received, old_topics.get(received.name))
             topics[topic.name] = topic
             incomplete = incomplete or _is_incomplete(topic)
         if request.topics is not None:
@@ -129,12 +129,12 @@ class MetadataCache:
                     topics[name] = known
                     incomplete = incomplete or _is_incomplete(known)
         self.is_incomplete = incomplete
-        self._begins_anew = False
+        self._starts_again = False
         self._ids = {name: one for name, one in self._ids.items() if self._is_of_use(name)}
         self.cluster = ClusterMetadata(
             version=before.version + 1,
-            cluster_id=answer.cluster_id,
-            controller_id=answer.controller_id,
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
             nodes=MappingProxyType(
                 {
                     broker.node_id: Node(
@@ -143,7 +143,7 @@ class MetadataCache:
                         port=broker.port,
                         rack=broker.rack,
                     )
-                    for broker in answer.brokers
+                    for broker in response.brokers
                 }
             ),
             topics=MappingProxyType(topics),
@@ -154,12 +154,12 @@ class MetadataCache:
     def _is_of_use(self, name: str) -> bool:
         return self.wants_all or name in self.wanted
 
-    def _is_stale(self, answered: MetadataResponseTopic) -> bool:
-        """Whether the broker tells of a topic that was deleted and made anew since; notes its id.
+    def _is_stale(self, received: MetadataResponseTopic) -> bool:
+        """Whether the response is about a topic that was deleted and created again; notes its id.
 
-        A broker that lags does so. What is known stays, and is asked for again.
+        A broker that lags returns that. The known metadata stay, and are requested again.
         """
-        name, topic_id = answered.name, answered.topic_id
+        name, topic_id = received.name, received.topic_id
         if name is None or topic_id == ZERO_UUID:
             return False
         former = self._ids.get(name)
@@ -167,7 +167,7 @@ class MetadataCache:
             self._stale_counts[name] = self._stale_counts.get(name, 0) + 1
             if self._stale_counts[name] < _STALE_ANSWERS_MAX:
                 return True
-            # What replaced it was itself the id of a former life, of which a lagging broker told.
+            # The id that replaced it was itself a former one, from a lagging broker.
             del self._replaced_ids[topic_id]
         self._stale_counts.pop(name, None)
         self._ids[name] = topic_id
@@ -185,7 +185,7 @@ class MetadataCache:
         leader_epoch: int,
         endpoints: Iterable[Node] = (),
     ) -> bool:
-        """Take over what a broker said of a newer leader; return whether it was news.
+        """Take over a newer leader that a broker named; return whether it is new.
 
         Ignored unless the epoch is newer than the known one and the leader's address is known.
         """
@@ -208,15 +208,15 @@ class MetadataCache:
         return True
 
 
-def _topic(answered: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:
-    assert answered.name is not None
-    code = known_code(answered.error_code)
-    # An answer without an id (an old broker in a rolling upgrade) says nothing about identity.
-    same = known is not None and ZERO_UUID in (answered.topic_id, known.topic_id)
-    same = same or (known is not None and known.topic_id == answered.topic_id)
+def _topic(received: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:
+    assert received.name is not None
+    code = known_code(received.error_code)
+    # A response without an id (an old broker in a rolling upgrade) does not identify the topic.
+    same = known is not None and ZERO_UUID in (received.topic_id, known.topic_id)
+    same = same or (known is not None and known.topic_id == received.topic_id)
     epochs = known.partitions if known is not None and same else {}
     partitions = {}
-    for part in sorted(answered.partitions, key=lambda part: part.partition_index):
+    for part in sorted(received.partitions, key=lambda part: part.partition_index):
         old = epochs.get(part.partition_index)
         if old is not None and 0 <= part.leader_epoch < old.leader_epoch:
             partitions[part.partition_index] = old
@@ -231,9 +231,9 @@ def _topic(answered: MetadataResponseTopic, known: TopicMetadata | None) -> Topi
             error_code=known_code(part.error_code),
         )
     return TopicMetadata(
-        name=answered.name,
-        topic_id=answered.topic_id,
-        is_internal=answered.is_internal,
+        name=received.name,
+        topic_id=received.topic_id,
+        is_internal=received.is_internal,
         error_code=code,
         partitions=MappingProxyType(partitions),
     )

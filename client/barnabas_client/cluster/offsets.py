@@ -1,4 +1,4 @@
-"""What a group remembers: an offset per partition, and who may write it.
+"""Committed offsets, and the group member that commits them.
 
 Shared by consumer (commits), producer (`send_offsets`) and admin (reset, list).
 """

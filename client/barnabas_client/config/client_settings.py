@@ -183,7 +183,7 @@ class ClientSettings:
     sasl_username: str | None = setting(None, why="The name to log in with.")
     sasl_password: str | None = setting(None, secret=True, why="The password to log in with.")
     sasl_exchange: Callable[[str], Any] | None = setting(
-        None, why="For other mechanisms: gives a `SaslExchange` for the broker's host name."
+        None, why="For other mechanisms: gives a `SaslClient` for the broker's host name."
     )
     ssl_cafile: str | None = setting(
         None, why="Certificates (PEM) that may have signed a broker's; default: the system's."

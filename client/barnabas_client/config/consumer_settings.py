@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from barnabas_client.config.client_settings import ClientSettings
-from barnabas_client.config.iso_durations import parse_duration_ms
 from barnabas_client.config.serializers import Deserializer
 from barnabas_client.config.settings import INT_MAX, setting
 from barnabas_client.errors import ConfigurationError
+from barnabas_protocol.settings.durations import parse_iso_duration_ms
 
 BY_DURATION: Final = "by_duration:"
 OFFSET_RESETS: Final = ("latest", "earliest", "none")
@@ -27,7 +27,7 @@ def _check_offset_reset(text: str) -> str | None:
         return None
     if text.startswith(BY_DURATION):
         try:
-            parse_duration_ms(text.removeprefix(BY_DURATION))
+            parse_iso_duration_ms(text.removeprefix(BY_DURATION))
         except ValueError as error:
             return str(error)
         return None
@@ -155,7 +155,7 @@ class ConsumerSettings(ClientSettings):
         """How far back `by_duration` begins; None for the other policies."""
         if not self.auto_offset_reset.startswith(BY_DURATION):
             return None
-        return parse_duration_ms(self.auto_offset_reset.removeprefix(BY_DURATION))
+        return parse_iso_duration_ms(self.auto_offset_reset.removeprefix(BY_DURATION))
 
     def check(self) -> None:
         """Refuse timeouts and group settings that cannot work together (CON-10)."""

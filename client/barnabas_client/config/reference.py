@@ -7,15 +7,17 @@ compares the file with what this prints, so that the two cannot drift apart.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from barnabas_client.config.admin_settings import AdminSettings
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.producer_settings import ProducerSettings
-from barnabas_client.config.settings import INT_MAX, LONG_MAX, Setting, settings_of
+from barnabas_client.config.settings import settings_of
+from barnabas_protocol.settings.reference import Columns, default_cell, name_cell, table
+from barnabas_protocol.settings.setting import Setting
 
 DEFAULT_PATH: Final = "docs/reference/client-configuration.md"
 
@@ -65,41 +67,21 @@ def _lines() -> Iterator[str]:
         )
 
 
-def _table(settings: Any) -> Iterator[str]:
-    yield "| Setting | Type | Default | Valid | Unit | Why |"
-    yield "|---|---|---|---|---|---|"
-    for known in sorted(settings.values(), key=lambda known: str(known.name)):
-        cells = (
-            f"`{known.name}`",
-            known.type_name,
-            _default(known),
-            _valid(known),
-            known.row.unit,
-            known.row.why.replace("|", "\\|"),
-        )
-        yield f"| {' | '.join(cells)} |"
+def _table(settings: Mapping[str, Setting]) -> Iterator[str]:
+    columns: Columns[Setting] = {
+        "Setting": name_cell,
+        "Type": lambda row: row.kind.name,
+        "Default": _default_cell,
+        "Valid": lambda row: row.range_text,
+        "Unit": lambda row: row.unit,
+        "Why": lambda row: row.why,
+    }
+    yield from table(sorted(settings.values(), key=lambda row: row.name), columns)
 
 
-def _default(known: Setting) -> str:
-    if known.is_required:
-        return "(required)"
-    value = known.default
-    if value is None:
-        return ""
-    if isinstance(value, tuple):
-        return f"`{','.join(value)}`" if value else ""
-    return f"`{value}`"
-
-
-def _valid(known: Setting) -> str:
-    row = known.row
-    if row.choices:
-        return ", ".join(row.choices)
-    if row.minimum is None:
-        return ""
-    if row.maximum in (None, INT_MAX, LONG_MAX):
-        return f"at least {row.minimum}"
-    return f"{row.minimum} to {row.maximum}"
+def _default_cell(row: Setting) -> str:
+    """A truth is one of Python here: settings are keyword arguments."""
+    return f"`{row.default}`" if isinstance(row.default, bool) else default_cell(row)
 
 
 def main(arguments: list[str]) -> None:

@@ -3,7 +3,7 @@
 For programs that go on with many records at once; no Python object is made per record. Needs
 pyarrow and numpy, the extra `columnar`; both are imported at the first use, not with the client.
 
-Not here: which batches a consumer may see, their checksums (`fetched_data.py`).
+Not here: which batches a consumer returns, their checksums (`completed_fetch.py`).
 
 Invariants: the columns hold what `decode_records` gives for the same batches; a batch that cannot
 be read is told after everything before it; the memory of one chunk is bounded by `CHUNK_BYTES` and
@@ -52,7 +52,7 @@ class RecordColumns:
     values: pyarrow.Array
     #: list<struct<key: string, value: binary>>
     headers: pyarrow.Array
-    #: Where reading goes on behind these records.
+    #: The offset behind these records.
     next_offset: int
     #: Of the last batch; -1 if it has none.
     leader_epoch: int

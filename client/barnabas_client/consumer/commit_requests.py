@@ -1,11 +1,10 @@
-"""OffsetCommit and OffsetFetch: the requests in any version, and what their answers mean.
+"""Builds OffsetCommit and OffsetFetch requests of any version, and reads their responses.
 
 Pure. Not here: sending and repeating them (`commits.py`).
 
 Source: KIP-447 (require_stable), KIP-709 (fetch for several groups), KIP-848 (member epochs).
 Topic ids instead of names: OffsetCommit and OffsetFetch 10.
-Invariants: an answer that lacks a partition is a broken peer's; every partition that was asked for
-has a result or an error is raised.
+Invariants: every partition of the request has a result, or an error is raised.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ TOPICS_UNKNOWN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffsets:
-    """An answer to OffsetFetch: the group's error, then each partition's offset or error."""
+    """A response to OffsetFetch: the group's error, then each partition's offset or error."""
 
     group_error: ErrorCode
     offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -123,7 +122,7 @@ def commit_errors(
             errors[TopicPartition(name, partition.partition_index)] = code
     for partition_ in offsets:
         if partition_ not in errors:
-            raise ClientBrokenError(f"the answer to a commit lacks {partition_}")
+            raise ClientBrokenError(f"the response to a commit lacks {partition_}")
     return errors
 
 
@@ -133,7 +132,7 @@ def fetch_request(
     ids: Mapping[str, Uuid],
     version: int,
 ) -> OffsetFetchRequest:
-    """Ask for committed offsets, waiting for transactions that may still change them."""
+    """OffsetFetch, which waits for transactions that may still change the offsets."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -166,7 +165,7 @@ def fetched_offsets(
     partitions: Iterable[TopicPartition],
     names: Mapping[Uuid, str],
 ) -> FetchedOffsets:
-    """What the answer says of the group; an offset of -1 is none."""
+    """The group's part of the response; an offset of -1 is none."""
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     errors: dict[TopicPartition, ErrorCode] = {}
     group_error = known_code(response.error_code)
@@ -195,5 +194,5 @@ def fetched_offsets(
     if group_error is ErrorCode.NONE:
         for partition in partitions:
             if partition not in offsets and partition not in errors:
-                raise ClientBrokenError(f"the answer to an offset fetch lacks {partition}")
+                raise ClientBrokenError(f"the response to an offset fetch lacks {partition}")
     return FetchedOffsets(group_error=group_error, offsets=offsets, errors=errors)

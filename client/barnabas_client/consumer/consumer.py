@@ -1,11 +1,12 @@
-"""The consumer: reading records, alone or as a member of a group.
+"""`Consumer`: what a program calls to read records, alone or as a member of a group.
 
-The face to the program; the work is done in `poll_loop.py` and below. Not thread-safe, and one task
-at a time uses it (`exclusive_use.py`).
+Each call checks its arguments and hands over to `poll_loop.py`, which owns everything that runs.
+Not thread-safe: one task at a time uses it (`exclusive_use.py`). Calls that only look up
+(`committed`, `lag`, the offsets of the log) may be made by any task, also while another one polls.
 
-Source: section 24 of behaviour.md (CON-1 to CON-12), Kafka's Java consumer for what is not said
-there. Partitions are taken away only inside the program's own calls, so what was handed out has
-been processed by then.
+Source: CON-1 to CON-12, Kafka's Java consumer for what is not said there.
+Invariants: partitions are revoked only inside the program's own calls, so the records that were
+returned before have been processed by then.
 """
 
 from __future__ import annotations
@@ -13,30 +14,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
+from barnabas_client.cluster.offset_ranges import lag_behind
+from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.options import ConsumerOptions
 from barnabas_client.consumer.columns import RecordColumns, read_columns
-from barnabas_client.consumer.offset_calls import OffsetCalls
+from barnabas_client.consumer.commits import CommitCallback, OffsetCommitter
+from barnabas_client.consumer.exclusive_use import ExclusiveUse
+from barnabas_client.consumer.offsets_lookup import OffsetAndTimestamp, list_offsets_until
+from barnabas_client.consumer.partition_state import EARLIEST, LATEST
 from barnabas_client.consumer.poll_loop import PollLoop
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
-from barnabas_client.consumer.subscription_state import checked_partition
-from barnabas_client.errors import ClosedError, IllegalStateError, UsageError
+from barnabas_client.consumer.subscription_state import SubscriptionState, checked_partition
+from barnabas_client.errors import ClosedError, IllegalStateError, TimedOutError, UsageError
 from barnabas_client.network.client import Client
 from barnabas_client.network.closing import run_to_end
 from barnabas_protocol.ids import TopicPartition
 
 POLL_TIMEOUT_MS: Final = 500
 CLOSE_TIMEOUT_MS: Final = 30_000
-# So few records of an iteration are handed out without a look at the clock.
+# At most so many records of an iteration are yielded without reading the clock.
 _LOOK_STRIDE_MAX: Final = 32
 
 
-class Consumer(OffsetCalls):
+class Consumer:
     """Reads records; `async with Consumer("host:9092", group_id="readers") as consumer:`."""
 
     def __init__(
@@ -51,8 +57,18 @@ class Consumer(OffsetCalls):
         A `client` that is given stays open at the end. Raises: ConfigurationError.
         """
         chosen = ConsumerSettings.create({"bootstrap_servers": bootstrap_servers, **settings})
-        super().__init__(client or Client(chosen), chosen)
+        self.settings = chosen
         self._owns_client = client is None
+        self._client = client or Client(chosen)
+        self._subscription = SubscriptionState(
+            exclude_internal_topics=chosen.exclude_internal_topics
+        )
+        self._use = ExclusiveUse()
+        self._loop: PollLoop | None = None
+        self._is_closed = False
+        # Done when `close` is, None before; and the task that closes, whose listener may call.
+        self._closed: asyncio.Future[None] | None = None
+        self._closer: asyncio.Task[Any] | None = None
 
     async def start(self) -> None:
         """Find the cluster; to be awaited before anything else, does nothing if that was done.
@@ -70,13 +86,13 @@ class Consumer(OffsetCalls):
     async def close(
         self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None
     ) -> None:
-        """Commit what was handed out (if so set), leave the group, end everything.
+        """Commit the positions (with enable_auto_commit), leave the group, end everything.
 
-        By default the group is told by members that have no `group_instance_id`; `leave_group`
-        decides otherwise, for a static member that is not to come back (KIP-1092).
-        The record that an iteration was left with counts as not processed. May be called while
-        another task polls: its poll raises ClosedError, its iteration ends. If it is cancelled,
-        nothing more is committed. May be repeated; a second call waits for the first.
+        By default only members without `group_instance_id` leave the group; `leave_group` decides
+        otherwise, for a static member that is not to come back (KIP-1092).
+        The last record of an iteration counts as not processed. May be called while another task
+        polls: its poll raises ClosedError, its iteration ends. If the call is cancelled, nothing
+        more is committed. A second call waits for the first.
         """
         if self._closed is not None:
             if self._closer is not asyncio.current_task():
@@ -90,7 +106,7 @@ class Consumer(OffsetCalls):
                 await self._finish(self._loop, timeout_ms, leave_group)
         finally:
             try:
-                await run_to_end(self._let_go())
+                await run_to_end(self._release())
             finally:
                 self._closer = None
                 self._closed.set_result(None)
@@ -106,9 +122,9 @@ class Consumer(OffsetCalls):
         left_ms = max(0, round((deadline - now()) * 1000))
         await loop.finish(left_ms, leave_group=leave_group)
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         if self._loop is not None:
-            await self._loop.let_go()
+            await self._loop.release()
         if self._owns_client:
             await self._client.close()
 
@@ -123,9 +139,9 @@ class Consumer(OffsetCalls):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close; without an exception, the record that an iteration was left with is processed."""
+        """Close; without an exception, the last record of an iteration counts as processed."""
         if kind is None and self._loop is not None and not self._is_closed:
-            self._loop.settle_own()
+            self._loop.finish_own_iteration()
         await self.close()
 
     # ---- what to read ----------------------------------------------------------------------
@@ -137,9 +153,9 @@ class Consumer(OffsetCalls):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics together with the group: by name, or all whose whole name the pattern fits.
+        """Subscribe to topics as a member of the group: by name, or by a pattern of whole names.
 
-        Replaces the topics of an earlier call; the group meets at the next poll.
+        Replaces the topics of an earlier call; the group rebalances at the next poll.
         Raises: UsageError for no or blank names; IllegalStateError without a group or after assign.
         """
         self._check_use()
@@ -161,9 +177,9 @@ class Consumer(OffsetCalls):
             self._loop.follow_subscription()
 
     async def unsubscribe(self) -> None:
-        """Leave the group, or forget what was assigned; nothing is read until the next choice.
+        """Leave the group, or drop the assigned partitions.
 
-        If it is cancelled, that is so as well, and nothing more is committed.
+        If the call is cancelled, that happens all the same, and nothing more is committed.
         """
         with self._use:
             self._use.check_not_nested()
@@ -177,7 +193,7 @@ class Consumer(OffsetCalls):
                 loop.follow_subscription()
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Read these partitions, without sharing; those that were assigned before go on."""
+        """Read these partitions, without a group; those assigned before keep their positions."""
         self._check_use()
         wanted = [checked_partition(partition) for partition in partitions]
         if self._loop is not None:
@@ -187,11 +203,11 @@ class Consumer(OffsetCalls):
             self._loop.follow_subscription()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now."""
+        """The assigned partitions."""
         return frozenset(self._subscription.assigned)
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to; those that the pattern has found."""
+        """The topics that are subscribed to, by name or by the pattern."""
         return self._subscription.topics
 
     # ---- reading ---------------------------------------------------------------------------
@@ -201,9 +217,9 @@ class Consumer(OffsetCalls):
     ) -> list[ConsumerRecord]:
         """The next records, as soon as there are some; none when the time is over.
 
-        At most `max_records`, by default the setting max_poll_records. What was returned before
-        counts as processed.
-        Raises: what a partition has met behind its last record (SeekRequiredError,
+        At most `max_records`, by default the setting max_poll_records. Records that were returned
+        before count as processed.
+        Raises: the error behind the last record of a partition (SeekRequiredError,
         CorruptRecordError, SerializationError, AuthorizationError); errors of the group.
         """
         if timeout_ms < 0:
@@ -237,46 +253,304 @@ class Consumer(OffsetCalls):
         return found
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Iterate over records until `wakeup` or `close`; errors come as from `poll`.
+        """Iterate over records until `wakeup` or `close`; raises as `poll` does.
 
-        A record counts as processed when the next one is asked for, and the last one when the
+        A record counts as processed when the next one is requested, and the last one when the
         `async with` block is left without an exception.
         """
         self._check_open()
         while not self._is_closed:
             with self._use:
                 self._use.check_not_nested()
-                hand_out = await self._running.next_hand_out()
-            if hand_out is None:
+                iteration = await self._running.next_iteration()
+            if iteration is None:
                 return
             loop = self._running
-            records, at, stride = hand_out.portion.records, 0, 1
+            records, at, stride = iteration.portion.records, 0, 1
             while True:
                 for record in records[at : at + stride]:
-                    hand_out.current = record
+                    iteration.current = record
                     yield record
-                    if hand_out.is_stale:
+                    if iteration.is_stale:
                         break
                 at += stride
-                # Where records take next to no time, not each of them looks at the clock.
-                is_due = loop.is_look_due()
+                # Where processing a record takes almost no time, not each of them reads the clock.
+                is_due = loop.is_maintenance_due()
                 stride = 1 if is_due else min(2 * stride, _LOOK_STRIDE_MAX)
-                if is_due and not hand_out.is_stale:
+                if is_due and not iteration.is_stale:
                     with self._use:
-                        await loop.look_around()
-                if hand_out.is_stale:
+                        await loop.maintain_iteration()
+                if iteration.is_stale:
                     break
                 if at >= len(records):
-                    hand_out.finish()
+                    iteration.finish()
                     break
 
     def wakeup(self) -> None:
-        """Let the poll that waits, or the next one, return no records; ends an iteration.
+        """Make the poll that waits, or the next one, return no records; end an iteration.
 
         May be called by any task of the loop; from a thread with `loop.call_soon_threadsafe`.
         """
         if self._loop is not None:
             self._loop.wake_up()
+
+    # ---- positions -------------------------------------------------------------------------
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Move the position to an offset; records fetched from elsewhere are dropped.
+
+        Raises: IllegalStateError if the partition is not assigned.
+        """
+        self._check_use()
+        target = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        if target.offset < 0:
+            raise UsageError(f"an offset is not negative: {target.offset}; see seek_to_beginning()")
+        state = self._subscription.state(partition)
+        if self._loop is not None:
+            self._loop.interrupt(TopicPartition(*partition))
+        state.seek(target.offset, target.leader_epoch)
+        if self._loop is not None:
+            self._loop.on_positions_changed()
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Move the position to the first record of the partitions, by default of all."""
+        self._reset(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Move the position to the end (with read_committed: to the last stable offset)."""
+        self._reset(partitions, LATEST)
+
+    def seek_to_timestamp(
+        self, timestamp_ms: int, partitions: Collection[TopicPartition] | None = None
+    ) -> None:
+        """Move the position to the first record that is not older, or to the end."""
+        if timestamp_ms < 0:
+            raise UsageError(f"a timestamp in milliseconds is not negative: {timestamp_ms}")
+        self._reset(partitions, timestamp_ms)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions until `resume`; fetched records are kept."""
+        self._set_paused(partitions, True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        self._set_paused(partitions, False)
+
+    def stop_at(self, partition: TopicPartition, offset: int | None) -> None:
+        """Fetch nothing at or behind an offset (exclusive); None removes the limit.
+
+        For reading a range. Records behind its end that came in the same response are returned all
+        the same.
+        """
+        self._check_use()
+        self._subscription.state(partition).stop_offset = offset
+        if self._loop is not None:
+            self._loop.on_positions_changed()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(self._subscription.paused())
+
+    async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+        """The offset of the next record; waits until it is known.
+
+        Raises: IllegalStateError if the partition is not assigned; TimedOutError.
+        """
+        with self._use:
+            state = self._subscription.state(partition)
+            self._running.update_positions()
+            if state.offset < 0:
+                await self._running.wait_for_position(state, self._timeout_ms(timeout_ms))
+            if state.offset < 0:
+                raise TimedOutError(
+                    f"the position of {TopicPartition(*partition)} is not known"
+                    f"{self._missing(*partition)}"
+                )
+            return state.offset
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The position of each assigned partition, for a producer's `send_offsets`.
+
+        Returned records count as processed; a partition without a position is missing.
+        """
+        self._check_use()
+        self._running.update_positions()
+        return self._subscription.positions()
+
+    async def lag(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, int | None]:
+        """How many offsets each assigned partition has left; None while it has no position.
+
+        Counted to the end by the newest fetch response, or else by a request.
+        """
+        loop = self._running
+        loop.update_positions()
+        is_committed = self.settings.isolation_level == "read_committed"
+        assigned = dict(self._subscription.assigned)
+        lags = {one: state.lag(read_committed=is_committed) for one, state in assigned.items()}
+        unknown = [one for one, lag in lags.items() if lag is None and assigned[one].offset >= 0]
+        if unknown:
+            ends = await self.end_offsets(unknown, timeout_ms=timeout_ms)
+            lags.update({one: lag_behind(ends[one], assigned[one].offset) for one in unknown})
+        return lags
+
+    # ---- offsets of the group --------------------------------------------------------------
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets, by default the positions behind all returned records.
+
+        Raises: CommitFailedError or MembershipLostError if others may have the partitions; the last
+        RetriableError after the timeout.
+        """
+        with self._use:
+            committer = self._committer
+            self._running.update_positions()
+            wanted = self._subscription.positions() if offsets is None else offsets
+            await committer.commit(wanted, timeout_ms=self._timeout_ms(timeout_ms))
+
+    def commit_soon(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commit without waiting or retrying, then call `callback(offsets, error or None)`."""
+        self._check_use()
+        committer = self._committer
+        self._running.update_positions()
+        wanted = self._subscription.positions() if offsets is None else offsets
+        committer.commit_soon(wanted, callback)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets of the group; None where nothing was committed."""
+        wanted = {checked_partition(partition) for partition in partitions}
+        return await self._committer.fetch_committed(
+            wanted, timeout_ms=self._timeout_ms(timeout_ms)
+        )
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Group, member and generation, for a producer's `send_offsets`."""
+        group_id = self.settings.group_id
+        if group_id is None:
+            raise IllegalStateError("no group: set group_id")
+        membership = self._running.membership
+        return ConsumerGroupMetadata(group_id) if membership is None else membership.metadata()
+
+    def enforce_rebalance(self, reason: str = "requested by the program") -> None:
+        """Make the group rebalance, at the next poll."""
+        membership = self._running.membership
+        if membership is None:
+            raise IllegalStateError("no group to rebalance: subscribe() first")
+        membership.request_rejoin(reason)
+
+    # ---- offsets of the log ----------------------------------------------------------------
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is not older; None where all are older."""
+        for partition, timestamp_ms in timestamps_ms.items():
+            if timestamp_ms < 0:
+                raise UsageError(f"a timestamp is not negative: {partition} {timestamp_ms}")
+        return await self._list_offsets(timestamps_ms, timeout_ms)
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition that can be read."""
+        return await self._ends(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last record that can be read (under read_committed: decided)."""
+        return await self._ends(dict.fromkeys(partitions, LATEST), timeout_ms)
+
+    # ---- inside ----------------------------------------------------------------------------
+
+    @property
+    def internals(self) -> PollLoop:
+        """The parts of a started consumer, for tests; not part of the public API."""
+        return self._running
+
+    @property
+    def _running(self) -> PollLoop:
+        self._check_open()
+        if self._loop is None:
+            raise IllegalStateError("the consumer is not started: await start(), or use async with")
+        return self._loop
+
+    @property
+    def _committer(self) -> OffsetCommitter:
+        committer = self._running.committer
+        if committer is None:
+            raise IllegalStateError("offsets are kept per group: set group_id")
+        return committer
+
+    def _check_open(self) -> None:
+        if self._is_closed and self._closer is not asyncio.current_task():
+            raise ClosedError("the consumer is closed")
+
+    def _check_use(self) -> None:
+        if self._is_closed:
+            self._check_open()
+        self._use.check()
+
+    def _missing(self, topic: str, partition: int) -> str:
+        """Why a partition has no position, as the end of a sentence."""
+        known = self._client.cluster.topics.get(topic)
+        if known is None:
+            return " yet"
+        if not known.partitions:
+            return f": there is no topic {topic}"
+        if partition not in known.partitions:
+            return f": topic {topic} has only {len(known.partitions)} partitions"
+        return " yet"
+
+    def _timeout_ms(self, timeout_ms: int | None) -> int:
+        return self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+
+    def _reset(self, partitions: Collection[TopicPartition] | None, timestamp_ms: int) -> None:
+        self._check_use()
+        chosen = list(self._subscription.assigned) if not partitions else list(partitions)
+        states = [self._subscription.state(partition) for partition in chosen]
+        for partition, state in zip(chosen, states, strict=True):
+            if self._loop is not None:
+                self._loop.interrupt(TopicPartition(*partition))
+            state.request_reset(timestamp_ms)
+        if self._loop is not None:
+            self._loop.on_positions_changed()
+
+    def _set_paused(self, partitions: Iterable[TopicPartition], is_paused: bool) -> None:
+        self._check_use()
+        states = [(one, self._subscription.state(one)) for one in partitions]
+        for partition, state in states:
+            if self._loop is not None:
+                self._loop.interrupt(TopicPartition(*partition))
+            state.is_paused = is_paused
+        if self._loop is not None:
+            self._loop.on_positions_changed()
+
+    async def _ends(
+        self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, int]:
+        found = await self._list_offsets(wanted, timeout_ms)
+        return {partition: 0 if one is None else one.offset for partition, one in found.items()}
+
+    async def _list_offsets(
+        self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return await list_offsets_until(
+            self._running.client,
+            {checked_partition(partition): time for partition, time in wanted.items()},
+            isolation_level=int(self.settings.isolation_level == "read_committed"),
+            timeout_ms=self._timeout_ms(timeout_ms),
+        )
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

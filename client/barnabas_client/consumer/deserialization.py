@@ -3,7 +3,7 @@
 A deserializer is a function of the bytes alone, or an object with a method
 `deserialize(topic, data, headers)`. Not here: reading records from batches.
 
-Source: Kafka's Deserializer. Invariants: null stays null, without asking a deserializer; what one
+Source: Kafka's Deserializer. Invariants: null stays null, without calling a deserializer; what one
 raises becomes a SerializationError that names the record.
 """
 
@@ -29,7 +29,7 @@ class RecordDeserializer:
     def __init__(self, key: GivenDeserializer, value: GivenDeserializer) -> None:
         self._key, self._key_takes_all = _call(key)
         self._value, self._value_takes_all = _call(value)
-        #: Without any, records are handed out as they were read.
+        #: Without any, records are returned as they were read.
         self.is_needed = key is not None or value is not None
 
     def apply(

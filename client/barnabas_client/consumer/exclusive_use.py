@@ -1,8 +1,8 @@
-"""One task at a time uses a consumer: a second one is told at once, instead of waiting for it.
+"""One task at a time uses a consumer: a second one gets an error at once, instead of waiting.
 
-Source: CON-1 of behaviour.md. Not a lock: two users of one consumer are a mistake of the program,
-because positions and rebalances would happen behind the back of either. The task that is inside may
-call again, as a rebalance listener does.
+Source: CON-1. Not a lock: two users of one consumer are a mistake of the program, because
+each would change positions and assignment under the other. The task that is inside may call again,
+as a rebalance listener does.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ExclusiveUse:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give it back, when the outermost call ends."""
+        """Release the consumer, when the outermost call ends."""
         self._depth -= 1
         if self._depth:
             return
@@ -55,11 +55,11 @@ class ExclusiveUse:
             raise self._concurrent_call()
 
     def check_not_nested(self) -> None:
-        """Raise IllegalStateError if the task was inside before: what polls cannot poll."""
+        """Raise IllegalStateError if the task was inside before: a listener cannot poll."""
         if self._depth > 1:
             raise IllegalStateError(
                 "a rebalance listener may commit, seek and pause, but not read or unsubscribe:"
-                " do that when poll() has returned"
+                " do that after poll() has returned"
             )
 
     @property

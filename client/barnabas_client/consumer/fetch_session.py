@@ -1,15 +1,12 @@
-"""Fetch sessions: what of a fetch a broker remembers, so that requests name only what changed.
+"""The consumer's end of the fetch session with one broker: requests name only what changed.
 
-Pure: no I/O, no clock. Not here: which partitions to ask for and what to do with the answers
-(`fetcher.py`). One session per broker, one request of it on its way at a time.
+Pure: no I/O, no clock. Not here: session ids and epochs (`barnabas_protocol.fetch_metadata`), which
+partitions to fetch and what to do with responses (`fetcher.py`). One session per broker, one
+request of it in flight.
 
-Source: KIP-227 (sessions), KIP-516 (topic ids). The session's id and epoch say what a request is:
-
-    id 0, epoch 0     full, asks for a new session         id n, epoch 0    the same, and ends n
-    id n, epoch >= 1  only the changes against what n has  id n, epoch -1   ends n
-
+Source: KIP-227 (sessions), KIP-516 (topic ids).
 Invariants: after a request whose fate is not known the next one is full; one session never mixes
-topic names (up to version 12) and topic ids (from 13); an answer that names partitions which the
+topic names (up to version 12) and topic ids (from 13); a response that names partitions which the
 session does not have is refused.
 """
 
@@ -20,6 +17,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.fetch_metadata import (
+    FINAL_EPOCH,
+    NO_SESSION_ID,
+    FetchMetadata,
+)
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas_protocol.messages.fetch import (
     FetchPartition,
@@ -32,20 +34,11 @@ from barnabas_protocol.messages.fetch import (
 
 SESSION_VERSION_MIN: Final = 7
 TOPIC_NAME_VERSION_MAX: Final = 12
-EPOCH_MAX: Final = (1 << 31) - 1
-_FINAL_EPOCH: Final = -1
-
-_SESSION_ERRORS: Final = frozenset(
-    (
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    )
-)
+_WITHOUT_SESSION: Final = FetchMetadata(NO_SESSION_ID, FINAL_EPOCH)
 
 
 class PartitionFetch(NamedTuple):
-    """What is asked of one partition."""
+    """The fields of a request for one partition."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -56,7 +49,7 @@ class PartitionFetch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What holds for a request as a whole."""
+    """The fields of a request that hold for all of its partitions."""
 
     max_wait_ms: int
     min_bytes: int
@@ -67,33 +60,27 @@ class FetchLimits:
 
 @dataclass(slots=True)
 class _Sent:
-    """The request on its way: an answer is judged by it."""
+    """The request in flight, which the response is checked against."""
 
     is_full: bool
     names_by_id: dict[Uuid, str] = field(default_factory=dict)
 
 
 class FetchSession:
-    """The client's end of the session with one broker."""
+    """The partitions of the session, and the changes for the next request."""
 
-    __slots__ = ("_epoch", "_partitions", "_sent", "_session_id", "_uses_ids")
+    __slots__ = ("_metadata", "_partitions", "_sent", "_uses_ids")
 
     def __init__(self) -> None:
-        self._session_id = 0
-        self._epoch = 0
+        self._metadata = FetchMetadata()
         self._uses_ids = False
-        # As the broker has it, once the request on its way has arrived.
+        # As the broker has them, once the request in flight has arrived.
         self._partitions: dict[TopicPartition, PartitionFetch] = {}
         self._sent: _Sent | None = None
 
     @property
-    def session_id(self) -> int:
-        """The broker's name for the session; 0 without one."""
-        return self._session_id
-
-    @property
     def partitions(self) -> Mapping[TopicPartition, PartitionFetch]:
-        """What was asked for last, of every partition that the newest request stands for."""
+        """The newest fetch of every partition of the session."""
         return self._partitions
 
     def build(
@@ -109,8 +96,9 @@ class FetchSession:
             version = TOPIC_NAME_VERSION_MAX
         uses_ids = version > TOPIC_NAME_VERSION_MAX
         if uses_ids != self._uses_ids:
-            self._epoch = 0
-        is_full = self._epoch == 0 or version < SESSION_VERSION_MIN
+            self._metadata = self._metadata.close_existing_attempt_new()
+        metadata = self._metadata if version >= SESSION_VERSION_MIN else _WITHOUT_SESSION
+        is_full = metadata.is_full
         changed, forgotten = (wanted, {}) if is_full else self._changes(wanted)
         request = FetchRequest(
             max_wait_ms=limits.max_wait_ms,
@@ -118,8 +106,8 @@ class FetchSession:
             max_bytes=limits.max_bytes,
             isolation_level=limits.isolation_level,
             rack_id=limits.rack_id,
-            session_id=self._session_id if version >= SESSION_VERSION_MIN else 0,
-            session_epoch=self._epoch if version >= SESSION_VERSION_MIN else _FINAL_EPOCH,
+            session_id=metadata.session_id,
+            session_epoch=metadata.epoch,
             topics=_topics(changed),
             forgotten_topics_data=_forgotten_topics(forgotten),
         )
@@ -132,79 +120,62 @@ class FetchSession:
         return request, version
 
     def build_final(self) -> FetchRequest | None:
-        """The request that frees the broker's memory of the session; None if there is none."""
-        if self._session_id == 0:
+        """The request that ends the session at the broker; None if there is none."""
+        final = self._metadata.final()
+        if final is None:
             return None
-        request = FetchRequest(
-            session_id=self._session_id, session_epoch=_FINAL_EPOCH, max_wait_ms=0, min_bytes=0
+        self._metadata = FetchMetadata()
+        return FetchRequest(
+            session_id=final.session_id, session_epoch=final.epoch, max_wait_ms=0, min_bytes=0
         )
-        self._forget()
-        return request
 
     def accept(self, response: FetchResponse) -> list[tuple[TopicPartition, PartitionData]] | None:
-        """The partitions of an answer; None if it must not be used: the next request is full."""
+        """The partitions of a response; None if it must not be used: the next request is full."""
         sent = self._sent
-        assert sent is not None, "an answer without a request"
+        assert sent is not None, "a response without a request"
         self._sent = None
         if response.error_code != ErrorCode.NONE:
-            self._lose(response.error_code)
+            self._metadata = self._metadata.on_error(response.error_code)
             return None
-        answers: list[tuple[TopicPartition, PartitionData]] = []
+        found: list[tuple[TopicPartition, PartitionData]] = []
         for topic in response.responses:
             name = sent.names_by_id.get(topic.topic_id) if self._uses_ids else topic.topic
             for data in topic.partitions:
                 if name is None or (name, data.partition_index) not in self._partitions:
-                    # The broker has another idea of the session than this side.
-                    self._close_then_renew()
+                    # The two ends do not agree on the partitions of the session.
+                    self._refuse()
                     return None
-                answers.append((TopicPartition(name, data.partition_index), data))
-        if sent.is_full and len(answers) != len(self._partitions):
-            self._close_then_renew()
+                found.append((TopicPartition(name, data.partition_index), data))
+        if sent.is_full and len(found) != len(self._partitions):
+            self._refuse()
             return None
-        if response.session_id == 0:
-            self._forget()
-        elif sent.is_full:
-            self._session_id, self._epoch = response.session_id, 1
+        if sent.is_full or response.session_id == NO_SESSION_ID:
+            self._metadata = self._metadata.on_full_response(response.session_id)
         else:
-            self._epoch = self._epoch + 1 if self._epoch < EPOCH_MAX else 1
-        return answers
+            self._metadata = self._metadata.next_incremental()
+        return found
 
     def fail(self) -> None:
-        """The request got no answer: whether the broker has seen it is not known."""
+        """The request got no response: whether the broker has seen it is not known."""
         self._sent = None
-        self._close_then_renew()
+        self._metadata = self._metadata.close_existing_attempt_new()
+
+    def _refuse(self) -> None:
+        self._metadata = self._metadata.close_existing_attempt_new()
 
     def _changes(
         self, wanted: dict[TopicPartition, PartitionFetch]
     ) -> tuple[dict[TopicPartition, PartitionFetch], dict[TopicPartition, PartitionFetch]]:
-        """What to tell of the difference: partitions to set, partitions to forget."""
+        """How the partitions differ from those of the session: to be set, to be forgotten."""
         known = self._partitions
         changed = {tp: fetch for tp, fetch in wanted.items() if known.get(tp) != fetch}
         forgotten = {
             tp: fetch
             for tp, fetch in known.items()
-            # A topic that was made anew goes by another id: its old one is forgotten.
+            # A topic that was created again has another id: its old one is forgotten.
             if tp not in wanted or wanted[tp].topic_id != fetch.topic_id
         }
         return changed, forgotten
-
-    def _lose(self, error_code: int) -> None:
-        if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._forget()
-        else:
-            self._close_then_renew()
-
-    def _close_then_renew(self) -> None:
-        self._epoch = 0
-
-    def _forget(self) -> None:
-        self._session_id = 0
-        self._epoch = 0
-
-
-def is_session_error(error_code: int) -> bool:
-    """Whether an answer as a whole says no more than that the session must begin anew."""
-    return error_code in _SESSION_ERRORS
 
 
 def _topics(partitions: dict[TopicPartition, PartitionFetch]) -> list[FetchTopic]:

@@ -1,14 +1,15 @@
-"""Fetching: one request per broker on its way, sent again while its answer is being read.
+"""Fetches records: one request in flight per broker, the next one while its response is read.
 
-A thin shell around pure parts: the session with each broker (`fetch_session.py`), what an answer
-means (`fetch_answer.py`), the buffer (`record_queue.py`). Not here: waiting, which is the
-consumer's.
+A thin shell around pure parts: the session with each broker (`fetch_session.py`), what a response
+means (`fetch_response_handler.py`), the buffer (`fetch_buffer.py`). Not here: waiting
+(`poll_loop.py`).
 
-Source: CON-4, CON-6, CON-12 of behaviour.md; KIP-227 (sessions), KIP-392 (reading from replicas of
-the same rack), KIP-951 (new leaders named in answers).
-Invariants: no broker has more than one fetch of ours on its way; a broker is asked only when all of
-its partitions have room, since an answer that waits for data of some would hold up the others; what
-is buffered of one broker stays below its share of `prefetch_bytes_max`, but for one answer.
+Source: CON-4, CON-6, CON-12; KIP-227 (sessions), KIP-392 (reading from replicas of
+the same rack), KIP-951 (new leaders named in responses).
+Invariants: no broker has more than one fetch of ours in flight; a broker is sent one only when all
+of its partitions have room, since a response that waits for data of some would hold up the others;
+the buffered bytes of one broker stay below its share of `prefetch_bytes_max`, except for one
+response.
 """
 
 from __future__ import annotations
@@ -19,16 +20,11 @@ from typing import Final
 
 from barnabas_client.cluster.metadata import Node
 from barnabas_client.config.consumer_settings import ConsumerSettings
-from barnabas_client.consumer.fetch_answer import FetchAnswers
-from barnabas_client.consumer.fetch_session import (
-    FetchLimits,
-    FetchSession,
-    PartitionFetch,
-    is_session_error,
-)
+from barnabas_client.consumer.fetch_buffer import FetchBuffer
+from barnabas_client.consumer.fetch_response_handler import FetchResponseHandler
+from barnabas_client.consumer.fetch_session import FetchLimits, FetchSession, PartitionFetch
 from barnabas_client.consumer.partition_state import PartitionState
 from barnabas_client.consumer.positions import PositionFinder
-from barnabas_client.consumer.record_queue import RecordQueue
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import (
     BarnabasError,
@@ -38,17 +34,18 @@ from barnabas_client.errors import (
 )
 from barnabas_client.network.client import Client
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.backoff import ExponentialBackoff
+from barnabas_protocol.fetch_metadata import SESSION_ERRORS
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.fetch import FetchResponse
 
-# How long closing waits for the brokers to hear that the sessions are over. Behind a fetch that
-# waits for records they hear later, and they forget sessions by themselves, too.
+# How long closing waits for the requests that end sessions. Behind a fetch that waits for records
+# they take longer, and brokers drop sessions by themselves, too.
 _CLOSE_WAIT_MS: Final = 50
-# After a follower that a leader has named cannot be asked, leaders do not hear of our rack for this
-# long and give the records themselves: they would name it again until the cluster takes it for
-# dead. Doubled with each failure in a row.
-_LEADERS_ONLY_MS: Final = 1000
-_LEADERS_ONLY_MS_MAX: Final = 60_000
+# After a fetch from a follower that a leader has named fails, requests do not carry our rack for
+# this long, so that leaders return the records themselves: they would name that follower again
+# until it is fenced.
+_LEADERS_ONLY: Final = ExponentialBackoff(1000, 60_000)
 
 
 class _Broker:
@@ -65,28 +62,28 @@ class _Broker:
 
 
 class Fetcher:
-    """Keeps the queue of one consumer filled."""
+    """Keeps the buffer of one consumer filled."""
 
     def __init__(
         self,
         client: Client,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
-        queue: RecordQueue,
+        buffer: FetchBuffer,
         positions: PositionFinder,
         *,
         on_data: Callable[[], None],
     ) -> None:
-        """`on_data` is told when there may be something to hand out."""
+        """`on_data` is called when there may be records to return."""
         self._client = client
         self._settings = settings
         self._subscription = subscription
-        self._queue = queue
+        self._buffer = buffer
         self._positions = positions
         self._on_data = on_data
         self._clock = client.environment.clock
         self._brokers: dict[int, _Broker] = {}
-        self._answers = FetchAnswers(client, settings, subscription, queue, positions)
+        self._handler = FetchResponseHandler(client, settings, subscription, buffer, positions)
         self._retry_timer: asyncio.TimerHandle | None = None
         self._retry_at_ms = 0
         self._error: BarnabasError | None = None
@@ -95,16 +92,16 @@ class Fetcher:
         self._isolation_level = int(settings.isolation_level == "read_committed")
 
     def send_fetches(self) -> None:
-        """Ask every broker that has nothing of ours on its way and whose partitions have room."""
+        """Send a fetch to every broker that has none of ours and whose partitions have room."""
         if self._is_closed or self._client.has_ended:
             return
-        self._queue.has_new_room = False
+        self._buffer.has_new_room = False
         now_ms = self._clock.monotonic_ms()
         wanted, source_count = self._wanted_by_broker(now_ms)
         if not wanted:
             return
         share_bytes = max(1, self._settings.prefetch_bytes_max // source_count)
-        buffered = self._queue.buffered_bytes_by_node()
+        buffered = self._buffer.buffered_bytes_by_node()
         for node_id, partitions in wanted.items():
             broker = self._brokers.get(node_id)
             if broker is None:
@@ -116,12 +113,14 @@ class Fetcher:
                 continue
             room_bytes = share_bytes - buffered.get(node_id, 0)
             if buffered.get(node_id) and room_bytes < share_bytes // 2:
-                if self._queue.has_readable(node_id):
+                if self._buffer.has_readable(node_id):
                     continue
-                # Only paused partitions take the room, which would stop the others for ever.
-                self._queue.drop_paused(node_id)
+                # Only paused partitions take the room, which would stop the others forever.
+                self._buffer.drop_paused(node_id)
                 room_bytes = share_bytes
-            self._ask(node_id, broker, partitions, min(room_bytes, self._settings.fetch_max_bytes))
+            self._send_fetch(
+                node_id, broker, partitions, min(room_bytes, self._settings.fetch_max_bytes)
+            )
 
     @property
     def has_error(self) -> bool:
@@ -129,13 +128,13 @@ class Fetcher:
         return self._error is not None
 
     def raise_error(self) -> None:
-        """Raise why a broker cannot be asked, if that is for good; then it is tried again."""
+        """Raise an error of fetching that is not retriable; then it is tried again."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     async def close(self) -> None:
-        """Forget what is on its way, and free the brokers' memory of the sessions."""
+        """Drop what is in flight, and end the sessions at the brokers."""
         self._is_closed = True
         if self._retry_timer is not None:
             self._retry_timer.cancel()
@@ -162,7 +161,7 @@ class Fetcher:
     def _wanted_by_broker(
         self, now_ms: int
     ) -> tuple[dict[int, dict[TopicPartition, PartitionFetch]], int]:
-        """What to ask, of brokers all of whose partitions have room; and of how many we read."""
+        """What to fetch, from brokers whose partitions all have room; the number of brokers."""
         first: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         later: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         full: set[int] = set()
@@ -170,25 +169,25 @@ class Fetcher:
         for partition, state in self._subscription.assigned.items():
             if not state.is_fetchable:
                 continue
-            fetch_offset = self._queue.fetch_offset(partition, state)
+            fetch_offset = self._buffer.fetch_offset(partition, state)
             if state.stop_offset is not None and fetch_offset >= state.stop_offset:
                 continue
             found = self._find_source(partition, state, now_ms)
             if found is None:
                 continue
             node_id, leader_epoch = found
-            buffered_bytes = self._queue.buffered_bytes(partition)
+            buffered_bytes = self._buffer.buffered_bytes(partition)
             if buffered_bytes and buffered_bytes >= room_bytes:
                 full.add(node_id)
                 continue
             topic = self._client.cluster.topics.get(partition.topic)
-            # Those without data go first: a broker may fill its answer with the first ones.
+            # Those without data come first: a broker may fill its response with the first ones.
             group = later if buffered_bytes else first
             group.setdefault(node_id, {})[partition] = PartitionFetch(
                 ZERO_UUID if topic is None else topic.topic_id,
                 fetch_offset,
                 leader_epoch,
-                self._queue.fetched_epoch(partition, state),
+                self._buffer.fetched_epoch(partition, state),
                 room_bytes,
             )
         for node_id, partitions in later.items():
@@ -201,7 +200,7 @@ class Fetcher:
     def _find_source(
         self, partition: TopicPartition, state: PartitionState, now_ms: int
     ) -> tuple[int, int] | None:
-        """The broker to ask and the leader epoch; None if the partition has to wait."""
+        """The broker to fetch from and the leader epoch; None if the partition has to wait."""
         if now_ms < state.retry_at_ms:
             self._retry_at(state.retry_at_ms)
             return None
@@ -214,19 +213,19 @@ class Fetcher:
         if state.see_leader_epoch(known.leader_epoch):
             self._positions.request()
             return None
-        if self._queue.has_error(partition):
+        if self._buffer.has_error(partition):
             return None
         replica_id = state.read_replica(now_ms)
         if replica_id in self._client.cluster.nodes:
             return replica_id, known.leader_epoch
         if replica_id >= 0:
-            # It is new or has come back: the leader knows it before we do.
+            # It is new or has come back: the leader knew it before our metadata.
             state.preferred_replica_id = -1
-            self._leaders_only_until_ms = now_ms + _LEADERS_ONLY_MS
+            self._leaders_only_until_ms = now_ms + _LEADERS_ONLY.wait_ms(0)
             self._client.request_refresh()
         return known.leader_id, known.leader_epoch
 
-    def _ask(
+    def _send_fetch(
         self,
         node_id: int,
         broker: _Broker,
@@ -260,10 +259,10 @@ class Fetcher:
             self._fail(node_id, broker, error)
             return
         broker.in_flight = future
-        future.add_done_callback(lambda done: self._on_answer(node_id, broker, done))
+        future.add_done_callback(lambda done: self._on_response(node_id, broker, done))
 
     async def _make_ready(self, node_id: int, broker: _Broker) -> None:
-        """Connect, then look again at what to ask."""
+        """Connect, then send fetches."""
         try:
             await self._client.version(node_id, ApiKey.FETCH)
             await self._client.ready(node_id)
@@ -274,52 +273,52 @@ class Fetcher:
             broker.ready_task = None
             self.send_fetches()
 
-    def _on_answer(
+    def _on_response(
         self, node_id: int, broker: _Broker, future: asyncio.Future[FetchResponse]
     ) -> None:
         if future.cancelled() or self._is_closed:
             broker.in_flight = None
             if not future.cancelled():
-                future.exception()  # seen, though nobody is interested any more
+                future.exception()  # retrieved, so that asyncio does not log it
             return
         try:
-            self._take_answer(node_id, broker, future.result())
+            self._handle_response(node_id, broker, future.result())
         except BarnabasError as error:
             broker.session.fail()
             self._fail(node_id, broker, error)
         except Exception as error:
-            # Nobody awaits this callback: the program hears of the bug, ours or the broker's.
+            # Nobody awaits this callback: the next poll raises the bug, ours or the broker's.
             broken = ClientBrokenError(
-                f"a fetch answer of broker {node_id} made no sense: {error!r}"
+                f"a fetch response of broker {node_id} made no sense: {error!r}"
             )
             broken.__cause__ = error
             broker.session.fail()
             self._fail(node_id, broker, broken)
-        # Only now: partitions may not be asked for while the answer is taken apart.
+        # Only now: nothing may be fetched while the response is handled.
         broker.in_flight = None
         self._on_data()
         self.send_fetches()
 
-    def _take_answer(self, node_id: int, broker: _Broker, response: FetchResponse) -> None:
-        asked = broker.session.partitions
-        answers = broker.session.accept(response)
-        if answers is None:
-            if broker.attempt or not is_session_error(response.error_code):
+    def _handle_response(self, node_id: int, broker: _Broker, response: FetchResponse) -> None:
+        requested = broker.session.partitions
+        responses = broker.session.accept(response)
+        if responses is None:
+            if broker.attempt or response.error_code not in SESSION_ERRORS:
                 # Throttled, or a broker in trouble: not again at once.
                 self._wait(broker)
             broker.attempt += 1
             return
         broker.attempt = 0
         now_ms = self._clock.monotonic_ms()
-        self._answers.endpoints = [
+        self._handler.endpoints = [
             Node(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
             for one in response.node_endpoints
         ]
-        for partition, data in answers:
-            self._answers.take(node_id, partition, asked[partition], data, now_ms)
+        for partition, data in responses:
+            self._handler.handle(node_id, partition, requested[partition], data, now_ms)
 
     def _fail(self, node_id: int, broker: _Broker, error: BarnabasError) -> None:
-        """The broker could not be asked: other replicas are not, its partitions wait."""
+        """A fetch failed: its partitions wait, and a follower that was read from is dropped."""
         if isinstance(error, ClosedError):
             return
         was_follower = False
@@ -328,7 +327,7 @@ class Fetcher:
                 state.preferred_replica_id = -1
                 was_follower = True
         if was_follower:
-            pause_ms = min(_LEADERS_ONLY_MS << min(broker.attempt, 10), _LEADERS_ONLY_MS_MAX)
+            pause_ms = _LEADERS_ONLY.wait_ms(broker.attempt)
             self._leaders_only_until_ms = self._clock.monotonic_ms() + pause_ms
         self._wait(broker)
         if isinstance(error, RetriableError):
@@ -343,7 +342,7 @@ class Fetcher:
         self._retry_at(broker.retry_at_ms)
 
     def _retry_at(self, at_ms: int) -> None:
-        """Look at the partitions again then; one timer serves all of them."""
+        """Send fetches again then; one timer serves all partitions."""
         if self._retry_timer is not None:
             if self._retry_at_ms <= at_ms:
                 return

@@ -1,4 +1,4 @@
-"""Objects that see what is handed out to the program, and what is committed.
+"""Interceptors: objects that see the records a consumer returns, and the offsets it commits.
 
 Each method is optional. Invariants: interceptors are called in the order in which they are
 configured, each with what the one before returned; what they raise is logged and changes nothing.
@@ -23,16 +23,16 @@ class ConsumerInterceptor(Protocol):
     """What the setting `interceptors` of a consumer takes; leave out what is not needed."""
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """See records, and return those that the program is to get."""
+        """See records, and return those that the program gets."""
         ...
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """See offsets that the group has accepted."""
+        """See committed offsets."""
         ...
 
 
-class Interceptors:
-    """All of them as one."""
+class ConsumerInterceptors:
+    """All interceptors of a consumer."""
 
     __slots__ = ("_interceptors",)
 
@@ -44,7 +44,7 @@ class Interceptors:
         return bool(self._interceptors)
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """What the program is to see of the records; an interceptor's output feeds the next."""
+        """The records that the program gets; an interceptor's output is the next one's input."""
         for interceptor in self._interceptors:
             method = getattr(interceptor, "on_consume", None)
             if method is None:
@@ -56,7 +56,7 @@ class Interceptors:
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Tell of offsets that the group has accepted."""
+        """Call `on_commit` with committed offsets."""
         for interceptor in self._interceptors:
             method = getattr(interceptor, "on_commit", None)
             if method is None:

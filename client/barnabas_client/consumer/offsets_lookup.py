@@ -1,11 +1,11 @@
-"""Asking leaders for offsets: by time (ListOffsets) and by leader epoch (OffsetForLeaderEpoch).
+"""Looks up offsets at leaders: by time (ListOffsets), by leader epoch (OffsetForLeaderEpoch).
 
-One request per leader for all of its partitions. Not here: when to ask, and what follows for
-positions (`positions.py`).
+One request per leader for all of its partitions. Not here: when, and what follows for positions
+(`positions.py`).
 
 Source: KIP-79 (times), KIP-207 (offsets that are not available yet), KIP-320 (leader epochs).
-Invariants: every partition that was asked about is in exactly one part of a `LookupRound`; a round
-asks each leader once and raises nothing but what concerns the call as a whole.
+Invariants: every requested partition is in exactly one part of a `LookupRound`; a round sends each
+leader one request and raises only errors of the call as a whole.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from barnabas_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
-# Only a consumer: brokers tell replicas more than clients.
+# A consumer: brokers return more to replicas.
 _CONSUMER_REPLICA_ID: Final = -1
 
 Found = TypeVar("Found")
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first offset whose record is not older than what was asked for."""
+    """The first offset whose record is not older than the requested time."""
 
     offset: int
     timestamp_ms: int
@@ -49,7 +49,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest leader epoch up to the one asked for, and where its records end (exclusive)."""
+    """The largest leader epoch up to the requested one, and its end offset (exclusive)."""
 
     leader_epoch: int
     end_offset: int
@@ -57,10 +57,10 @@ class EpochEnd(NamedTuple):
 
 @dataclass(slots=True)
 class LookupRound(Generic[Found]):
-    """The answers of one round over the leaders."""
+    """The results of one request to each leader."""
 
     found: dict[TopicPartition, Found] = field(default_factory=dict)
-    #: No fault of the call: ask again after a while, by then with newer metadata.
+    #: To be repeated after a while, with newer metadata.
     retriable: dict[TopicPartition, RetriableError] = field(default_factory=dict)
     failed: dict[TopicPartition, BarnabasError] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ async def list_offsets(
     isolation_level: int,
     timeout_ms: int | None = None,
 ) -> LookupRound[OffsetAndTimestamp | None]:
-    """Ask every leader once for the offsets of its partitions; None: no record is so young.
+    """Request the offsets of all partitions once; None where all records are older.
 
     The timestamps may be EARLIEST and LATEST (with isolation level 1: the last stable offset).
     """
@@ -121,16 +121,16 @@ async def list_offsets(
                         data.offset, data.timestamp, data.leader_epoch
                     )
 
-    await _ask_leaders(client, timestamps_ms.keys(), build, read, outcome, timeout_ms)
+    await _request_leaders(client, timestamps_ms.keys(), build, read, outcome, timeout_ms)
     return outcome
 
 
 async def list_epoch_ends(
     client: Client, leader_epochs: Mapping[TopicPartition, int]
 ) -> LookupRound[EpochEnd]:
-    """Ask every leader once where these leader epochs end in its log.
+    """Request the end offsets of these leader epochs once.
 
-    A log that knows no such epoch answers (-1, -1).
+    A log without such an epoch returns (-1, -1).
     """
     outcome: LookupRound[EpochEnd] = LookupRound()
 
@@ -162,7 +162,7 @@ async def list_epoch_ends(
                 else:
                     outcome.found[partition] = EpochEnd(data.leader_epoch, data.end_offset)
 
-    await _ask_leaders(client, leader_epochs.keys(), build, read, outcome, None)
+    await _request_leaders(client, leader_epochs.keys(), build, read, outcome, None)
     return outcome
 
 
@@ -173,9 +173,9 @@ async def list_offsets_until(
     isolation_level: int,
     timeout_ms: int,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Repeat `list_offsets` until every partition is answered.
+    """Repeat `list_offsets` until every partition has a result.
 
-    Raises: the first error that a repetition would not cure; at the end of the time the last one.
+    Raises: the first error that is not retriable; at the end of the time the last one.
     """
     clock = client.environment.clock
     deadline_ms = clock.monotonic_ms() + timeout_ms
@@ -203,7 +203,7 @@ async def list_offsets_until(
     return found
 
 
-async def _ask_leaders(
+async def _request_leaders(
     client: Client,
     partitions: Iterable[TopicPartition],
     build: Callable[[Sequence[TopicPartition], ClusterMetadata], Any],
@@ -211,7 +211,7 @@ async def _ask_leaders(
     outcome: LookupRound[Any],
     timeout_ms: int | None,
 ) -> None:
-    """Send one request per leader, side by side, and sort the answers into the outcome."""
+    """Send one request per leader, concurrently, and add the responses to the outcome."""
     cluster = client.cluster
     by_leader: dict[int, list[TopicPartition]] = {}
     for partition in partitions:
@@ -221,10 +221,10 @@ async def _ask_leaders(
         else:
             by_leader.setdefault(leader.node_id, []).append(partition)
 
-    async def ask(node_id: int, group: list[TopicPartition]) -> None:
+    async def request_leader(node_id: int, group: list[TopicPartition]) -> None:
         try:
             read(await client.request(node_id, build(group, cluster), timeout_ms=timeout_ms))
-            reason = RetriableError(f"broker {node_id} left the partition out of its answer")
+            reason = RetriableError(f"broker {node_id} left the partition out of its response")
         except RetriableError as error:
             reason = error
         except BarnabasError as error:
@@ -235,11 +235,11 @@ async def _ask_leaders(
                 outcome.retriable.setdefault(partition, reason)
 
     if len(by_leader) == 1:
-        await ask(*next(iter(by_leader.items())))
+        await request_leader(*next(iter(by_leader.items())))
     elif by_leader:
         async with asyncio.TaskGroup() as tasks:
             for node_id, group in by_leader.items():
-                tasks.create_task(ask(node_id, group))
+                tasks.create_task(request_leader(node_id, group))
 
 
 def _add_missing_leader(

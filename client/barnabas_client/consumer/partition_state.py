@@ -1,24 +1,26 @@
-"""What a consumer knows of one partition that it reads: where it is and what its leader last said.
+"""The state of one assigned partition: its position, and what its leader last returned.
 
 Not here: which partitions those are (`subscription_state.py`), what is buffered (`fetcher.py`).
 
 Source: KIP-320 for epochs and validation, KIP-392 for the read replica. The phases:
 
-    UNKNOWN     assigned, nobody has said where to start   -> READY (committed), RESET
-    RESET       the offset of a point in time is wanted    -> READY
+    UNKNOWN     assigned, without a position               -> READY (committed), RESET
+    RESET       an offset is being looked up by time       -> READY
     VALIDATING  the leader changed: do the logs agree?     -> READY, RESET
-    READY       records are fetched and handed out         -> VALIDATING, RESET
+    READY       records are fetched and returned           -> VALIDATING, RESET
 
 A seek leads from everywhere to READY or RESET.
 
-Invariants: `offset` is the next record to hand out, -1 while UNKNOWN or RESET; `leader_epoch` is
-that of the record before it, -1 where not known; nothing is handed out but in READY.
+Invariants: `offset` is that of the next record to return, -1 while UNKNOWN or RESET; `leader_epoch`
+is that of the record before it, -1 where not known; records are returned only in READY.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Final, NamedTuple
+
+from barnabas_client.cluster.offset_ranges import lag_behind
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -64,9 +66,9 @@ class PartitionState:
         self.phase = PositionPhase.UNKNOWN
         self.offset = -1
         self.leader_epoch = -1
-        # Under which epoch of the leader the position was last found good; -1: under none yet.
+        # The leader's epoch when the position was last validated; -1: never.
         self.current_leader_epoch = -1
-        # In RESET: EARLIEST, LATEST, a time, or None for what the policy says.
+        # In RESET: EARLIEST, LATEST, a time, or None for the reset policy.
         self.reset_timestamp_ms: int | None = None
         # Look-ups of this partition that failed are not repeated before.
         self.retry_at_ms = 0
@@ -74,7 +76,7 @@ class PartitionState:
         self.is_pending_revocation = False
         # Nothing is fetched at or behind it; None without such an end.
         self.stop_offset: int | None = None
-        # As the newest fetch answer says; -1 while none has come.
+        # From the newest fetch response; -1 before the first one.
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
@@ -83,14 +85,14 @@ class PartitionState:
 
     @property
     def position(self) -> Position | None:
-        """Where reading goes on; None while that is not known."""
+        """The position; None while it is not known."""
         if self.offset < 0:
             return None
         return Position(self.offset, self.leader_epoch)
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether records may be asked for and handed out."""
+        """Whether records may be fetched and returned."""
         return (
             self.phase is PositionPhase.READY
             and not self.is_paused
@@ -98,7 +100,7 @@ class PartitionState:
         )
 
     def seek(self, offset: int, leader_epoch: int = -1) -> None:
-        """Read on at `offset`; with a leader epoch it is validated before the next fetch."""
+        """Set the position; with a leader epoch it is validated before the next fetch."""
         self.phase = PositionPhase.READY
         self.offset = offset
         self.leader_epoch = leader_epoch
@@ -108,7 +110,7 @@ class PartitionState:
         self.preferred_replica_id = -1
 
     def request_reset(self, timestamp_ms: int | None = None) -> None:
-        """Forget the position; the next one is looked up (None: as the policy says)."""
+        """Drop the position and look up another one (None: by the reset policy)."""
         self.phase = PositionPhase.RESET
         self.offset = -1
         self.leader_epoch = -1
@@ -118,9 +120,9 @@ class PartitionState:
         self.preferred_replica_id = -1
 
     def see_leader_epoch(self, leader_epoch: int) -> bool:
-        """Take note of the leader that metadata names; return whether validation is now due.
+        """Note the leader epoch of the metadata; return whether validation is due now.
 
-        Only a position whose own epoch is known can be validated; others are taken as they are.
+        Only a position with a leader epoch can be validated.
         """
         if self.phase is not PositionPhase.READY or leader_epoch == self.current_leader_epoch:
             return False
@@ -133,7 +135,7 @@ class PartitionState:
         return True
 
     def complete_validation(self, validated: Position) -> bool:
-        """Fetch again if the position is still the one that was asked about."""
+        """Fetch again if the position is still the one that was validated."""
         if self.phase is not PositionPhase.VALIDATING or self.position != validated:
             return False
         self.phase = PositionPhase.READY
@@ -141,19 +143,19 @@ class PartitionState:
         return True
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Everything below `offset` was handed out."""
+        """All records below `offset` were returned."""
         self.offset = offset
         self.leader_epoch = leader_epoch
 
     def read_replica(self, now_ms: int) -> int:
-        """The follower that the leader told to read from; -1 if none or no longer."""
+        """The preferred read replica that the leader has named; -1 if none or no longer."""
         if self.preferred_replica_id >= 0 and now_ms >= self.preferred_replica_until_ms:
             self.preferred_replica_id = -1
         return self.preferred_replica_id
 
     def lag(self, *, read_committed: bool) -> int | None:
-        """How many offsets are still to be read, as of the newest fetch answer; None: unknown."""
+        """How many offsets are left to read, by the newest fetch response; None: unknown."""
         end = self.last_stable_offset if read_committed else self.high_watermark
         if end < 0 or self.offset < 0:
             return None
-        return max(0, end - self.offset)
+        return lag_behind(end, self.offset)

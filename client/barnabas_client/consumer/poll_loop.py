@@ -1,10 +1,10 @@
-"""One turn of a consumer: group, positions, buffered records, fetches, and waiting for them.
+"""The polls of a consumer: group, positions, buffered records, fetches, and waiting for them.
 
-The shell around the parts that know; owned by `consumer.py`, which is the face to the program.
+Owns everything of a started consumer that runs; `consumer.py` is what the program calls.
 
-Source: CON-4, CON-8 of behaviour.md. Invariants: fetches are on their way before records are handed
-out; nothing can fail between the moment when positions move and the return to the program; no wait
-is longer than `WAIT_MS_MAX`, so that group and commits are looked after.
+Source: CON-4, CON-8. Invariants: fetches are sent before records are returned;
+nothing can fail between moving positions and the return to the program; no wait is longer than
+`WAIT_MS_MAX`, so that group and commits are maintained.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.commits import OffsetCommitter
 from barnabas_client.consumer.deserialization import RecordDeserializer
+from barnabas_client.consumer.fetch_buffer import FetchBuffer, Portion
 from barnabas_client.consumer.fetcher import Fetcher
-from barnabas_client.consumer.hand_out import HandOut
-from barnabas_client.consumer.interceptors import Interceptors
+from barnabas_client.consumer.interceptors import ConsumerInterceptors
+from barnabas_client.consumer.iteration import PortionIteration
 from barnabas_client.consumer.partition_state import PartitionState
 from barnabas_client.consumer.positions import PositionFinder
-from barnabas_client.consumer.record_queue import Portion, RecordQueue
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
 from barnabas_client.consumer.subscription_state import SubscriptionKind, SubscriptionState
 from barnabas_client.errors import BarnabasError, ClosedError, IllegalStateError, error_for
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 WAIT_MS_MAX: Final = 1000
-# While records are there, the event loop gets its turn at least this often: it reads the sockets.
+# While there are records, the event loop runs at least this often: it reads the sockets.
 _YIELD_INTERVAL_MS: Final = 2
 # A topic that is being created has none at first.
-_TROUBLE_IS_NEWS_AT: Final = 3
+_TOPIC_ERRORS_LOGGED_AT: Final = 3
 _FOREVER_MS: Final = 1 << 60
-# What a close that was cancelled takes to spare the group the wait for a member that is gone.
-_GOODBYE_MS: Final = 500
+# How long a close that was cancelled takes to leave, so that the group need not wait for a timeout.
+_LEAVE_TIMEOUT_MS: Final = 500
 
 
 class PollLoop:
-    """Everything of a started consumer that is not its face."""
+    """The parts of a started consumer."""
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, subscription: SubscriptionState
@@ -62,16 +62,16 @@ class PollLoop:
         self._is_woken_up = False
         self._assignment_version = -1
         self._yielded_at_ms = 0
-        self._looked_at_ms = 0
+        self._maintained_at_ms = 0
         self._wants_all_topics = False
         self._join_from_version = 0
         self._error: BarnabasError | None = None
         self._leftover: Portion | None = None
-        # Topics that have no partitions to read, and in how many pictures in a row.
-        self._troubles: dict[str, int] = {}
-        #: The portion that an iteration is yielding.
-        self.hand_out: HandOut | None = None
-        self.interceptors = Interceptors(settings.interceptors)
+        # Topics that have no partitions to read, and in how many metadata in a row.
+        self._topic_errors: dict[str, int] = {}
+        #: The iteration that is yielding records.
+        self.iteration: PortionIteration | None = None
+        self.interceptors = ConsumerInterceptors(settings.interceptors)
         self._deserializer = RecordDeserializer(
             settings.key_deserializer, settings.value_deserializer
         )
@@ -81,7 +81,7 @@ class PollLoop:
             self.committer = OffsetCommitter(client, settings, subscription)
             if self.interceptors:
                 self.committer.on_committed = self.interceptors.on_commit
-        self.queue = RecordQueue(subscription)
+        self.buffer = FetchBuffer(subscription)
         self.positions = PositionFinder(
             client,
             settings,
@@ -90,18 +90,18 @@ class PollLoop:
             on_change=self._on_positions,
         )
         self.fetcher = Fetcher(
-            client, settings, subscription, self.queue, self.positions, on_data=self._wake.set
+            client, settings, subscription, self.buffer, self.positions, on_data=self._wake.set
         )
         self._forget_metadata = client.on_metadata(self._on_metadata)
 
-    # ---- what the program's calls change ---------------------------------------------------
+    # ---- changes by the program ------------------------------------------------------------
 
     def follow_subscription(self) -> None:
-        """Take note that topics, pattern or partitions have changed."""
+        """Topics, pattern or partitions of the subscription have changed."""
         subscription = self._subscription
         if subscription.is_group_managed and self.membership is None:
             assert self.committer is not None, "subscribing needs a group"
-            # Here, because programs that assign partitions need nothing of all that.
+            # Imported here: programs that assign partitions do not need it.
             from barnabas_client.consumer.group.membership import create_membership
 
             self.membership = create_membership(
@@ -120,9 +120,9 @@ class PollLoop:
         self._follow_assignment()
         self._wake.set()
 
-    def look_again(self) -> None:
+    def on_positions_changed(self) -> None:
         """Positions or pauses were changed from outside."""
-        self.queue.has_new_room = True
+        self.buffer.has_new_room = True
         self.positions.request()
         self._wake.set()
 
@@ -137,28 +137,28 @@ class PollLoop:
         self._is_closing = True
         self._wake.set()
 
-    def settle_own(self) -> None:
-        """The task that iterates is done: what it was given last is processed, too."""
-        hand_out = self.hand_out
-        if hand_out is not None and hand_out.reader is asyncio.current_task():
+    def finish_own_iteration(self) -> None:
+        """The task that iterates has processed its last record, too."""
+        iteration = self.iteration
+        if iteration is not None and iteration.reader is asyncio.current_task():
             self.interrupt()
 
-    def settle(self) -> None:
-        """Make positions say what was yielded."""
-        if self.hand_out is not None:
-            self.hand_out.settle()
+    def update_positions(self) -> None:
+        """Move the position of the iterated partition behind the last yielded record."""
+        if self.iteration is not None:
+            self.iteration.update_position()
 
     def interrupt(self, partition: TopicPartition | None = None) -> None:
-        """Yield no more of what is being iterated (of one partition); its position is settled."""
-        hand_out = self.hand_out
-        if hand_out is None or partition not in (None, hand_out.portion.partition):
+        """End the iteration (if it is of that partition), and update its position."""
+        iteration = self.iteration
+        if iteration is None or partition not in (None, iteration.portion.partition):
             return
-        leftover = hand_out.stop()
-        self.hand_out = None
+        leftover = iteration.stop()
+        self.iteration = None
         if leftover is not None:
             self._leftover = leftover
 
-    # ---- turns -----------------------------------------------------------------------------
+    # ---- polls -----------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int, count_max: int) -> list[ConsumerRecord]:
         """Up to `count_max` records; none at the end of the time, or when woken up."""
@@ -167,7 +167,7 @@ class PollLoop:
         if portion is None:
             return []
         records = portion.records
-        portion.hand_out()
+        portion.advance_position()
         while len(records) < count_max:
             try:
                 following = self._take(count_max - len(records))
@@ -179,8 +179,8 @@ class PollLoop:
             if records is portion.records:
                 records = records[:]
             records += following.records
-            following.hand_out()
-        if self.queue.has_new_room:
+            following.advance_position()
+        if self.buffer.has_new_room:
             self.fetcher.send_fetches()
         if not self.interceptors:
             return records
@@ -188,7 +188,7 @@ class PollLoop:
         fresh = records[seen:]
         return records[:seen] + (self.interceptors.on_consume(fresh) if fresh else fresh)
 
-    async def next_hand_out(self) -> HandOut | None:
+    async def next_iteration(self) -> PortionIteration | None:
         """The next records to iterate over; None when woken up or closed."""
         self.interrupt()
         try:
@@ -200,25 +200,25 @@ class PollLoop:
         if self.interceptors and not portion.was_intercepted:
             records = self.interceptors.on_consume(list(portion.records))
             portion = replace(portion, records=records, was_intercepted=True)
-        self.hand_out = HandOut(portion, asyncio.current_task())
-        self._looked_at_ms = self._clock.monotonic_ms()
-        return self.hand_out
+        self.iteration = PortionIteration(portion, asyncio.current_task())
+        self._maintained_at_ms = self._clock.monotonic_ms()
+        return self.iteration
 
-    def is_look_due(self) -> bool:
-        """Whether an iteration has kept the event loop, or the group, waiting for long enough."""
-        return self._clock.monotonic_ms() - self._looked_at_ms >= _YIELD_INTERVAL_MS
+    def is_maintenance_due(self) -> bool:
+        """Whether event loop and group have waited for long enough during an iteration."""
+        return self._clock.monotonic_ms() - self._maintained_at_ms >= _YIELD_INTERVAL_MS
 
-    async def look_around(self) -> None:
-        """Between two records of an iteration, do what a poll does before it hands out records.
+    async def maintain_iteration(self) -> None:
+        """Between two records of an iteration, do what a poll does before it returns records.
 
-        Where the group wants something of the program, the iteration of what is at hand ends; the
-        rest of it is handed out next, if it is still this member's.
+        If the group needs a poll, the iteration of this portion ends; the rest of it is yielded
+        next, if the partition is still this member's.
         """
         self._yielded_at_ms = self._clock.monotonic_ms()
         await asyncio.sleep(0)
-        now_ms = self._looked_at_ms = self._clock.monotonic_ms()
+        now_ms = self._maintained_at_ms = self._clock.monotonic_ms()
         if self.committer is not None and self.committer.auto_commit_due(now_ms):
-            self.settle()
+            self.update_positions()
             self.committer.auto_commit(now_ms)
         membership = self.membership
         is_wanted = (
@@ -226,18 +226,18 @@ class PollLoop:
             and self._subscription.is_group_managed
             and membership.needs_poll()
         )
-        if self.hand_out is not None and (is_wanted or not self._is_held(self.hand_out.portion)):
+        if self.iteration is not None and (is_wanted or not self._is_held(self.iteration.portion)):
             self.interrupt()
 
     async def poll_batches(self, timeout_ms: int) -> list[FetchedBatch]:
-        """The batches of one answer, as they are stored."""
+        """The batches of one response, as they are stored."""
         self.interrupt()
         self._leftover = None
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         while True:
             await self._maintain(deadline_ms)
-            batches = self.queue.take_batches()
-            if self.queue.has_new_room:
+            batches = self.buffer.take_batches()
+            if self.buffer.has_new_room:
                 self.fetcher.send_fetches()
             if batches or not await self._wait(deadline_ms):
                 return batches
@@ -254,8 +254,8 @@ class PollLoop:
     async def finish(self, timeout_ms: int, *, leave_group: bool | None) -> None:
         """Commit and leave the group, which `GroupMembership.close` describes."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        if self.hand_out is not None:
-            self.hand_out.settle_unprocessed()
+        if self.iteration is not None:
+            self.iteration.stop_before_current()
         if self.committer is not None and not self._subscription.is_group_managed:
             await self.committer.commit_before_rebalance(self._left_ms(deadline_ms))
         if self.membership is not None:
@@ -264,11 +264,11 @@ class PollLoop:
         if self.committer is not None:
             await self.committer.close(self._left_ms(deadline_ms))
 
-    async def let_go(self) -> None:
-        """End everything in the background; takes a moment only."""
+    async def release(self) -> None:
+        """End everything in the background, within about a second."""
         self._forget_metadata()
         if self.membership is not None:
-            await self.membership.stop(_GOODBYE_MS)
+            await self.membership.stop(_LEAVE_TIMEOUT_MS)
         if self.committer is not None:
             await self.committer.close(0)
         await self.positions.close()
@@ -284,13 +284,13 @@ class PollLoop:
             if error is not None:
                 raise error
             portion = None if self._is_woken_up else self._take(count_max)
-            if self.queue.has_new_room:
+            if self.buffer.has_new_room:
                 self.fetcher.send_fetches()
             if portion is not None or not await self._wait(deadline_ms):
                 return portion
 
     async def _maintain(self, deadline_ms: int) -> None:
-        """See to commits, the group and the event loop; raise what has gone wrong meanwhile."""
+        """Maintain commits, group and event loop; raise errors of the background."""
         if self._is_closing:
             raise ClosedError("the consumer is being closed")
         if self._subscription.kind is SubscriptionKind.NONE:
@@ -317,7 +317,7 @@ class PollLoop:
             self.fetcher.raise_error()
 
     async def _wait(self, deadline_ms: int) -> bool:
-        """Let something happen; False when the time is over or the program wants to go on."""
+        """Wait for data or changes; False when the time is over or the program has woken us up."""
         left_ms = deadline_ms - self._clock.monotonic_ms()
         if left_ms <= 0 or self._is_woken_up:
             self._is_woken_up = False
@@ -338,14 +338,14 @@ class PollLoop:
         if leftover is not None and self._is_current(leftover):
             self._leftover = leftover.after(count_max)
             return leftover.first(count_max)
-        portion = self.queue.take(count_max)
+        portion = self.buffer.take(count_max)
         if portion is None or not self._deserializer.is_needed:
             return portion
         records, error = self._deserializer.apply(portion.records)
         if error is None:
             portion.records[:] = records
             return portion
-        # What was read behind the position is dropped, and read again when it is its turn.
+        # The records behind it are dropped, and read again later.
         if not records:
             raise error
         portion.records[: len(records)] = records
@@ -355,14 +355,14 @@ class PollLoop:
         return self._is_held(portion) and portion.is_wanted
 
     def _is_held(self, portion: Portion) -> bool:
-        """Whether the partition is this consumer's, and nobody has paused it."""
+        """Whether the partition is assigned and not paused."""
         state = self._subscription.assigned.get(portion.partition)
         return state is portion.state and state.is_fetchable
 
     def _follow_assignment(self) -> None:
         self._assignment_version = self._subscription.assignment_version
         assigned = self._subscription.assigned
-        self.queue.keep_only(lambda partition: partition in assigned)
+        self.buffer.keep_only(lambda partition: partition in assigned)
         self.positions.request()
         self.fetcher.send_fetches()
 
@@ -371,25 +371,25 @@ class PollLoop:
         self._wake.set()
 
     def _on_metadata(self, cluster: ClusterMetadata) -> None:
-        # The membership sees by itself that other topics match the pattern now.
+        # The membership notices by itself that other topics match the pattern.
         if self._subscription.update_matching(cluster):
             self.client.set_wanted_topics(self._subscription.metadata_topics)
-        self._look_at_topics(cluster)
+        self._check_topics(cluster)
         self.fetcher.send_fetches()
         self._wake.set()
 
-    def _look_at_topics(self, cluster: ClusterMetadata) -> None:
-        """Tell the program of topics that it waits for in vain: by an error, or by the log."""
-        before, self._troubles = self._troubles, {}
+    def _check_topics(self, cluster: ClusterMetadata) -> None:
+        """Raise or log errors of topics that the program waits for."""
+        before, self._topic_errors = self._topic_errors, {}
         for name in self._subscription.metadata_topics:
             topic = cluster.topics.get(name)
             if topic is None or topic.error_code == ErrorCode.NONE:
                 continue
             code = ErrorCode(topic.error_code)
-            count = self._troubles[name] = before.get(name, 0) + 1
+            count = self._topic_errors[name] = before.get(name, 0) + 1
             if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and name in self._subscription.topics:
                 self._error = error_for(code, f"topic {name} may not be read")
-            elif count == _TROUBLE_IS_NEWS_AT:
+            elif count == _TOPIC_ERRORS_LOGGED_AT:
                 _log.warning("topic %s cannot be read, waiting for it: %s", name, code.name)
 
     def _left_ms(self, deadline_ms: int) -> int:

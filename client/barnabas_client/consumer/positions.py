@@ -1,12 +1,12 @@
-"""Finding where to read: committed offsets, the reset policy, validation after a leader change.
+"""Finds positions: committed offsets, the reset policy, validation after a leader change.
 
-One background task at a time does the asking, so that partitions which have a position are read on
+One background task at a time sends the requests, so that partitions with a position are read
 meanwhile; errors wait for the next poll. Not here: the requests to leaders (`offsets_lookup.py`)
 and to the coordinator (`commits.py`).
 
-Source: CON-5 of behaviour.md, KIP-320 (validation, truncation), KIP-1106 (reset by duration).
-Invariants: an answer changes a partition only if it is still in the phase, and at the position,
-that was asked about; a failed look-up is repeated with backoff for as long as it is wanted.
+Source: CON-5, KIP-320 (validation, truncation), KIP-1106 (reset by duration).
+Invariants: a response changes a partition only if it is still in the phase, and at the position,
+of the request; a failed look-up is repeated with backoff for as long as it is needed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from barnabas_protocol.ids import TopicPartition
 CommittedOffsets = Mapping[TopicPartition, OffsetAndMetadata | None]
 FetchCommitted = Callable[[set[TopicPartition]], Awaitable[CommittedOffsets]]
 
-# How often what failed for good is tried again while the user polls on and does not seek.
+# How often a look-up that failed is tried again while the program polls and does not seek.
 _FAILED_RETRY_MS: Final = 1000
 
 
@@ -64,7 +64,7 @@ class PositionFinder:
         fetch_committed: FetchCommitted | None,
         on_change: Callable[[], None],
     ) -> None:
-        """`fetch_committed` is None without a group; `on_change` hears of positions and errors."""
+        """`fetch_committed` is None without a group; `on_change` follows positions and errors."""
         self._client = client
         self._settings = settings
         self._subscription = subscription
@@ -74,8 +74,8 @@ class PositionFinder:
         self._task: asyncio.Task[None] | None = None
         self._is_due = asyncio.Event()
         self._error: BarnabasError | None = None
-        # Where the partitions were that the error is about: a seek makes it void. Empty: whatever
-        # the program does, it should know.
+        # The positions of the partitions that the error is about: a seek makes it void. Empty: the
+        # error is always raised.
         self._error_at: dict[TopicPartition, tuple[PartitionState, PositionPhase, int]] = {}
         self._attempt = 0
 
@@ -93,18 +93,18 @@ class PositionFinder:
         )
 
     def raise_error(self) -> None:
-        """Raise what the background has met since the last call."""
+        """Raise the error of the background task since the last call."""
         error, self._error = self._error, None
-        if error is not None and self._is_still_so():
+        if error is not None and self._is_error_current():
             raise error
         if self._task is not None and self._task.done():
             task, self._task = self._task, None
             task.result()
 
     def reset_or_fail(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Follow the policy for a position that lies outside of the log.
+        """Apply the reset policy to a position outside of the log.
 
-        Raises: OffsetOutOfRangeError if the policy is to fail; the position stays.
+        Raises: OffsetOutOfRangeError with the policy none; the position stays.
         """
         if self._settings.auto_offset_reset == "none":
             raise OffsetOutOfRangeError(
@@ -118,9 +118,9 @@ class PositionFinder:
     def truncate(
         self, partition: TopicPartition, state: PartitionState, end: EpochEnd | None
     ) -> LogTruncatedError | None:
-        """Follow the policy for a log that ends before the position; `end`: where it still agrees.
+        """Apply the reset policy to a log that was truncated below the position.
 
-        Returns what to raise if the policy is to fail.
+        `end` is where the logs still agree. Returns the error to raise with the policy none.
         """
         if self._settings.auto_offset_reset != "none":
             if end is None:
@@ -137,7 +137,7 @@ class PositionFinder:
         )
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop the background task."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -203,15 +203,15 @@ class PositionFinder:
             self._error, self._error_at = error, at
         self._on_change()
 
-    def _is_still_so(self) -> bool:
-        """Whether any partition of the error is where it was."""
+    def _is_error_current(self) -> bool:
+        """Whether any partition of the error is still at its position."""
         return not self._error_at or any(
             self._is_current(partition, state) and (state.phase, state.offset) == (phase, offset)
             for partition, (state, phase, offset) in self._error_at.items()
         )
 
     async def _find_committed(self) -> None:
-        """Take the group's offsets; without one, what the reset policy says."""
+        """Use the committed offset; without one, apply the reset policy."""
         unknown = self._due(PositionPhase.UNKNOWN)
         if not unknown:
             return
@@ -251,7 +251,7 @@ class PositionFinder:
             return
         wanted = {partition: self._reset_timestamp_ms(state) for partition, state in due.items()}
         outcome = await self._list_offsets(wanted)
-        # A time after the last record has no offset: reading begins with what comes next.
+        # A time after the last record has no offset: reading begins at the end.
         ends = {partition: LATEST for partition, offset in outcome.found.items() if offset is None}
         if ends:
             late = await self._list_offsets(ends)
@@ -266,7 +266,7 @@ class PositionFinder:
                 and state.reset_timestamp_ms == wanted[partition]
             )
             if found is not None and is_same:
-                # Without an epoch: that offset needs no validation, it was just given.
+                # Without an epoch: the offset was just looked up, and needs no validation.
                 state.seek(found.offset)
         self._note_errors(due, outcome)
 
@@ -290,37 +290,37 @@ class PositionFinder:
         return state.reset_timestamp_ms
 
     async def _validate(self) -> None:
-        """Ask the new leaders whether their logs still hold what was read."""
+        """Validate positions at the new leaders."""
         due = self._due(PositionPhase.VALIDATING)
         if not due:
             return
-        asked: dict[TopicPartition, Position] = {}
+        requested: dict[TopicPartition, Position] = {}
         for partition, state in due.items():
             position = state.position
             assert position is not None, "only known positions are validated"
-            asked[partition] = position
+            requested[partition] = position
             # The leader may have changed again since validation was found to be due.
             known = self._client.cluster.partition(*partition)
             if known is not None:
                 state.current_leader_epoch = known.leader_epoch
         outcome = await list_epoch_ends(
-            self._client, {partition: one.leader_epoch for partition, one in asked.items()}
+            self._client, {partition: one.leader_epoch for partition, one in requested.items()}
         )
         for partition, end in outcome.found.items():
             state = due[partition]
             if self._is_current(partition, state):
-                self._judge(partition, state, asked[partition], end)
+                self._handle_epoch_end(partition, state, requested[partition], end)
         self._note_errors(due, outcome)
 
-    def _judge(
-        self, partition: TopicPartition, state: PartitionState, asked: Position, end: EpochEnd
+    def _handle_epoch_end(
+        self, partition: TopicPartition, state: PartitionState, requested: Position, end: EpochEnd
     ) -> None:
-        """Go on, go back or fail, by where the leader's log ends that epoch."""
-        if state.phase is not PositionPhase.VALIDATING or state.position != asked:
+        """Keep the position, truncate or fail, by the end of the epoch in the leader's log."""
+        if state.phase is not PositionPhase.VALIDATING or state.position != requested:
             return
         is_known = end.end_offset >= 0 and end.leader_epoch >= 0
-        if is_known and end.end_offset >= asked.offset:
-            state.complete_validation(asked)
+        if is_known and end.end_offset >= requested.offset:
+            state.complete_validation(requested)
             return
         error = self.truncate(partition, state, end if is_known else None)
         if error is not None:

@@ -1,9 +1,9 @@
-"""What a consumer hands out: single records and whole batches.
+"""What a consumer returns: single records and whole batches.
 
-Not here: how they are made of bytes (the readers of `barnabas_protocol.records`), the columnar form
+Not here: how they are decoded (the readers of `barnabas_protocol.records`), the columnar form
 (`columns.py`).
 
-Invariants: a `ConsumerRecord` is a plain tuple, because it is made once per record; a
+Invariants: a `ConsumerRecord` is a plain tuple, because one is created per record; a
 `FetchedBatch` is never a control batch nor part of an aborted transaction under `read_committed`,
 and its checksum was verified unless `check_crcs` is off.
 """
@@ -41,7 +41,7 @@ class ConsumerRecord(NamedTuple):
 class FetchedBatch:
     """One batch as it is stored, still compressed; `data` is the whole of it, header included.
 
-    Records below `first_offset` were handed out before or lie before the position: skip them.
+    Records below `first_offset` were returned before or lie before the position: skip them.
     """
 
     topic: str
@@ -52,7 +52,7 @@ class FetchedBatch:
 
     @property
     def next_offset(self) -> int:
-        """Where reading goes on behind this batch."""
+        """The offset behind this batch."""
         return self.header.last_offset + 1
 
     def records(self) -> list[Record]:

@@ -1,8 +1,8 @@
-"""What a consumer wants to read and what it was given: topics, partitions and their positions.
+"""The subscription of a consumer, and its assigned partitions with their positions.
 
-Not here: how partitions are given (`group/`), how positions are found (`positions.py`), fetching.
+Not here: how partitions are assigned (`group/`), finding positions (`positions.py`), fetching.
 
-Source: Kafka's consumer (CON-2, CON-3, CON-5 of behaviour.md).
+Source: Kafka's consumer (CON-2, CON-3, CON-5).
 
 Invariants: names, pattern and manual assignment exclude each other until `unsubscribe`; a partition
 that stays assigned keeps its state; `assignment_version` rises with every change of the set.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SubscriptionKind(Enum):
-    """How the partitions come about."""
+    """How partitions are assigned."""
 
     NONE = "none"
     NAMES = "names"
@@ -44,7 +44,7 @@ class SubscriptionState:
         self.pattern: re.Pattern[str] | None = None
         self.listener: RebalanceListener | None = None
         self.topics: frozenset[str] = frozenset()
-        # What all members of the group want, on the member that assigns; empty elsewhere.
+        # What all members of the group subscribe to, on the leader; empty elsewhere.
         self.group_topics: frozenset[str] = frozenset()
         self.assignment_version = 0
         self._exclude_internal_topics = exclude_internal_topics
@@ -53,12 +53,12 @@ class SubscriptionState:
 
     @property
     def is_group_managed(self) -> bool:
-        """Whether a group decides about the partitions."""
+        """Whether a group assigns the partitions."""
         return self.kind in (SubscriptionKind.NAMES, SubscriptionKind.PATTERN)
 
     @property
     def metadata_topics(self) -> frozenset[str]:
-        """Every topic whose metadata is needed, besides all of them for a pattern."""
+        """Every topic whose metadata is needed; for a pattern, all topics are."""
         if self.kind is SubscriptionKind.MANUAL:
             return frozenset(topic for topic, _ in self._assigned)
         return self.topics | self.group_topics
@@ -66,9 +66,9 @@ class SubscriptionState:
     def subscribe_names(
         self, topics: Iterable[str], listener: RebalanceListener | None = None
     ) -> bool:
-        """Replace the topics; partitions stay until the group has met. Returns whether new.
+        """Replace the topics; partitions stay until the rebalance. Returns whether they are new.
 
-        Raises: UsageError for a name that is none; IllegalStateError after another kind.
+        Raises: UsageError for an invalid name; IllegalStateError after another kind.
         """
         if isinstance(topics, str):
             raise UsageError(f"subscribe takes several topic names: ['{topics}']")
@@ -88,13 +88,13 @@ class SubscriptionState:
         self.listener = listener
 
     def assign_manually(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the partitions; those kept go on where they are."""
+        """Replace the partitions; those kept keep their positions."""
         wanted = [checked_partition(partition) for partition in partitions]
         self._become(SubscriptionKind.MANUAL)
         self._replace(wanted)
 
     def unsubscribe(self) -> None:
-        """Forget everything."""
+        """Drop subscription and partitions."""
         self.kind = SubscriptionKind.NONE
         self.pattern = None
         self.listener = None
@@ -128,11 +128,11 @@ class SubscriptionState:
         Raises: IllegalStateError without a subscription to topics.
         """
         if not self.is_group_managed:
-            raise IllegalStateError("no topics are subscribed to that a group could assign")
+            raise IllegalStateError("no topics are subscribed to")
         self._replace(partitions)
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these any more; their positions still count for commits."""
+        """Return no records of these any more; their positions are still committed."""
         for partition in partitions:
             state = self._assigned.get(partition)
             if state is not None:
@@ -154,8 +154,12 @@ class SubscriptionState:
         """The partitions that `pause` named."""
         return {partition for partition, state in self._assigned.items() if state.is_paused}
 
+    def find(self, partition: TopicPartition) -> PartitionState | None:
+        """The state of a partition, None if it is not assigned; each assignment has its own."""
+        return self._assigned.get(partition)
+
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit of everything that was handed out says."""
+        """The positions to commit: behind all returned records."""
         return {
             partition: OffsetAndMetadata(state.offset, state.leader_epoch)
             for partition, state in self._assigned.items()
@@ -189,7 +193,7 @@ class SubscriptionState:
 def checked_partition(given: object) -> TopicPartition:
     """A partition as a program names it.
 
-    Raises: UsageError if it is none.
+    Raises: UsageError if it is not a partition.
     """
     if not isinstance(given, tuple) or len(given) != 2:
         raise UsageError(f"a partition is TopicPartition(topic, number), not {given!r}")

@@ -1,7 +1,7 @@
 """The client underneath producer, consumer and admin: requests to brokers, and what all need.
 
 One per role object, in one asyncio loop; not thread-safe. Not here: what the requests mean. Error
-codes in answers are the callers' business, except those of Metadata and FindCoordinator.
+codes in responses are the callers' business, except those of Metadata and FindCoordinator.
 
 Invariants: `cluster.version` only rises; every task started here has ended after `close`.
 """
@@ -29,14 +29,14 @@ from barnabas_client.errors import (
     StaleMetadataError,
     error_for,
 )
-from barnabas_client.network.backoff import Backoff
-from barnabas_client.network.brokers import newest_version
 from barnabas_client.network.closing import run_to_end
 from barnabas_client.network.coordinators import CoordinatorType
+from barnabas_client.network.network_client import newest_version
 from barnabas_client.network.node_connections import broker_id
 from barnabas_client.network.retrying import retrying
 from barnabas_client.network.running_client import RunningClient
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
 from barnabas_protocol.schema import Message
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """Connections to a cluster and the newest picture of it."""
+    """Connections to a cluster and its newest metadata."""
 
     def __init__(self, settings: ClientSettings, *, environment: Environment | None = None) -> None:
         self.settings = settings
@@ -57,13 +57,15 @@ class Client:
         self.client_id = settings.client_id or _next_client_id(settings.role)
         self._cache = MetadataCache()
         self._callbacks: list[Callable[[ClusterMetadata], None]] = []
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self._backoff = ExponentialBackoff(
+            settings.retry_backoff_ms, settings.retry_backoff_max_ms, RETRY_JITTER
+        )
         self._started: RunningClient | None = None
         self._is_closed = False
 
     @property
     def cluster(self) -> ClusterMetadata:
-        """The newest picture."""
+        """The newest metadata."""
         return self._cache.cluster
 
     @property
@@ -89,7 +91,7 @@ class Client:
             self.environment,
             self._cache,
             client_id=self.client_id,
-            on_picture=self._tell,
+            on_metadata=self._publish,
         )
         started.refresher.start()
         try:
@@ -118,23 +120,23 @@ class Client:
         version: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """One attempt at one node: connect if need be, wait for room, send, await the answer.
+        """One attempt at one node: connect if need be, wait for room, send, await the response.
 
         Without a version it is the newest that both sides know. `timeout_ms` counts from the call;
         what is above `request_timeout_ms` also lets the broker take that long.
         Raises: BrokerUnreachableError, DisconnectedError, TimedOutError; UnsupportedError,
         AuthenticationError, ClosedError.
         """
-        return await self._running.brokers.request(node_id, request, version, timeout_ms)
+        return await self.running.network.request(node_id, request, version, timeout_ms)
 
     def send_now(
         self, node_id: int, request: Message, version: int, *, timeout_ms: int
     ) -> asyncio.Future[Any]:
         """Send without a coroutine, while `is_ready(node_id)`; the future raises as `request`.
 
-        Requests leave in the order of the calls. A Produce with acks=0 is answered None at once.
+        Requests leave in the order of the calls. For a Produce with acks=0 it is None at once.
         """
-        connection = self._running.brokers.connections.current(node_id)
+        connection = self.running.network.connections.current(node_id)
         if connection is None:
             lost = asyncio.get_running_loop().create_future()
             lost.set_exception(DisconnectedError(f"broker {broker_id(node_id)} is not connected"))
@@ -144,13 +146,13 @@ class Client:
     def is_ready(self, node_id: int) -> bool:
         """Whether a request can go out now: connected, logged in, not throttled, room."""
         started = self._started
-        connection = None if started is None else started.brokers.connections.current(node_id)
+        connection = None if started is None else started.network.connections.current(node_id)
         return connection is not None and connection.is_ready
 
     async def ready(self, node_id: int, *, timeout_ms: int | None = None) -> None:
         """Connect if need be and wait until `is_ready`; raises as `request`."""
         timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        await self._running.brokers.ready(node_id, timeout_ms)
+        await self.running.network.ready(node_id, timeout_ms)
 
     async def version(
         self, node_id: int, api: ApiKey, *, maximum: int | None = None, minimum: int = 0
@@ -159,48 +161,50 @@ class Client:
 
         Raises: UnsupportedError naming the broker, the API and what it serves; as `request`.
         """
-        brokers = self._running.brokers
-        connection = await brokers.connected(node_id, self.settings.request_timeout_ms)
+        network = self.running.network
+        connection = await network.connected(node_id, self.settings.request_timeout_ms)
         return newest_version(connection, api, maximum=maximum, minimum=minimum)
 
     def known_version(self, node_id: int, api: ApiKey, *, maximum: int | None = None) -> int | None:
         """The same without waiting; None if there is no connection yet or it is not served."""
-        connection = self._running.brokers.connections.current(node_id)
-        return None if connection is None else connection.state.served.newest(api, maximum=maximum)
+        connection = self.running.network.connections.current(node_id)
+        return (
+            None if connection is None else connection.state.versions.newest(api, maximum=maximum)
+        )
 
     def finalized_features(self, node_id: int) -> Mapping[str, int]:
-        """The features that the cluster has switched on, as the node said; empty if unknown."""
-        connection = self._running.brokers.connections.current(node_id)
-        return {} if connection is None else connection.state.served.features
+        """The features that the cluster has switched on, as the node reported; empty if unknown."""
+        connection = self.running.network.connections.current(node_id)
+        return {} if connection is None else connection.state.versions.features
 
     def in_flight_count(self, node_id: int) -> int:
-        """How many requests wait for the node's answers."""
-        connection = self._running.brokers.connections.current(node_id)
+        """How many requests wait for the node's responses."""
+        connection = self.running.network.connections.current(node_id)
         return 0 if connection is None else len(connection.state.in_flight)
 
     def node(self, node_id: int) -> Node | None:
         """What is known of a node, also for the number that `coordinator` gave."""
-        return self._running.brokers.node(node_id)
+        return self.running.network.node(node_id)
 
     async def request_any(self, request: Message, *, timeout_ms: int | None = None) -> Any:
-        """Ask the least loaded broker, others if it fails, again until the timeout.
+        """Send a request to the least loaded broker, to others if it fails, until the timeout.
 
         Raises: the last RetriableError at the timeout; UnsupportedError, AuthenticationError.
         """
-        brokers = self._running.brokers
+        network = self.running.network
 
-        async def ask() -> Any:
-            return await brokers.ask_one_of(brokers.candidates(), request)
+        async def attempt() -> Any:
+            return await network.request_from_any(network.candidates(), request)
 
-        return await self._within(ask, timeout_ms)
+        return await self._within(attempt, timeout_ms)
 
     async def request_controller(self, request: Message, *, timeout_ms: int | None = None) -> Any:
-        """Ask the broker that Metadata names as controller; look again when it is lost.
+        """Send a request to the controller that Metadata names; look again when it is lost.
 
-        NOT_CONTROLLER in the answer is the caller's business.
+        NOT_CONTROLLER in the response is the caller's business.
         """
 
-        async def ask() -> Any:
+        async def attempt() -> Any:
             controller_id = self.cluster.controller_id
             if controller_id not in self.cluster.nodes:
                 await self.refresh(timeout_ms=self.settings.request_timeout_ms)
@@ -213,19 +217,19 @@ class Client:
                 self.request_refresh()
                 raise
 
-        return await self._within(ask, timeout_ms)
+        return await self._within(attempt, timeout_ms)
 
     # Coordinators
 
     async def coordinator(
         self, kind: CoordinatorType, key: str, *, timeout_ms: int | None = None
     ) -> int:
-        """The node to ask about a group or a transaction: a connection of its own.
+        """The node that coordinates a group or a transaction: a connection of its own.
 
-        The number is for the other methods only; `node` tells which broker it is. Repeats while the
-        coordinator is not available. Raises: the error of the code that the broker answers.
+        The number is for the other methods only; `node` gives the broker. Repeats while the
+        coordinator is not available. Raises: the error of the code that the broker responds with.
         """
-        coordinators = self._running.coordinators
+        coordinators = self.running.coordinators
         known = coordinators.known(kind, key)
         if known is not None:
             return known
@@ -240,41 +244,41 @@ class Client:
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """Look again next time: after NOT_COORDINATOR and its like, or a lost connection."""
-        self._running.coordinators.forget(kind, key)
+        self.running.coordinators.forget(kind, key)
 
     # Metadata
 
     def want_topics(self, names: Iterable[str]) -> None:
-        """Add topics to what every refresh asks for; ask soon if one is new."""
+        """Add topics to what every refresh requests; send one soon if a topic is new."""
         if self._cache.want(names) and self._started is not None:
             self._started.refresher.request(full=False)
 
     def set_wanted_topics(self, names: Iterable[str]) -> None:
-        """Replace the topics that refreshes ask for; ask soon if one is new."""
+        """Replace the topics that refreshes request; send one soon if a topic is new."""
         if self._cache.set_wanted(names) and self._started is not None:
             self._started.refresher.request(full=False)
 
     def want_all_topics(self, wants_all: bool) -> None:
-        """Ask for all topics of the cluster from now on, for patterns; or no longer."""
+        """Request all topics of the cluster from now on, for patterns; or no longer."""
         if self._cache.set_wants_all(wants_all) and self._started is not None:
             self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Have a new picture soon, in the background."""
-        self._running.refresher.request()
+        """Have new metadata soon, in the background."""
+        self.running.refresher.request()
 
     async def refresh(self, *, timeout_ms: int | None = None) -> ClusterMetadata:
-        """Wait for a picture that was asked for after this call."""
-        return await self._running.refresher.refresh(self._api_timeout_ms(timeout_ms))
+        """Wait for metadata that is requested after this call."""
+        return await self.running.refresher.refresh(self._api_timeout_ms(timeout_ms))
 
     async def wait_for_version(self, newer_than: int, *, timeout_ms: int) -> ClusterMetadata:
-        """Wait for a picture with a higher version."""
-        return await self._running.refresher.wait_for_version(newer_than, timeout_ms)
+        """Wait for metadata with a higher version."""
+        return await self.running.refresher.wait_for_version(newer_than, timeout_ms)
 
     async def wait_for_topic(self, name: str, *, timeout_ms: int) -> TopicMetadata:
         """Wait until a topic has partitions; it is wanted from now on.
 
-        Raises: NotFoundError if the time is over and there is no such topic; what the brokers say
+        Raises: NotFoundError if the time is over and there is no such topic; what the brokers have
         against the topic at once (not authorized, not a valid name).
         """
         deadline_ms = self.environment.clock.monotonic_ms() + timeout_ms
@@ -282,7 +286,7 @@ class Client:
         topic = self.cluster.topics.get(name)
         if topic is not None and topic.error_code is not ErrorCode.NONE:
             self.request_refresh()
-            topic = None  # what was said against it may be over
+            topic = None  # what was wrong with it may be over
         version = self.cluster.version
         while topic is None or not topic.partitions:
             if topic is not None and topic.error_code not in (*RETRIABLE, ErrorCode.NONE):
@@ -306,19 +310,19 @@ class Client:
         leader_epoch: int,
         endpoints: Iterable[Node] = (),
     ) -> bool:
-        """Take over a newer leader that a Produce or Fetch answer names (KIP-951).
+        """Take over a newer leader that a Produce or Fetch response names (KIP-951).
 
-        Returns whether it was news; otherwise the caller asks for a refresh as before.
+        Returns whether it was news; otherwise the caller requests a refresh as before.
         """
         was_news = self._cache.apply_leader_hint(
             topic, partition, leader_id, leader_epoch, endpoints
         )
         if was_news:
-            self._running.refresher.publish()
+            self.running.refresher.publish()
         return was_news
 
     def on_metadata(self, callback: Callable[[ClusterMetadata], None]) -> Callable[[], None]:
-        """Call back after each new picture; returns the function that ends it."""
+        """Call back after each new metadata; returns the function that ends it."""
         self._callbacks.append(callback)
 
         def unsubscribe() -> None:
@@ -332,7 +336,8 @@ class Client:
         return self._backoff.wait_ms(attempt, self.environment.random.random())
 
     @property
-    def _running(self) -> RunningClient:
+    def running(self) -> RunningClient:
+        """The parts of a started client. Raises: ClosedError, IllegalStateError."""
         if self._is_closed:
             raise ClosedError("the client is closed")
         if self._started is None:
@@ -345,10 +350,10 @@ class Client:
     async def _within(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None) -> T:
         return await retrying(self, attempt, timeout_ms=self._api_timeout_ms(timeout_ms))
 
-    def _tell(self, picture: ClusterMetadata) -> None:
+    def _publish(self, metadata: ClusterMetadata) -> None:
         for callback in list(self._callbacks):
             try:
-                callback(picture)
+                callback(metadata)
             except Exception:  # CLI-4: a callback never breaks the loop
                 _log.exception("a callback for new metadata failed")
 

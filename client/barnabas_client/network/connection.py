@@ -1,9 +1,10 @@
 """One connection to one broker: the shell that joins transport, state, clock and futures.
 
-Not here: reconnecting (`node_connections.py`).
+Not here: what is sent and received (`ClientConnection` of the protocol), reconnecting
+(`node_connections.py`).
 
-Invariants: a future that `send` returned is always settled: by the answer, the deadline, the loss
-of the connection or its closing. A caller that went away leaves its place in the order of answers
+Invariants: a future that `send` returned is always settled: by the response, the deadline, the loss
+of the connection or its closing. A caller that went away leaves its place in the order of responses
 behind, so that the connection stays consistent. One timer per connection, however many requests.
 """
 
@@ -19,25 +20,46 @@ from typing import Any, Final
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.env import Clock
 from barnabas_client.errors import (
+    AuthenticationError,
     BarnabasError,
     BrokerUnreachableError,
     ClientBrokenError,
     ClosedError,
     ConfigurationError,
     DisconnectedError,
+    RetriableError,
     TimedOutError,
+    UnsupportedError,
+    UsageError,
+    error_for,
 )
-from barnabas_client.network.connection_state import ConnectionState
-from barnabas_client.network.frame_receiver import FrameError, FrameReceiver
-from barnabas_client.network.sasl import SaslExchange
 from barnabas_client.network.tls import handshake_error
 from barnabas_client.network.transport import FrameTransport, connect_socket, start_transport
+from barnabas_protocol.connection.client import (
+    ClientConnection,
+    HandshakeCompleted,
+    HandshakeContinues,
+    LocalProtocolError,
+    MalformedResponseError,
+    RemoteProtocolError,
+    ResponseReceived,
+)
+from barnabas_protocol.connection.framing import (
+    OWN_BYTES_MAX,
+    FrameError,
+    FrameReceiver,
+    SharedBuffer,
+)
+from barnabas_protocol.connection.handshake import Handshake, HandshakeError, Refusal
+from barnabas_protocol.connection.sasl import SaslClient, SaslError
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.schema import Message
 
 CLOSE_SECONDS: Final = 2.0
+SOFTWARE_NAME: Final = "barnabas"
 _NEVER: Final = 1 << 62
 
-Answered = asyncio.Future[Any]
+ResponseFuture = asyncio.Future[Any]
 
 
 class IdleError(DisconnectedError):
@@ -55,15 +77,18 @@ class Connection:
         *,
         client_id: str,
         software_version: str,
-        shared_buffer: memoryview,
-        create_exchange: Callable[[], SaslExchange] | None,
+        shared_buffer: SharedBuffer,
+        create_sasl_client: Callable[[], SaslClient] | None,
     ) -> None:
         self.peer = peer
-        self.state: ConnectionState[Answered] = ConnectionState(
+        receiver = FrameReceiver(
+            shared_buffer, settings.receive_message_max_bytes, trusted_bytes=OWN_BYTES_MAX
+        )
+        self.state: ClientConnection[ResponseFuture] = ClientConnection(
+            receiver,
             client_id=client_id,
-            software_version=software_version,
             in_flight_max=settings.max_in_flight_requests_per_connection,
-            create_exchange=create_exchange,
+            handshake=Handshake(SOFTWARE_NAME, software_version, create_sasl_client),
         )
         self.address = ("", 0)
         self.error: BarnabasError | None = None
@@ -72,9 +97,8 @@ class Connection:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._transport = FrameTransport(
-            FrameReceiver(shared_buffer, settings.receive_message_max_bytes),
-            on_frame=self._receive,
-            on_batch_end=self._wake,
+            receiver,
+            on_received=self._receive,
             on_writable=self._wake,
             on_closed=self._lost,
         )
@@ -147,15 +171,21 @@ class Connection:
         await self._opened
         self._arm()
 
-    def send(self, request: Message, version: int, timeout_ms: int) -> Answered:
-        """Send a request while `is_ready`; the future gets the answer, None if there is none."""
+    def send(self, request: Message, version: int, timeout_ms: int) -> ResponseFuture:
+        """Send a request while `is_ready`; the future gets the response, None if there is none.
+
+        Raises: UsageError if the request holds what cannot be sent.
+        """
         now_ms = self._clock.monotonic_ms()
         deadline_ms = now_ms + timeout_ms
         future = self._loop.create_future()
-        buffers, has_answer = self.state.send(request, version, deadline_ms, future)
+        try:
+            buffers, has_response = self.state.send(request, version, future, deadline_ms)
+        except LocalProtocolError as error:
+            raise UsageError(str(error)) from error
         self._used_at_ms = now_ms
         self._transport.write(buffers)
-        if not has_answer:
+        if not has_response:
             future.set_result(None)
         elif deadline_ms < self._timer_due_ms:
             self._arm()
@@ -175,13 +205,13 @@ class Connection:
             try:
                 await waiter
             except asyncio.CancelledError:
-                # If this one had been woken, the room that it was told of is somebody else's now.
+                # If this one had been woken, the room that it was woken for is somebody else's now.
                 self._wake()
                 raise
 
     async def close(self) -> None:
         """Close in order; what is in flight fails as closed."""
-        self._settle(ClosedError("the client was closed before the answer came"))
+        self._settle(ClosedError("the client was closed before the response came"))
         await self._transport.close(CLOSE_SECONDS)
 
     def disconnect(self, error: BarnabasError) -> None:
@@ -190,37 +220,58 @@ class Connection:
             self._transport.abort()
             self._finish(error)
 
-    def _receive(self, frame: memoryview) -> None:
+    def _receive(self) -> None:
+        """Take all that has arrived."""
         now_ms = self._clock.monotonic_ms()
         self._used_at_ms = now_ms
-        state = self.state
+        next_event = self.state.next_event
         try:
-            answer, buffers = state.receive(frame, now_ms)
-        except ClientBrokenError as error:
-            self._refuse_answer(error)
+            while (event := next_event(now_ms)) is not None:
+                if isinstance(event, ResponseReceived):
+                    if not event.tag.done():
+                        event.tag.set_result(event.response)
+                else:
+                    self._advance(event)
+        except FrameError as error:
+            self._transport.abort()
+            self._lost(error)
             return
-        except BarnabasError as error:
-            self.disconnect(self._named(error))
+        except MalformedResponseError as error:
+            self._refuse_response(error)
             return
-        except Exception as error:  # e.g. of a sasl_exchange that the caller has given
-            broken = ClientBrokenError(f"the exchange with {self.peer} failed: {error!r}")
-            broken.__cause__ = error
-            self.disconnect(broken)
+        except Exception as error:
+            self.disconnect(self._failure(error))
             return
-        if answer is not None:
-            if not answer.tag.done():
-                answer.tag.set_result(answer.response)
-            return
-        if buffers:
-            self._transport.write(buffers)
+        self._wake()
+
+    def _advance(self, event: HandshakeContinues | HandshakeCompleted) -> None:
+        if isinstance(event, HandshakeContinues):
+            self._transport.write(event.buffers)
         elif not self._opened.done():
             self._opened.set_result(None)
-        elif state.is_open:
+        else:
             self._arm()  # logged in again
 
-    def _refuse_answer(self, error: ClientBrokenError) -> None:
-        """Fail the request whose answer makes no sense, and the connection with it."""
-        named = ClientBrokenError(f"{self.peer} broke the protocol: {error.message}")
+    def _failure(self, error: Exception) -> BarnabasError:
+        """What ends the connection, for its callers."""
+        if isinstance(error, RemoteProtocolError):
+            return DisconnectedError(f"{self.peer}: {error}")
+        if isinstance(error, HandshakeError):
+            refused = _refusal(error)
+            return again(refused, f"{self.peer}: {refused.message}")
+        if isinstance(error, SaslError):
+            message = f"{self.peer}: the broker fails {error.mechanism}: {error.reason}"
+            return AuthenticationError(message)
+        if isinstance(error, BarnabasError):  # of a sasl_exchange that the caller has given
+            return again(error, f"{self.peer}: {error.message}")
+        broken = ClientBrokenError(f"the exchange with {self.peer} failed: {error!r}")
+        broken.__cause__ = error
+        return broken
+
+    def _refuse_response(self, error: MalformedResponseError) -> None:
+        """Fail the request whose response makes no sense, and the connection with it."""
+        named = ClientBrokenError(f"{self.peer} broke the protocol: {error}")
+        named.__cause__ = error
         head = self.state.in_flight.popleft() if self.state.in_flight else None
         if head is not None and head.tag is not None and not head.tag.done():
             head.tag.set_exception(named)
@@ -228,9 +279,6 @@ class Connection:
             self.disconnect(DisconnectedError(named.message))
         else:
             self.disconnect(named)
-
-    def _named(self, error: BarnabasError) -> BarnabasError:
-        return again(error, f"{self.peer}: {error.message}")
 
     def _lost(self, cause: Exception | None) -> None:
         """Handle a loss that the peer or the network caused."""
@@ -240,7 +288,8 @@ class Connection:
         protocol = self._settings.security_protocol
         if isinstance(cause, ssl.SSLError):
             return handshake_error(self.peer, cause, protocol)
-        if isinstance(cause, FrameError) and cause.looks_like_tls and not self._settings.uses_tls:
+        is_tls = isinstance(cause, FrameError) and cause.looks_like == "TLS"
+        if is_tls and not self._settings.uses_tls:
             encrypted = protocol.replace("PLAINTEXT", "SSL")
             return ConfigurationError(
                 f"{self.peer} speaks TLS, but security_protocol={protocol}: set {encrypted}, or "
@@ -249,12 +298,14 @@ class Connection:
         reason = str(cause) if cause is not None else "the broker closed it"
         if isinstance(cause, OSError):
             reason = _reason(cause)
+        if isinstance(cause, FrameError):
+            reason = _frame_reason(cause)
         if isinstance(cause, FrameError) or self.state.has_served:
             return DisconnectedError(f"the connection to {self.peer} is lost: {reason}")
         # A broker that shuts down does this too, so it may pass.
         message = (
-            f"{self.peer} ended the connection before it answered any request ({reason}); does its "
-            f"port go with security_protocol={protocol}?"
+            f"{self.peer} ended the connection before it responded to any request ({reason}); does "
+            f"its port go with security_protocol={protocol}?"
         )
         return (
             DisconnectedError(message) if self._opened.done() else BrokerUnreachableError(message)
@@ -342,8 +393,8 @@ class Connection:
         self._arm()
 
     def _time_out(self, now_ms: int) -> None:
-        """Give the connection up: who does not answer one request is not asked for more (CLI-5)."""
-        error = TimedOutError(f"{self.peer} did not answer in time")
+        """Give the connection up: who does not respond to one request gets no more (CLI-5)."""
+        error = TimedOutError(f"{self.peer} did not respond in time")
         for entry in self.state.in_flight:
             if entry.deadline_ms <= now_ms and entry.tag is not None and not entry.tag.done():
                 entry.tag.set_exception(again(error))
@@ -357,12 +408,58 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
+def _frame_reason(error: FrameError) -> str:
+    start = error.start
+    if error.looks_like != "TLS" and start.isascii() and start.decode().isprintable() and start:
+        text = start.decode()
+        return f"what it sent begins with {text!r}, so it is no Kafka broker: check host and port"
+    hint = " (receive_message_max_bytes)" if error.reason == "oversize" else ""
+    return f"{error}{hint}"
+
+
+def _refusal(error: HandshakeError) -> BarnabasError:
+    """What a refused handshake means for the caller, in the names of the settings."""
+    code, mechanism = error.error_code, error.mechanism
+    match error.refusal:
+        case Refusal.VERSIONS:
+            return error_for(code, "the broker refuses to name its versions")
+        case Refusal.NO_SASL:
+            return UnsupportedError(
+                "the broker does not offer SASL here: check security_protocol and the port"
+            )
+        case Refusal.NOT_A_SASL_LISTENER:
+            return AuthenticationError(
+                "the broker's listener does not use SASL: set security_protocol to PLAINTEXT or "
+                "SSL, or use its SASL port"
+            )
+        case Refusal.MECHANISM:
+            return AuthenticationError(
+                f"sasl_mechanism={mechanism} is not enabled on the broker, "
+                f"which offers {', '.join(error.offered) or 'none'}"
+            )
+        case Refusal.LOGIN_BEGIN:
+            return error_for(code, "the broker refuses to begin the log-in")
+        case Refusal.CREDENTIALS:
+            reason = error.message or "no reason given"
+            return AuthenticationError(
+                f"the broker refuses the {mechanism} credentials: {reason}",
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+            )
+        case Refusal.LOGIN:
+            refused = error_for(code, error.message)
+            if isinstance(refused, RetriableError):
+                return refused
+            return AuthenticationError(f"the log-in failed: {refused}", refused.code)
+        case Refusal.INCOMPLETE:
+            return AuthenticationError(f"{mechanism} ended without a result")
+
+
 def _ignore(_: BarnabasError) -> None:
-    """Stand in until somebody wants to know."""
+    """Stand in until somebody waits for it."""
 
 
 def again(error: BarnabasError, message: str | None = None) -> BarnabasError:
-    """A new error that says the same: each waiter gets its own, with its own traceback."""
+    """A copy of an error: each waiter gets its own, with its own traceback."""
     copy = type(error)(message or error.message, error.code)
     copy.__cause__ = error.__cause__
     return copy

@@ -30,31 +30,31 @@ class CoordinatorType(IntEnum):
 
 
 class Found(NamedTuple):
-    """A coordinator as a broker told it."""
+    """A coordinator as a broker named it."""
 
     key: str
     node: Node
 
 
 def requests_for(kind: CoordinatorType, keys: Iterable[str], version: int) -> list[Any]:
-    """The questions for some keys: one, or one for each key in versions before 4."""
+    """The requests for some keys: one, or one for each key in versions before 4."""
     if version >= BATCHED_FROM:
         return [FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))]
     return [FindCoordinatorRequest(key=key, key_type=kind) for key in keys]
 
 
-def read_answer(
-    kind: CoordinatorType, keys: list[str], version: int, answer: FindCoordinatorResponse
+def read_response(
+    kind: CoordinatorType, keys: list[str], version: int, response: FindCoordinatorResponse
 ) -> dict[str, Found | BarnabasError]:
-    """What an answer says of each key it was asked for."""
+    """What a response holds for each key of its request."""
     if version < BATCHED_FROM:
         (key,) = keys
-        if answer.error_code != ErrorCode.NONE:
-            return {key: _error(kind, key, answer.error_code, answer.error_message)}
-        node = Node(node_id=answer.node_id, host=answer.host, port=answer.port)
+        if response.error_code != ErrorCode.NONE:
+            return {key: _error(kind, key, response.error_code, response.error_message)}
+        node = Node(node_id=response.node_id, host=response.host, port=response.port)
         return {key: Found(key, node)}
     found: dict[str, Found | BarnabasError] = {}
-    for row in answer.coordinators:
+    for row in response.coordinators:
         if row.error_code != ErrorCode.NONE:
             found[row.key] = _error(kind, row.key, row.error_code, row.error_message)
         else:
@@ -68,18 +68,18 @@ def _error(kind: CoordinatorType, key: str, code: int, message: str | None) -> B
     return error_for(code, f"{what}: {message}" if message else what)
 
 
-class Coordinators:
+class CoordinatorCache:
     """The known coordinators of one client, as numbers of connections of their own."""
 
     def __init__(
         self,
         *,
         version: Callable[[CoordinatorType], Awaitable[tuple[int, int]]],
-        ask: Callable[[int, Any, int], Awaitable[Any]],
+        request: Callable[[int, Any, int], Awaitable[Any]],
         learn: Callable[[Node], None],
     ) -> None:
         self._version = version
-        self._ask = ask
+        self._request = request
         self._learn = learn
         self._known: dict[tuple[CoordinatorType, str], int] = {}
 
@@ -88,7 +88,7 @@ class Coordinators:
         return self._known.get((kind, key))
 
     def forget(self, kind: CoordinatorType, key: str) -> None:
-        """Look again next time: the coordinator said that it is none, or is not there."""
+        """Look again next time: the coordinator is none any more, or is not there."""
         self._known.pop((kind, key), None)
 
     def forget_node(self, node_id: int) -> None:
@@ -101,15 +101,15 @@ class Coordinators:
     ) -> Mapping[str, int | BarnabasError]:
         """One attempt for many keys: the coordinators, or why there is none.
 
-        Raises: BarnabasError if no broker could be asked.
+        Raises: BarnabasError if no broker could be reached.
         """
         wanted = list(dict.fromkeys(keys))
         node_id, version = await self._version(kind)
         result: dict[str, int | BarnabasError] = {}
         for request in requests_for(kind, wanted, version):
-            asked = wanted if version >= BATCHED_FROM else [request.key]
-            answer = await self._ask(node_id, request, version)
-            for key, found in read_answer(kind, asked, version, answer).items():
+            requested = wanted if version >= BATCHED_FROM else [request.key]
+            response = await self._request(node_id, request, version)
+            for key, found in read_response(kind, requested, version, response).items():
                 if isinstance(found, BarnabasError):
                     result[key] = found
                     continue
@@ -120,6 +120,6 @@ class Coordinators:
             if key not in result:
                 result[key] = error_for(
                     ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                    f"the broker said nothing of the coordinator of {key!r}",
+                    f"the broker left out the coordinator of {key!r}",
                 )
         return result

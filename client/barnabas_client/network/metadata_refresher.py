@@ -1,9 +1,9 @@
-"""Keeps the picture of the cluster new enough: one background task, one question in flight.
+"""Keeps the metadata of the cluster new enough: one background task, one request in flight.
 
-Asks when a caller wants a newer picture, when topics are wanted that were never asked for, when a
-broker was lost (CLI-5), when leaders are missing, and when the picture is `metadata_max_age_ms`
-old (CLI-7). Failed questions are repeated with backoff for as long as somebody needs the answer.
-Invariants: whoever waits is told of errors that waiting does not cure; `close` ends the task.
+Requests it when a caller wants newer metadata, when topics are wanted that were never requested,
+when a broker was lost (CLI-5), when leaders are missing, and when the metadata is
+`metadata_max_age_ms` old (CLI-7). A failed request is repeated with backoff while it is needed.
+Invariants: whoever waits gets errors that waiting does not cure; `close` ends the task.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from barnabas_client.errors import (
     RetriableError,
     TimedOutError,
 )
-from barnabas_client.network.backoff import Backoff
 from barnabas_client.network.connection import again
+from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
 from barnabas_protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _log: Final = logging.getLogger(__name__)
 
 
-class AskForMetadata(Protocol):
-    """Sends the question to some broker."""
+class FetchMetadata(Protocol):
+    """Sends the request to some broker."""
 
     async def __call__(self, request: MetadataRequest) -> MetadataResponse:
-        """Return the answer. Raises: BarnabasError."""
+        """Return the response. Raises: BarnabasError."""
         ...
 
 
 class MetadataRefresher:
-    """The task that asks, and the waiting for what it learns."""
+    """The task that requests metadata, and the waiting for what comes."""
 
     def __init__(
         self,
@@ -49,28 +49,30 @@ class MetadataRefresher:
         settings: ClientSettings,
         environment: Environment,
         *,
-        ask: AskForMetadata,
-        asking: Callable[[], str],
-        on_picture: Callable[[ClusterMetadata], None],
+        fetch: FetchMetadata,
+        last_tried: Callable[[], str],
+        on_metadata: Callable[[ClusterMetadata], None],
     ) -> None:
         self.cache = cache
         self.failing_since_ms: int | None = None
         self._settings = settings
         self._clock = environment.clock
         self._random = environment.random
-        self._ask = ask
-        self._asking = asking
-        self._on_picture = on_picture
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self._fetch = fetch
+        self._last_tried = last_tried
+        self._on_metadata = on_metadata
+        self._backoff = ExponentialBackoff(
+            settings.retry_backoff_ms, settings.retry_backoff_max_ms, RETRY_JITTER
+        )
         self._wake = asyncio.Event()
         self._full_due = False
-        self._asked = 0  # questions sent so far; answered ones count in _answered
-        self._answered = 0
+        self._sent = 0  # requests so far; those with a response count in _received
+        self._received = 0
         self._changed: asyncio.Future[None] | None = None
         self._last_error: BarnabasError | None = None
         self._failures = 0  # of all time, so that a waiter can tell new errors from old ones
         self._waiting = 0
-        self._asked_at_ms: int | None = None
+        self._sent_at_ms: int | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -94,28 +96,28 @@ class MetadataRefresher:
         self._notify()
 
     def request(self, *, full: bool = True) -> None:
-        """Ask soon; `full` renews all wanted topics, else only what was never asked for."""
+        """Send a request soon; `full` renews all wanted topics, else only those that are new."""
         self._full_due = self._full_due or full
         self._wake.set()
 
     async def refresh(self, timeout_ms: int) -> ClusterMetadata:
-        """Wait for the answer to a question that is sent after this call.
+        """Wait for the response to a request that is sent after this call.
 
-        Raises: what a question ended with if that is not retriable, else TimedOutError.
+        Raises: what a request ended with if that is not retriable, else TimedOutError.
         """
-        needed = self._asked + 1
+        needed = self._sent + 1
         self.request()
-        return await self._wait(lambda: self._answered >= needed, timeout_ms)
+        return await self._wait(lambda: self._received >= needed, timeout_ms)
 
     async def wait_for_version(self, newer_than: int, timeout_ms: int) -> ClusterMetadata:
-        """Wait for a picture that is newer than one that was seen."""
+        """Wait for metadata newer than a version that was seen."""
         if self.cache.cluster.version <= newer_than:
             return await self._wait(lambda: self.cache.cluster.version > newer_than, timeout_ms)
         return self.cache.cluster
 
     def publish(self) -> None:
-        """Tell of a picture that came in another way than by asking."""
-        self._on_picture(self.cache.cluster)
+        """Hand out new metadata, also what came in another way than by a request."""
+        self._on_metadata(self.cache.cluster)
         self._notify()
 
     async def _wait(self, condition: Callable[[], bool], timeout_ms: int) -> ClusterMetadata:
@@ -142,7 +144,7 @@ class MetadataRefresher:
         cause = self._last_error
         if cause is None:
             return TimedOutError(
-                f"no metadata of the cluster within {timeout_ms} ms, still asking {self._asking()}"
+                f"no metadata of the cluster within {timeout_ms} ms, tried {self._last_tried()}"
             )
         error = again(cause, f"no metadata of the cluster within {timeout_ms} ms: {cause.message}")
         error.__cause__ = cause
@@ -163,7 +165,7 @@ class MetadataRefresher:
             request = self.cache.request(
                 full=full, allow_auto_create=self._settings.allow_auto_create_topics
             )
-            self._asked += 1
+            self._sent += 1
             error = await self._attempt(request)
             if error is not None:
                 self._take_failure(request, error, full=full)
@@ -178,17 +180,17 @@ class MetadataRefresher:
             failures += 1
 
     async def _attempt(self, request: MetadataRequest) -> BarnabasError | None:
-        """Ask and publish what is learned; return why there is nothing to learn."""
+        """Send a request and publish the response; return why there is none."""
         try:
-            answer = await self._ask(request)
+            response = await self._fetch(request)
             self.failing_since_ms = None
             self._last_error = None
-            self.cache.merge(request, answer)
-            self._answered = self._asked
+            self.cache.merge(request, response)
+            self._received = self._sent
             self.publish()
         except BarnabasError as error:
             return error
-        except Exception as error:  # those who wait must hear of a bug, too
+        except Exception as error:  # those who wait must get a bug, too
             _log.exception("the client cannot take in metadata")
             return ClientBrokenError(f"the client cannot take in metadata: {error!r}")
         return None
@@ -203,18 +205,18 @@ class MetadataRefresher:
         self._notify()
 
     async def _until_due(self) -> None:
-        """Wait until somebody wants a picture or the last one is old."""
+        """Wait until somebody wants metadata or the last is old."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.metadata_max_age_ms / 1000):
                 await self._wake.wait()
-        # A thousand failing batches ask for one picture; who waits for it is not held up.
-        if self._asked_at_ms is not None and not self._waiting and not self.cache.has_missing:
-            since_ms = self._clock.monotonic_ms() - self._asked_at_ms
+        # A thousand failing batches want it once; who waits for it is not held up.
+        if self._sent_at_ms is not None and not self._waiting and not self.cache.has_missing:
+            since_ms = self._clock.monotonic_ms() - self._sent_at_ms
             await asyncio.sleep(max(0, self._settings.retry_backoff_ms - since_ms) / 1000)
-        self._asked_at_ms = self._clock.monotonic_ms()
+        self._sent_at_ms = self._clock.monotonic_ms()
 
     async def _pause_for_topics(self, failures: int) -> None:
-        """Wait for what the cluster does not have yet; a topic that is new here is asked for."""
+        """Wait for what the cluster does not have yet; a topic that is new here is requested."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(
                 self._backoff.wait_ms(failures, self._random.random()) / 1000

@@ -22,10 +22,10 @@ from typing import Final
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.env import Environment
 from barnabas_client.errors import BarnabasError, BrokerUnreachableError, ClosedError
-from barnabas_client.network.backoff import Backoff
 from barnabas_client.network.connection import Connection, IdleError, again
-from barnabas_client.network.frame_receiver import SHARED_BYTES
-from barnabas_client.network.sasl import SaslExchange
+from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
+from barnabas_protocol.connection.framing import SharedBuffer
+from barnabas_protocol.connection.sasl import SaslClient
 
 COORDINATOR_BASE: Final = 1 << 32
 
@@ -62,7 +62,7 @@ class NodeConnections:
         client_id: str,
         software_version: str,
         tls: ssl.SSLContext | None,
-        create_exchange: Callable[[str], SaslExchange] | None,
+        create_sasl_client: Callable[[str], SaslClient] | None,
         address_of: Callable[[int], Address | None],
         on_disconnect: Callable[[int, BarnabasError], None],
     ) -> None:
@@ -71,16 +71,19 @@ class NodeConnections:
         self._client_id = client_id
         self._software_version = software_version
         self._tls = tls
-        self._create_exchange = create_exchange
+        self._create_sasl_client = create_sasl_client
         self._address_of = address_of
         self._on_disconnect = on_disconnect
-        self._shared_buffer = memoryview(bytearray(SHARED_BYTES))
+        self._shared_buffer = SharedBuffer()
         self._nodes: dict[int, _Node] = {}
         self._is_closed = False
-        self._reconnect = Backoff(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
-        self._setup = Backoff(
+        self._reconnect = ExponentialBackoff(
+            settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, RETRY_JITTER
+        )
+        self._setup = ExponentialBackoff(
             settings.socket_connection_setup_timeout_ms,
             settings.socket_connection_setup_timeout_max_ms,
+            RETRY_JITTER,
         )
 
     def current(self, node_id: int) -> Connection | None:
@@ -152,7 +155,7 @@ class NodeConnections:
         return closed
 
     def release(self, node_id: int) -> None:
-        """Close a connection that nobody needs any more, unless an answer is on its way."""
+        """Close a connection that nobody needs any more, unless a response is on its way."""
         connection = self.current(node_id)
         if connection is not None and not connection.state.in_flight:
             connection.disconnect(IdleError(f"{connection.peer} is not needed any more"))
@@ -188,7 +191,7 @@ class NodeConnections:
         await asyncio.sleep(0)  # attempts that were ended close their sockets in the next turn
 
     async def _connect(self, node_id: int, node: _Node) -> None:
-        """One attempt; tells those who wait how it ended and never raises."""
+        """One attempt; settles those who wait for it and never raises."""
         try:
             wait_ms = node.retry_at_ms - self._environment.clock.monotonic_ms()
             if wait_ms > 0:
@@ -224,7 +227,7 @@ class NodeConnections:
         if address is None:
             raise BrokerUnreachableError(f"broker {broker_id(node_id)} is not known any more")
         host, port = address
-        create_exchange = self._create_exchange
+        create = self._create_sasl_client
         connection = Connection(
             _peer(node_id, host, port),
             self._settings,
@@ -232,7 +235,7 @@ class NodeConnections:
             client_id=self._client_id,
             software_version=self._software_version,
             shared_buffer=self._shared_buffer,
-            create_exchange=None if create_exchange is None else lambda: create_exchange(host),
+            create_sasl_client=None if create is None else lambda: create(host),
         )
         connection.on_closed = self._closing(node_id, node, connection)
         timeout_ms = self._setup.wait_ms(node.failures, self._environment.random.random())

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
+from barnabas_client.env import Environment
 from barnabas_client.errors import RetriableError, TimedOutError
-
-if TYPE_CHECKING:
-    from barnabas_client.network.client import Client
 
 T = TypeVar("T")
 
 
-async def retrying(client: Client, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int) -> T:
+class Backing(Protocol):
+    """A client: its clock, and how long it waits before a repetition."""
+
+    environment: Environment
+
+    def backoff_ms(self, attempt: int) -> int:
+        """The wait before a repetition, counting attempts from 0."""
+        ...
+
+
+async def retrying(client: Backing, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int) -> T:
     """Await `attempt()` anew on each RetriableError, with backoff.
 
     At the deadline the last error is raised; an attempt that is still running is cancelled, since
@@ -39,4 +47,4 @@ async def retrying(client: Client, attempt: Callable[[], Awaitable[T]], *, timeo
     except TimeoutError:
         if not limit.expired():
             raise
-        raise last or TimedOutError(f"no answer within {timeout_ms} ms") from None
+        raise last or TimedOutError(f"no response within {timeout_ms} ms") from None

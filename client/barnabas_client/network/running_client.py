@@ -1,4 +1,4 @@
-"""The parts of a started client, joined: brokers, metadata, coordinators.
+"""The parts of a started client, joined: connections, metadata, coordinators.
 
 It exists from `Client.start` on, because all of it needs the running loop.
 """
@@ -14,15 +14,25 @@ from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.cluster.metadata_cache import MetadataCache
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.env import Environment
-from barnabas_client.errors import BarnabasError, BrokerUnreachableError, RetriableError
-from barnabas_client.network.brokers import Brokers, newest_version
-from barnabas_client.network.coordinators import Coordinators, CoordinatorType
+from barnabas_client.errors import (
+    AuthenticationError,
+    BarnabasError,
+    BrokerUnreachableError,
+    RetriableError,
+)
+from barnabas_client.network.coordinators import CoordinatorCache, CoordinatorType
 from barnabas_client.network.metadata_refresher import MetadataRefresher
 from barnabas_client.network.metadata_source import MetadataSource
+from barnabas_client.network.network_client import NetworkClient, newest_version
 from barnabas_client.network.node_connections import COORDINATOR_BASE
-from barnabas_client.network.sasl import SaslExchange, create_exchange
 from barnabas_client.network.tls import create_context
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.connection.sasl import (
+    PlainSaslClient,
+    SaslClient,
+    SaslError,
+    ScramSaslClient,
+)
 
 _LOWEST_VERSION_BY_TYPE = {
     CoordinatorType.GROUP: 0,
@@ -41,41 +51,41 @@ class RunningClient:
         cache: MetadataCache,
         *,
         client_id: str,
-        on_picture: Callable[[ClusterMetadata], None],
+        on_metadata: Callable[[ClusterMetadata], None],
     ) -> None:
-        self.brokers = Brokers(
+        self.network = NetworkClient(
             settings,
             environment,
             client_id=client_id,
             software_version=distribution.version("barnabas"),
             tls=create_context(settings),
-            create_exchange=_exchange_factory(settings),
+            create_sasl_client=_sasl_client_factory(settings),
             on_disconnect=self._disconnected,
         )
         source = MetadataSource(
-            self.brokers, cache, environment, lambda: self.refresher.failing_since_ms
+            self.network, cache, environment, lambda: self.refresher.failing_since_ms
         )
 
-        def publish(picture: ClusterMetadata) -> None:
-            self.brokers.take_picture(picture)
-            on_picture(picture)
+        def publish(metadata: ClusterMetadata) -> None:
+            self.network.update_metadata(metadata)
+            on_metadata(metadata)
 
         self.refresher = MetadataRefresher(
             cache,
             settings,
             environment,
-            ask=source.ask,
-            asking=lambda: self.brokers.asking,
-            on_picture=publish,
+            fetch=source.fetch,
+            last_tried=lambda: self.network.last_tried,
+            on_metadata=publish,
         )
-        self.coordinators = Coordinators(
-            version=self._coordinator_version, ask=self._ask_node, learn=self.brokers.learn
+        self.coordinators = CoordinatorCache(
+            version=self._coordinator_version, request=self._request, learn=self.network.learn
         )
 
     async def close(self) -> None:
         """End every task and connection."""
         await self.refresher.close()
-        await self.brokers.connections.close()
+        await self.network.connections.close()
 
     def _disconnected(self, node_id: int, error: BarnabasError) -> None:
         """Look again for what the lost broker led or coordinated (CLI-5)."""
@@ -85,12 +95,12 @@ class RunningClient:
             self.refresher.request()
 
     async def _coordinator_version(self, kind: CoordinatorType) -> tuple[int, int]:
-        """A broker that can be asked for coordinators, and in which version."""
+        """A broker that can find coordinators, and in which version."""
         last: BarnabasError = BrokerUnreachableError("no broker of the cluster is known")
-        for node_id in self.brokers.candidates():
+        for node_id in self.network.candidates():
             try:
-                connection = await self.brokers.connected(
-                    node_id, self.brokers.settings.request_timeout_ms
+                connection = await self.network.connected(
+                    node_id, self.network.settings.request_timeout_ms
                 )
             except RetriableError as error:
                 last = error
@@ -100,20 +110,27 @@ class RunningClient:
         self.refresher.request()
         raise last
 
-    async def _ask_node(self, node_id: int, request: Any, version: int) -> Any:
-        return await self.brokers.request(node_id, request, version, None)
+    async def _request(self, node_id: int, request: Any, version: int) -> Any:
+        return await self.network.request(node_id, request, version, None)
 
 
-def _exchange_factory(settings: ClientSettings) -> Callable[[str], SaslExchange] | None:
+def _sasl_client_factory(settings: ClientSettings) -> Callable[[str], SaslClient] | None:
     if not settings.uses_sasl:
         return None
     if settings.sasl_exchange is not None:
         return settings.sasl_exchange
     username, password = settings.sasl_username, settings.sasl_password
     assert username is not None and password is not None
+    mechanism = settings.sasl_mechanism
 
-    def create(_: str) -> SaslExchange:
-        nonce = secrets.token_urlsafe(24)
-        return create_exchange(settings.sasl_mechanism, username, password, nonce)
+    def create(_: str) -> SaslClient:
+        if mechanism != PlainSaslClient.mechanism:
+            return ScramSaslClient(mechanism, username, password, secrets.token_urlsafe(24))
+        try:
+            return PlainSaslClient(username, password)
+        except SaslError as error:
+            raise AuthenticationError(
+                f"sasl_username and sasl_password cannot be sent: {error.reason}"
+            ) from error
 
     return create

@@ -17,7 +17,7 @@ from barnabas_client.errors import (
     ConfigurationError,
 )
 
-# What OpenSSL says when the other side's first bytes are not TLS.
+# OpenSSL's reasons when the other side's first bytes are not TLS.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL")
 _CLIENT_REFUSED: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN")
 
@@ -48,7 +48,7 @@ def _load_own_certificate(context: ssl.SSLContext, settings: ClientSettings) -> 
     assert settings.ssl_certfile is not None
 
     def password() -> str:
-        # Without this OpenSSL would ask on the terminal.
+        # Without this OpenSSL would prompt on the terminal.
         return settings.ssl_password or ""
 
     try:
@@ -94,5 +94,5 @@ def handshake_error(peer: str, error: Exception, security_protocol: str) -> Barn
         return AuthenticationError(f"no TLS with {peer}: {_reason(error)}")
     return BrokerUnreachableError(
         f"{peer} closed the connection during the TLS handshake: is its port a TLS port, as "
-        f"security_protocol={security_protocol} says?"
+        f"security_protocol={security_protocol} demands?"
     )

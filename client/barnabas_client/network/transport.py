@@ -1,6 +1,6 @@
 """Bytes between one socket and a receiver of frames: asyncio's part of a connection.
 
-Not here: what the frames mean (`connection_state.py`), when to connect (`node_connections.py`).
+Not here: what the frames mean (`connection.py`), when to connect (`node_connections.py`).
 
 Invariants: the kernel writes straight into the memory that the frames are handed out in, if they
 are large; nothing is written before `is_writable`; `closed` is called once.
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from barnabas_client.network.frame_receiver import FrameError, FrameReceiver
+from barnabas_protocol.connection.framing import FrameReceiver
 from barnabas_protocol.schema import Buffer
 
 WRITE_HIGH_BYTES: Final = 1024 * 1024
@@ -24,28 +24,26 @@ WRITE_HIGH_BYTES: Final = 1024 * 1024
 _WRITELINES_PAUSES: Final = not (3, 12) <= sys.version_info < (3, 12, 9) and not (
     (3, 13) <= sys.version_info < (3, 13, 2)
 )
-"""Python's `writelines` forgot to tell of full buffers for a while (CVE-2024-12254)."""
+"""Python's `writelines` did not report full buffers for a while (CVE-2024-12254)."""
 ADDRESS_SECONDS: Final = 2.0
 """How long one of several addresses of a name may stay silent."""
 
 
 class FrameTransport(asyncio.BufferedProtocol):
-    """A protocol that hands out frames; `write` and `abort` lead the other way."""
+    """A protocol that fills a receiver; `write` and `abort` lead the other way."""
 
     def __init__(
         self,
         receiver: FrameReceiver,
         *,
-        on_frame: Callable[[memoryview], None],
-        on_batch_end: Callable[[], None],
+        on_received: Callable[[], None],
         on_writable: Callable[[], None],
         on_closed: Callable[[Exception | None], None],
     ) -> None:
         self.is_writable = False
         self.is_closed = False
         self._receiver = receiver
-        self._on_frame = on_frame
-        self._on_batch_end = on_batch_end
+        self._on_received = on_received
         self._on_writable = on_writable
         self._on_closed = on_closed
         self._transport: asyncio.Transport | None = None
@@ -63,16 +61,10 @@ class FrameTransport(asyncio.BufferedProtocol):
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand out the frames that are complete now."""
-        try:
-            for frame in self._receiver.received(nbytes):
-                self._on_frame(frame)
-                if self.is_closed:
-                    return
-        except FrameError as error:
-            self._close(error)
-            return
-        self._on_batch_end()
+        """Have what has arrived looked at."""
+        if not self.is_closed:
+            self._receiver.received(nbytes)
+            self._on_received()
 
     def pause_writing(self) -> None:
         """Let callers wait: the kernel does not take more."""
@@ -85,7 +77,7 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell that it is over; `exc` is None if the peer closed in order."""
+        """Close it from here, too; `exc` is None if the peer closed in order."""
         if not self._lost.done():
             self._lost.set_result(None)
         self._close(exc)
@@ -102,7 +94,7 @@ class FrameTransport(asyncio.BufferedProtocol):
             transport.write(b"".join(buffers))
 
     def abort(self) -> None:
-        """Close at once, without telling `on_closed`."""
+        """Close at once, without calling `on_closed`."""
         self.is_closed = True
         self.is_writable = False
         if self._transport is not None:
@@ -122,7 +114,7 @@ class FrameTransport(asyncio.BufferedProtocol):
                     await asyncio.shield(self._lost)
         if not self._lost.done():
             transport.abort()
-            # The transport tells the loss in the next turn of the loop.
+            # The transport reports the loss in the next turn of the loop.
             await asyncio.wait([self._lost], timeout=timeout_seconds)
 
     def _close(self, error: Exception | None) -> None:

@@ -2,6 +2,7 @@
 
 from barnabas_client.producer.delivery import Delivery as Delivery
 from barnabas_client.producer.delivery import RecordMetadata as RecordMetadata
+from barnabas_client.producer.idempotence import ProducerIdentity as ProducerIdentity
 from barnabas_client.producer.interceptors import ProducerInterceptor as ProducerInterceptor
 from barnabas_client.producer.interceptors import ProducerRecord as ProducerRecord
 from barnabas_client.producer.partitioner import Partitioner as Partitioner

@@ -1,16 +1,16 @@
-"""What waits to be sent, and how much memory it takes: pure, told the time.
+"""All batches of a producer that wait to be sent, and the memory they take. Pure.
 
     new batch --(filled by send)--> queue --drain--> in flight --complete/fail--> done
-                                      ^---------------- put back / split ------------|
+                                      ^------------- reenqueue / split --------------|
 
 A queue may be drained when its first batch is closed, full, old enough (`linger_ms`), followed by
 another one, or when all must go (flush, close, memory exhausted); not while the batch waits for
 its next attempt, nor while the order demands that something else goes first.
 
-Not here: what an answer means (`outcomes.py`), requests (`sender.py`).
+Not here: what a response means (`batch_completion.py`), requests (`sender.py`).
 
-Invariants: memory is reserved when a batch is made and comes back exactly when it is done and off
-the wire; a request carries one batch per partition; work per turn grows with the partitions that
+Invariants: memory is reserved when a batch is created and freed exactly when it is done and off the
+wire; a request carries one batch per partition; work per turn grows with the partitions that
 have batches, not with those that exist.
 """
 
@@ -40,18 +40,18 @@ _PLAIN_BYTES_MAX: Final = 1 << 31
 
 @dataclass(slots=True)
 class Readiness:
-    """What one look at the queues says."""
+    """Which queues can be drained now."""
 
     queues_by_node: dict[int, list[PartitionQueue]]
-    # When something else becomes ready by time alone; None if nothing will.
+    # When another queue becomes ready by time alone; None if none will.
     next_ms: int | None
     is_leader_missing: bool
-    # Queues whose partition is no more: what they hold cannot be sent.
+    # Queues whose partition does not exist any more: their batches cannot be sent.
     gone: list[PartitionQueue]
 
 
-class Accumulator:
-    """All batches of a producer."""
+class RecordAccumulator:
+    """All batches of a producer, by partition."""
 
     def __init__(self, settings: ProducerSettings, identities: Identities | None) -> None:
         self.identities = identities
@@ -64,7 +64,7 @@ class Accumulator:
         self._batch_size = max(settings.batch_size, 1)
         self._linger_ms = settings.linger_ms
         self._buffer_memory = settings.buffer_memory
-        self._delivery_timeout_ms = settings.delivery_timeout_ms
+        self.delivery_timeout_ms = settings.delivery_timeout_ms
         self._max_request_size = settings.max_request_size
         self._codec = Compression[settings.compression_type.upper()]
         self._level = settings.compression_level
@@ -112,7 +112,7 @@ class Accumulator:
         gone: list[PartitionQueue] = []
         is_urgent = self.is_exhausted or self.flush_count > 0
         for queue in self.active:
-            batch = queue.batches[0]
+            batch = queue.next_batch
             if queue.is_gone:
                 gone.append(queue)
                 continue
@@ -150,7 +150,7 @@ class Accumulator:
         drained: list[tuple[PartitionQueue, ProducerBatch]] = []
         size = 0
         for queue in (*queues[start:], *queues[:start]):
-            batch = queue.batches[0]
+            batch = queue.next_batch
             if not batch.is_closed:
                 self._close(queue, batch)
             assert batch.wire is not None
@@ -158,11 +158,11 @@ class Accumulator:
             # The first one goes whatever its size: alone it is as small as can be.
             if drained and size > self._max_request_size:
                 break
-            queue.batches.popleft()
+            queue.take(batch)
             if not queue.batches:
                 del self.active[queue]
             if queue.sequences is not None:
-                queue.sequences.sent(batch)
+                queue.sequences.on_sent(batch)
             queue.in_flight.append(batch)
             batch.attempts += 1
             batch.stamp(is_transactional=self._is_transactional)
@@ -180,28 +180,28 @@ class Accumulator:
         else:
             topic.compression_ratio = max(topic.compression_ratio - _RATIO_STEP_DOWN, ratio)
 
-    def answered(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The batch is off the wire; one of the calls below says what becomes of it."""
+    def on_response(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The batch is off the wire; one of the calls below follows."""
         queue.in_flight.remove(batch)
         if batch.sequences is not None:
-            batch.sequences.answered(batch)
+            batch.sequences.on_response(batch)
 
-    def release(self, batch: ProducerBatch) -> None:
-        """The batch is done and off the wire: its memory is free again."""
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """The batch is done and off the wire: free its memory."""
         if self.unfinished.pop(batch, None) is not None:
             self.used_bytes -= batch.reserved_bytes
             self.is_exhausted = False
 
-    def put_back(self, queue: PartitionQueue, batch: ProducerBatch, retry_at_ms: int) -> None:
-        """The batch goes again, at its place in the order, from then on."""
+    def reenqueue(self, queue: PartitionQueue, batch: ProducerBatch, retry_at_ms: int) -> None:
+        """Send the batch again, at its place in the order, not before that time."""
         if batch.sequences is not None:
-            batch.sequences.will_repeat(batch)
+            batch.sequences.on_retry(batch)
         batch.retry_at_ms = retry_at_ms
-        queue.put_back(batch)
+        queue.reenqueue(batch)
         self.active[queue] = None
 
     def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The batch was refused as too large: halve it and send its parts in its place."""
+        """The broker refused the batch as too large: send two halves in its place."""
         assert batch.wire is not None
         records = decode_records(bytes(batch.wire), max_decompressed_bytes=_PLAIN_BYTES_MAX)
         middle = (len(records) + 1) // 2
@@ -229,12 +229,12 @@ class Accumulator:
         del self.unfinished[batch]
         for part in parts:
             self.unfinished[part] = queue
-            self.put_back(queue, part, 0)
+            self.reenqueue(queue, part, 0)
         batch.move(list(moves))
 
     def expired(self, now_ms: int) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """Batches that were not acknowledged in time, waiting or on the wire, oldest first."""
-        oldest_ms = now_ms - self._delivery_timeout_ms
+        oldest_ms = now_ms - self.delivery_timeout_ms
         late: list[tuple[PartitionQueue, ProducerBatch]] = []
         for batch, queue in self.unfinished.items():
             if batch.created_ms > oldest_ms:
@@ -248,7 +248,7 @@ class Accumulator:
         """When the oldest batch's time is over."""
         for batch in self.unfinished:
             if not batch.is_done:
-                return batch.created_ms + self._delivery_timeout_ms
+                return batch.created_ms + self.delivery_timeout_ms
         return None
 
     def remove(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -263,8 +263,8 @@ class Accumulator:
             queue.topic.batch_ends(batch)
             batch.close(Compression.NONE, None)
 
-    def waiting(self) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
-        """All batches that are not on the wire."""
+    def undrained(self) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
+        """All batches that are not in flight."""
         for queue in list(self.active):
             for batch in list(queue.batches):
                 yield queue, batch

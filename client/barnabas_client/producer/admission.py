@@ -1,11 +1,11 @@
-"""The way of a record into a batch, or into a line where it waits for metadata or memory. Pure.
+"""Puts a record into a batch, or lets it wait for metadata or memory. Pure.
 
-A topic is open while its partitions are known and nothing waits in its line: only then records go
-straight into batches (`Producer.send` does that in line for the most frequent ones). So records of
-a topic never overtake each other here.
+A topic is open while its partitions are known and none of its records waits: only then records go
+straight into batches (`Producer.send` does that inline for the most frequent ones). So the records
+of a topic never overtake each other here.
 
-Invariants: what waits is bounded by `buffer_memory` and, each record, by `max_block_ms`; a record
-in line is promised by a group of its own that moves into the batch.
+Invariants: waiting records are bounded by `buffer_memory`, and each of them by `max_block_ms`; a
+waiting record has a delivery group of its own, which moves into the batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from barnabas_client.errors import (
     UsageError,
     error_for,
 )
-from barnabas_client.producer.accumulator import Accumulator
+from barnabas_client.producer.accumulator import RecordAccumulator
 from barnabas_client.producer.batch import record_size
 from barnabas_client.producer.delivery import Delivery, DeliveryGroup
 from barnabas_client.producer.partitioner import Partitioner
@@ -38,11 +38,11 @@ from barnabas_client.producer.queues import KeptKeys, PartitionQueue, Sequences,
 from barnabas_client.producer.record_encoding import Headers
 from barnabas_protocol.errors import ErrorCode
 
-# What a record in line takes besides its bytes: with small ones that is most of it, so that their
+# What a waiting record takes besides its bytes: with small ones that is most of it, so that their
 # number is bounded, too.
 _OBJECTS_BYTES: Final = 500
-_LINE_RECORDS_MIN: Final = 1000
-# Answers about a topic that do not get better by waiting for its leaders.
+_WAITING_RECORDS_MIN: Final = 1000
+# Error codes of a topic that waiting for its leaders does not cure.
 _LASTING_ERRORS: Final = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -51,7 +51,7 @@ _LASTING_ERRORS: Final = (
 
 @dataclass(slots=True)
 class WaitingRecord:
-    """A record in line."""
+    """A record that waits."""
 
     group: DeliveryGroup
     topic: str
@@ -66,21 +66,23 @@ class WaitingRecord:
 
 
 class Admission:
-    """Topics, their partitions, and who waits for them."""
+    """Topics, their partitions, and the records that wait for them."""
 
     def __init__(
         self,
         settings: ProducerSettings,
-        accumulator: Accumulator,
+        accumulator: RecordAccumulator,
         randomness: random.Random,
         want_topic: Callable[[str], None],
     ) -> None:
         self.open_topics: dict[str, TopicQueues] = {}
         self.topics: dict[str, TopicQueues] = {}
-        self.lines: dict[str, deque[WaitingRecord]] = {}
+        self.waiting: dict[str, deque[WaitingRecord]] = {}
         self.waiting_bytes = 0
         self._waiting_count = 0
-        self._waiting_count_max = max(_LINE_RECORDS_MIN, settings.buffer_memory // _OBJECTS_BYTES)
+        self._waiting_count_max = max(
+            _WAITING_RECORDS_MIN, settings.buffer_memory // _OBJECTS_BYTES
+        )
         self.cluster = ClusterMetadata()
         self._accumulator = accumulator
         self._random = randomness
@@ -90,24 +92,24 @@ class Admission:
         self._max_block_ms = settings.max_block_ms
         self._is_idempotent = settings.enable_idempotence
         self._kept_keys = KeptKeys()
-        # Of topics that were forgotten: numbers are for the producer's life.
-        # Told of each record in line that fails: it may belong to a transaction.
+        # Called for each waiting record that fails: it may belong to a transaction.
         self.on_failure: Callable[[BarnabasError], None] = _ignore
+        # Of topics that were forgotten: sequences are for the producer's life.
         self._kept_sequences: dict[str, Sequences] = {}
         self._partitioner: Partitioner | None = settings.partitioner
         self._ignores_keys = settings.partitioner_ignore_keys
 
     @property
-    def is_crowded(self) -> bool:
-        """Whether senders should wait: memory is exhausted, or the line is long."""
-        if not self.lines:
+    def is_backlogged(self) -> bool:
+        """Whether callers of `send` should wait: memory is exhausted, or many records wait."""
+        if not self.waiting:
             return False
         if self._accumulator.is_exhausted or self.waiting_bytes * 4 > self._buffer_memory:
             return True
         return self._waiting_count * 4 > self._waiting_count_max
 
     def update(self, cluster: ClusterMetadata) -> None:
-        """Take over what the cluster says of the topics that were ever sent to."""
+        """Take over partitions and leaders of the topics that were ever sent to."""
         self.cluster = cluster
         for name, topic in self.topics.items():
             known = cluster.topics.get(name)
@@ -124,9 +126,9 @@ class Admission:
         headers: Headers,
         now_ms: int,
     ) -> Delivery:
-        """Put the record into a batch, or in line.
+        """Put the record into a batch, or let it wait.
 
-        Raises: BufferFullError if the line is full too; UsageError from a partitioner.
+        Raises: BufferFullError if too many records wait; UsageError from a partitioner.
         """
         size = record_size(key, value, headers)
         queues = self.open_topics.get(topic)
@@ -214,50 +216,50 @@ class Admission:
         group.timestamps = [timestamp_ms]
         self.waiting_bytes += size
         self._waiting_count += 1
-        line = self.lines.get(topic)
-        if line is None:
-            line = self.lines[topic] = deque()
+        records = self.waiting.get(topic)
+        if records is None:
+            records = self.waiting[topic] = deque()
             self.open_topics.pop(topic, None)
         deadline_ms = now_ms + self._max_block_ms
         version = self.cluster.version
         record = WaitingRecord(
             group, topic, key, value, partition, timestamp_ms, headers, size, deadline_ms, version
         )
-        line.append(record)
+        records.append(record)
         if topic not in self.topics or partition is not None:
             self._want_topic(topic)
         return Delivery((group, 0))
 
     def admit(self, now_ms: int) -> None:
-        """Let records out of the lines as far as metadata and memory allow; fail late ones."""
-        for name in list(self.lines):
-            line = self.lines[name]
+        """Move waiting records into batches as metadata and memory allow; fail late ones."""
+        for name in list(self.waiting):
+            records = self.waiting[name]
             has_failed = False
-            while line:
-                record = line[0]
+            while records:
+                record = records[0]
                 try:
                     error = self._advance(record, now_ms)
                 except BarnabasError as refused:
                     error = refused
                 if record.group.moved_to is None and error is None:
                     break
-                line.popleft()
+                records.popleft()
                 self.waiting_bytes -= record.size
                 self._waiting_count -= 1
                 if error is not None:
-                    # One unseen failure in the log stands for all of a line.
+                    # One unseen failure in the log stands for all records of a topic.
                     record.group.was_seen = has_failed
                     has_failed = True
                     record.group.fail(error)
                     self.on_failure(error)
-            if not line:
-                del self.lines[name]
+            if not records:
+                del self.waiting[name]
                 if name in self.topics:
                     self.open_topics[name] = self.topics[name]
-        if len(self.lines) > 1:
+        if len(self.waiting) > 1:
             # Another topic is first to get the memory that comes free next.
-            name = next(iter(self.lines))
-            self.lines[name] = self.lines.pop(name)
+            name = next(iter(self.waiting))
+            self.waiting[name] = self.waiting.pop(name)
 
     def _advance(self, record: WaitingRecord, now_ms: int) -> BarnabasError | None:
         """Move the record into a batch if it can be; what it fails with, if it fails."""
@@ -319,14 +321,14 @@ class Admission:
         return topic
 
     def is_idle(self, name: str, since_ms: int) -> bool:
-        """Whether nothing was sent to the topic since then, and nothing waits for it."""
+        """Whether nothing was sent to the topic since then, and none of its records waits."""
         topic = self.topics.get(name)
-        if name in self.lines:
+        if name in self.waiting:
             return False
         return topic is None or (topic.used_at_ms < since_ms and topic.is_empty)
 
     def forget(self, name: str) -> None:
-        """Drop what is kept of an idle topic, but for the numbers of its partitions."""
+        """Drop what is kept of an idle topic, except the sequences of its partitions."""
         self.open_topics.pop(name, None)
         topic = self.topics.pop(name, None)
         if topic is not None:
@@ -335,24 +337,24 @@ class Admission:
                 self._kept_sequences[name] = topic.sequences
 
     def next_deadline_ms(self) -> int | None:
-        """When the first of those in line has waited long enough."""
-        return min((line[0].deadline_ms for line in self.lines.values()), default=None)
+        """When the first waiting record has waited long enough."""
+        return min((records[0].deadline_ms for records in self.waiting.values()), default=None)
 
     def groups(self) -> Iterator[DeliveryGroup]:
-        """The groups of all records in line."""
-        for line in self.lines.values():
-            for record in line:
+        """The delivery groups of all waiting records."""
+        for records in self.waiting.values():
+            for record in records:
                 yield record.group
 
-    def abandon(self, error: BarnabasError) -> None:
-        """Fail all that is in line."""
+    def abort(self, error: BarnabasError) -> None:
+        """Fail all waiting records."""
         has_failed = isinstance(error, AbortableError)
-        for line in self.lines.values():
-            for record in line:
+        for records in self.waiting.values():
+            for record in records:
                 record.group.was_seen = has_failed
                 has_failed = True
                 record.group.fail(error)
-        self.lines.clear()
+        self.waiting.clear()
         self.waiting_bytes = self._waiting_count = 0
         self.open_topics.update(self.topics)
 
@@ -365,4 +367,4 @@ class Admission:
 
 
 def _ignore(_: BarnabasError) -> None:
-    """Without transactions nobody wants to know."""
+    """Without transactions nothing follows from it."""

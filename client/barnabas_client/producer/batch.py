@@ -1,6 +1,6 @@
-"""A batch of one partition: filled record by record, closed to bytes, stamped when it is sent.
+"""A batch of one partition: filled record by record, encoded when closed, stamped when sent.
 
-`Producer.send` fills batches of plain records in line, for speed; `append` does it for all others.
+`Producer.send` adds plain records to batches inline, for speed; `append` adds all others.
 Producer id, epoch and sequence are stamped each time the batch goes out, since they may change
 between two attempts (`idempotence.py`); they lie outside of the compressed body.
 
@@ -12,9 +12,10 @@ batch; the checksum is computed once per stamping.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from barnabas_client.producer.delivery import DeliveryGroup
+from barnabas_client.producer.idempotence import PartitionSequences
 from barnabas_client.producer.record_encoding import (
     RECORD_OVERHEAD_BYTES,
     Headers,
@@ -30,9 +31,6 @@ from barnabas_protocol.records.batch import (
     stamp_crc,
 )
 from barnabas_protocol.records.compression import compress
-
-if TYPE_CHECKING:
-    from barnabas_client.producer.idempotence import PartitionSequences
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
@@ -92,10 +90,10 @@ class ProducerBatch(DeliveryGroup):
         # Whether an attempt may have put the records into the log; nothing but an acknowledgement
         # ends the doubt.
         self.is_in_doubt = False
-        # Whose numbers the batch has: those of the log for which it was numbered.
+        # The partition's sequences that the batch was numbered by.
         self.sequences: PartitionSequences | None = None
         # Only values so far, or only keys and values, and none of them null: what `send` appends
-        # to in line. An empty batch is plain.
+        # to inline. An empty batch is plain.
         self.is_plain = True
         self.is_keyed = False
         self.keys: list[bytes | None] | None = None
@@ -133,6 +131,21 @@ class ProducerBatch(DeliveryGroup):
         self.room_bytes -= size
         return position
 
+    def extend(
+        self,
+        keys: Sequence[bytes] | None,
+        values: Sequence[bytes],
+        timestamps_ms: Sequence[int],
+        size: int,
+    ) -> None:
+        """Add plain records, keyed if the batch is keyed; `size` is what they take together."""
+        if keys is not None:
+            assert self.keys is not None
+            self.keys += keys
+        self.values += values
+        self.timestamps += timestamps_ms
+        self.room_bytes -= size
+
     def _mix(self, key: bytes | None, headers: Headers) -> None:
         """Keep keys and headers of every record from now on, null or not."""
         count = len(self.values)
@@ -145,7 +158,7 @@ class ProducerBatch(DeliveryGroup):
         self.headers.append(headers)
 
     def close(self, codec: int, level: int | None) -> float:
-        """Turn the records into bytes; return what compression made of their size, 1 for none."""
+        """Encode the records; return the compression ratio, 1 without compression."""
         assert not self.is_closed
         self.is_closed = True
         self.record_count = len(self.values)
@@ -181,7 +194,7 @@ class ProducerBatch(DeliveryGroup):
         return (len(wire) - HEADER_BYTES) / plain_bytes
 
     def _keep_sizes(self) -> None:
-        """Forget keys and values, which are in the bytes now, but not what metadata will say."""
+        """Drop keys and values, which are encoded now, but keep the sizes that metadata have."""
         if self.headers is None:
             self.value_sizes = list(map(len, self.values))  # type: ignore[arg-type]
         else:

@@ -1,21 +1,21 @@
-"""What `send` returns: the promise of one record's metadata, light enough for each record.
+"""What `send` returns: a future for one record's metadata, cheap enough for every record.
 
-A `Delivery` is a pair (group, position). The group is what the record shares its fate with: a batch
-(`batch.py`), or, while the record waits for room or metadata, a group of its own that later moves
-into a batch. So acknowledging a batch touches the group once and only those records that
-somebody waits for: no future is made for a record whose metadata nobody asks for.
+A `Delivery` is a pair (group, position). The group are the records that succeed or fail together: a
+batch (`batch.py`), or, while the record waits for room or metadata, a group of its own that later
+moves into a batch. So acknowledging a batch touches the group once and only those records that a
+caller waits for: no asyncio future is created for the others.
 
 Not here: when a group ends (`sender.py`).
 
-Invariants: a group ends once; waiters are told in the order of positions; the failure of records
-that nobody asked about is logged once per group, when its last delivery is dropped.
+Invariants: a group ends once; waiters are called in the order of positions; the failure of records
+whose result nobody reads is logged once per group, when its last delivery is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -29,7 +29,7 @@ _Waiter: TypeAlias = "tuple[int, Callable[[Delivery], object], Delivery]"
 class RecordMetadata(NamedTuple):
     """Where an acknowledged record is.
 
-    `offset` is -1 where the broker does not tell (acks=0, or a duplicate of long ago);
+    `offset` is -1 where the broker does not return it (acks=0, or an old duplicate);
     `timestamp_ms` is by the broker's clock if the topic says so. Sizes are -1 for null.
     """
 
@@ -74,7 +74,7 @@ class DeliveryGroup:
         self.value_sizes: Sequence[int] = ()
         # (position, what to call with the delivery, the delivery), in any order.
         self.waiters: list[_Waiter] | None = None
-        # Records whose caller lost interest; they are on their way all the same.
+        # Records whose delivery was cancelled; they are sent all the same.
         self.cancelled: set[int] | None = None
         # First own position, group, first position there; rising, and it covers all records.
         self.moved_to: list[tuple[int, DeliveryGroup, int]] | None = None
@@ -101,16 +101,16 @@ class DeliveryGroup:
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self.is_done = True
-        self._tell()
+        self._notify_waiters()
 
     def fail(self, error: BaseException) -> None:
         """None of the records is known to be in the log."""
         self.error = error
         self.is_done = True
-        self._tell()
+        self._notify_waiters()
 
     def move(self, parts: list[tuple[int, DeliveryGroup, int]]) -> None:
-        """The records belong to other groups from now on, and so do those who wait for them."""
+        """Move the records to other groups, and those who wait for them, too."""
         self.moved_to = parts
         waiters, self.waiters = self.waiters, None
         for position, call, delivery in waiters or ():
@@ -152,18 +152,18 @@ class DeliveryGroup:
         self.waiters.append((position, call, delivery))
 
     def add_cancelled(self, position: int) -> None:
-        """Nobody is interested in this record any more."""
+        """The delivery of this record was cancelled."""
         if self.cancelled is None:
             self.cancelled = set()
         self.cancelled.add(position)
 
     def take_waiters(self, position: int) -> list[_Waiter]:
-        """Those who wait for one record, who are called by somebody else now."""
+        """Take out those who wait for one record."""
         taken = [waiter for waiter in self.waiters or () if waiter[0] == position]
         self.waiters = [waiter for waiter in self.waiters or () if waiter[0] != position]
         return taken
 
-    def _tell(self) -> None:
+    def _notify_waiters(self) -> None:
         waiters, self.waiters = self.waiters, None
         if not waiters:
             return
@@ -180,15 +180,15 @@ class DeliveryGroup:
                 _log.exception("a callback for %s failed", self.name)
 
     def cancel(self, position: int) -> None:
-        """Tell those who wait for the record that nobody is interested in it."""
+        """Cancel the delivery of a record, and call those who wait for it."""
         self.add_cancelled(position)
         self._call(self.take_waiters(position))
 
     def __del__(self) -> None:
-        """Make a failure that nobody asked about visible, as asyncio does for its futures."""
+        """Log a failure that nobody has read, as asyncio does for its futures."""
         if self.error is not None and not self.was_seen:
             _log.error(
-                "%d records for %s were not delivered, and nobody asked about them: %s",
+                "%d records for %s were not delivered, and the error was never retrieved: %s",
                 len(self.timestamps),
                 self.name,
                 self.error,
@@ -200,10 +200,10 @@ def _position(waiter: _Waiter) -> int:
 
 
 class Delivery(tuple[DeliveryGroup, int]):
-    """The promise of a record's metadata: `await` it, or ask it later.
+    """A future for a record's metadata: `await` it, or read it later.
 
     It has the methods of asyncio's futures, so that `gather` and `wait` take it as it is.
-    Cancelling it, or a task that awaits it, leaves the record on its way.
+    Cancelling it, or a task that awaits it, does not stop the record from being sent.
     """
 
     __slots__ = ()
@@ -216,12 +216,12 @@ class Delivery(tuple[DeliveryGroup, int]):
         return asyncio.get_running_loop()
 
     def done(self) -> bool:
-        """Whether the record is acknowledged, has failed, or was given up by the caller."""
+        """Whether the record is acknowledged, has failed, or its delivery was cancelled."""
         group, position = self[0].resolve(self[1])
         return group.is_done or (group.cancelled is not None and position in group.cancelled)
 
     def cancel(self, msg: object = None) -> bool:
-        """Give up waiting for the record, which is sent all the same."""
+        """Cancel the delivery; the record is sent all the same."""
         group, position = self[0].resolve(self[1])
         if self.done():
             return False
@@ -229,14 +229,14 @@ class Delivery(tuple[DeliveryGroup, int]):
         return True
 
     def cancelled(self) -> bool:
-        """Whether the caller gave up waiting."""
+        """Whether the delivery was cancelled."""
         group, position = self[0].resolve(self[1])
         return group.cancelled is not None and position in group.cancelled
 
     def result(self) -> RecordMetadata:
         """The metadata of the record.
 
-        Raises: what kept the record from being delivered; asyncio.InvalidStateError if not done.
+        Raises: the error of a record that failed; asyncio.InvalidStateError if not done.
         """
         group, position = self._settled()
         if group.error is not None:
@@ -246,7 +246,7 @@ class Delivery(tuple[DeliveryGroup, int]):
         return group.metadata(position)
 
     def exception(self) -> BaseException | None:
-        """What kept the record from being delivered, or None.
+        """The error of a record that failed, or None.
 
         Raises: asyncio.InvalidStateError if not done.
         """
@@ -300,15 +300,73 @@ class Delivery(tuple[DeliveryGroup, int]):
     def __repr__(self) -> str:
         """Return where the record goes and how it stands."""
         group, position = self[0].resolve(self[1])
-        state = "on its way"
+        state = "in flight"
         if group.is_done:
             state = "acknowledged" if group.error is None else f"failed: {group.error}"
         return f"<Delivery {group.name} record {position}: {state}>"
 
-    # A promise is itself, whatever it holds.
+    # A future is equal to itself only.
     __eq__ = object.__eq__
     __ne__ = object.__ne__
     __hash__ = object.__hash__
+
+
+class Deliveries:
+    """A future for many records: `await` it for their number.
+
+    Awaiting raises the first failure. A batch fails as a whole, so that a failure may be that of
+    another record which was sent into the same batch.
+    """
+
+    __slots__ = ("_groups", "count")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._groups: list[DeliveryGroup] = []
+
+    def add(self, group: DeliveryGroup) -> None:
+        """Records of this group belong to it, too."""
+        if not self._groups or self._groups[-1] is not group:
+            self._groups.append(group)
+
+    def done(self) -> bool:
+        """Whether all are acknowledged or have failed, so that awaiting does not wait."""
+        return all(group.unfinished_leaf() is None for group in self._groups)
+
+    def first_offsets(self) -> Iterator[tuple[int, int]]:
+        """Of each batch that has some of the records: its partition and first offset, or -1.
+
+        Only for records that are acknowledged.
+        """
+        for group in self._groups:
+            for leaf in _leaves(group):
+                yield leaf.partition, leaf.base_offset
+
+    def __await__(self) -> Generator[Any, None, int]:
+        """Wait until all are acknowledged or have failed.
+
+        Raises: the error of the first one that failed.
+        """
+        return self._wait().__await__()
+
+    async def _wait(self) -> int:
+        await finished(self._groups)
+        first: BaseException | None = None
+        for group in self._groups:
+            for leaf in _leaves(group):
+                leaf.was_seen = True
+                first = first or leaf.error
+        if first is not None:
+            raise first.with_traceback(None)
+        return self.count
+
+
+def _leaves(group: DeliveryGroup) -> Iterator[DeliveryGroup]:
+    """The groups that the records of the group have moved to."""
+    if group.moved_to is None:
+        yield group
+    for _, part, _ in group.moved_to or ():
+        yield from _leaves(part)
 
 
 async def finished(groups: Sequence[DeliveryGroup]) -> None:

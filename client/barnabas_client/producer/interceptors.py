@@ -1,4 +1,4 @@
-"""Objects that see every record on its way out and every acknowledgement on its way back.
+"""Interceptors: objects that see every record that is sent and every acknowledgement.
 
 Both methods are optional. Invariants (PRD-10): interceptors are called in the order in which they
 are configured, each with what the one before returned; what they raise is logged and changes
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class ProducerRecord(NamedTuple):
-    """What is sent, before serialization."""
+    """A record to send, before serialization."""
 
     topic: str
     value: Any = None
@@ -39,12 +39,12 @@ class ProducerInterceptor(Protocol):
     def on_acknowledgement(
         self, metadata: RecordMetadata | None, error: BaseException | None
     ) -> None:
-        """See what became of a record; exactly one of the two is given."""
+        """See the result of a record; exactly one of the two is given."""
         ...
 
 
-class Interceptors:
-    """All of them as one."""
+class ProducerInterceptors:
+    """All interceptors of a producer."""
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
         self.exist = bool(interceptors)
@@ -54,38 +54,40 @@ class Interceptors:
         ]
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record that is to be sent."""
+        """The record to send: what the last interceptor returned."""
         for call in self._on_send:
             try:
                 changed = call(record)
                 if (changed.topic, changed.partition) != (record.topic, record.partition):
                     raise ValueError("an interceptor must not change topic or partition")
             except Exception:
-                _log.exception("the interceptor %r failed, the record goes on without it", call)
+                _log.exception("the interceptor %r failed and is skipped for this record", call)
             else:
                 record = changed
         return record
 
     def watch(self, delivery: Delivery) -> None:
-        """Tell of the record's acknowledgement when it comes."""
+        """Call `on_acknowledgement` when the record is acknowledged or fails."""
         if self._on_acknowledgement:
             delivery.add_done_callback(self._acknowledged)
 
     def refused(self, error: BaseException) -> None:
-        """Tell of a record that `send` did not take."""
-        self._tell(None, error)
+        """Call `on_acknowledgement` for a record that `send` refused."""
+        self._call_acknowledgement(None, error)
 
     def _acknowledged(self, delivery: Delivery) -> None:
         group, position = delivery[0].resolve(delivery[1])
         if not group.is_done:
-            # The caller has lost interest; the record is on its way all the same.
+            # The caller has cancelled the delivery; the record is sent all the same.
             group.add_waiter(position, self._acknowledged, delivery)
         elif group.error is not None:
-            self._tell(None, group.error)
+            self._call_acknowledgement(None, group.error)
         else:
-            self._tell(group.metadata(position), None)
+            self._call_acknowledgement(group.metadata(position), None)
 
-    def _tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+    def _call_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
         for call in self._on_acknowledgement:
             try:
                 call(metadata, error)

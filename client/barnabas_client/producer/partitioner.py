@@ -1,4 +1,4 @@
-"""Which partition a record goes to, if the caller does not say.
+"""Which partition a record goes to, if the caller does not choose one.
 
 The default takes the key's hash as Java does, so that both send a key to one partition; records
 without a key fill one partition's batch after the other. `RoundRobinPartitioner` and every callable

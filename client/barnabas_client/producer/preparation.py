@@ -1,6 +1,6 @@
-"""From what the caller gave to what a batch takes: serialized, checked, within the limits.
+"""Prepares a record for a batch: serializes it and checks it against the limits.
 
-Invariants: whatever is wrong with a record is said before anything has changed (PRD-1, PRD-2).
+Invariants: an invalid record raises before anything has changed (PRD-1, PRD-2).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barnabas_client.producer.serializers import checked_headers, create_seriali
 from barnabas_protocol.records.batch import HEADER_BYTES
 
 TIMESTAMP_MS_MAX: Final = 1 << 53
-"""Above that, hundreds of thousands of years from now, it was surely another unit."""
+"""A larger timestamp, hundreds of thousands of years ahead, is in another unit."""
 _OVERHEAD_BYTES: Final = HEADER_BYTES + RECORD_OVERHEAD_BYTES_MAX
 
 
@@ -37,7 +37,7 @@ class PreparedRecord(NamedTuple):
 
 
 class Preparation:
-    """What the settings say about records before they are sent."""
+    """The serializers and limits of one producer."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._key_to_bytes = create_serializer("key", settings.key_serializer)
@@ -86,7 +86,7 @@ class Preparation:
 
 
 def _whole(name: str, value: Any) -> int:
-    """A whole number of whatever type; a fraction would only be noticed when the batch is sent."""
+    """An int of any integer type; a fraction would fail only when the batch is encoded."""
     try:
         return operator.index(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Asks brokers for a producer id: the identity of an idempotent producer without transactions.
+"""The producer id of an idempotent producer without transactions: from a broker or the caller.
 
 Source: KIP-98, KIP-360. Any broker serves InitProducerId without a transactional id.
 """
@@ -39,15 +39,20 @@ class IdempotentIdentity:
     async def acquire(self) -> None:
         """Get a producer id.
 
-        Raises: RetriableError if no broker answered in time; else what brokers refused it with.
+        Raises: RetriableError if no broker responded in time; else the error of the broker.
         """
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT_MAX)
-        response = await self._client.request_any(request)
-        if response.error_code != ErrorCode.NONE:
-            raise error_for(response.error_code, "no producer id to be had")
-        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
-        self._identities.current = identity
+        if not self._identities.is_fixed:
+            self._identities.current = await new_identity(self._client)
 
-    def admitted(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
-        """All: no transaction has to know of them."""
+    def sendable(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """All queues: there is no transaction to add them to."""
         return queues
+
+
+async def new_identity(client: Client) -> ProducerIdentity:
+    """A producer id that is not in use. Raises: as `acquire`."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT_MAX)
+    response = await client.request_any(request)
+    if response.error_code != ErrorCode.NONE:
+        raise error_for(response.error_code, "no broker assigned a producer id")
+    return ProducerIdentity(response.producer_id, response.producer_epoch)

@@ -1,12 +1,12 @@
-"""The producer's queues: one per partition, and per topic the choice among them.
+"""The producer's queues: one per partition, and per topic the choice of a partition.
 
 Not here: when a batch leaves its queue (`accumulator.py`), numbers (`idempotence.py`).
 
 Invariants: a queue is in the order of its batches; at most its last batch is open, and `open_batch`
-names that one; the numbers of a partition go on for the producer's life, also where the topic's id
-changes: a log that was made anew takes any number for its first, but one whose topic a lagging
-broker called by the id of a former life would take numbers that begin anew for repetitions; a queue
-goes only when its topic was made anew with fewer partitions, and then what it holds fails.
+names that one; the sequences of a partition continue for the producer's life, also where the topic
+id changes: a log that was created again takes any number for its first, but one whose topic a
+lagging broker named by its former id would take numbers from 0 for duplicates; a queue is removed
+only when its topic was created again with fewer partitions, and then its batches fail.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from barnabas_client.producer.idempotence import PartitionSequences
 from barnabas_client.producer.partitioner import choose_sticky, partition_of_key
 from barnabas_protocol.ids import ZERO_UUID
 
-# Keys whose partition is remembered, of all topics: hashing one in Python takes microseconds.
+# Keys whose partition is cached, of all topics: hashing one in Python takes microseconds.
 _KEPT_KEYS: Final = 1 << 14
 _KEPT_KEY_BYTES_MAX: Final = 64
 
-# The numbers of a topic's partitions, also of those that are gone: they may come back.
+# The sequences of a topic's partitions, also of those that are gone: they may come back.
 Sequences = dict[int, PartitionSequences]
 
 
 class KeptKeys:
-    """How many keys the topics of a producer remember together: memory beside `buffer_memory`."""
+    """How many keys the topics of a producer cache together: memory beside `buffer_memory`."""
 
     __slots__ = ("count",)
 
@@ -39,7 +39,7 @@ class KeptKeys:
 
 
 class PartitionQueue:
-    """What waits for one partition."""
+    """The batches of one partition."""
 
     __slots__ = (
         "batches",
@@ -64,12 +64,32 @@ class PartitionQueue:
         self.leader_epoch = -1
         self.open_batch: ProducerBatch | None = None
         self.batches: deque[ProducerBatch] = deque()
-        # On the wire, in the order of sending.
+        # In the order of sending.
         self.in_flight: list[ProducerBatch] = []
         # None without idempotence.
         self.sequences = sequences
 
-    def put_back(self, batch: ProducerBatch) -> None:
+    @property
+    def next_batch(self) -> ProducerBatch:
+        """The batch to send next: the first, but one with a number before those that lost theirs.
+
+        Batches in front of it are renumbered when nothing is outstanding any more.
+        """
+        first, sequences = self.batches[0], self.sequences
+        if first.sequence >= 0 or sequences is None or not sequences.is_blocked:
+            return first
+        if not sequences.outstanding:
+            return first
+        return next((batch for batch in self.batches if batch.sequence >= 0), first)
+
+    def take(self, batch: ProducerBatch) -> None:
+        """Take out the batch that is sent now."""
+        if self.batches[0] is batch:
+            self.batches.popleft()
+        else:
+            self.batches.remove(batch)
+
+    def reenqueue(self, batch: ProducerBatch) -> None:
         """Return a batch to its place in the order."""
         batches = self.batches
         position = 0
@@ -85,7 +105,7 @@ def _queue_length(queue: PartitionQueue) -> int:
 
 
 class TopicQueues:
-    """The queues of a topic, and where its records without a partition go."""
+    """The queues of a topic, and the partition of records without a key."""
 
     def __init__(
         self,
@@ -98,7 +118,7 @@ class TopicQueues:
         self.name = metadata.name
         self.topic_id = metadata.topic_id
         self.sequences = sequences
-        # When the last batch was begun.
+        # When the last batch was created.
         self.used_at_ms = 0
         self.queues = [PartitionQueue(self, 0, self._sequences_of(0))]
         self.available: list[PartitionQueue] = []
@@ -106,7 +126,7 @@ class TopicQueues:
         self.sticky = self.queues[0]
         self.by_key: dict[bytes, PartitionQueue] = {}
         self._kept_keys = kept_keys
-        # What compression leaves of a record's size, as far as this topic's batches have shown.
+        # An estimate from the batches of this topic.
         self.compression_ratio = 1.0
         self._sticky_bytes = 0
         self._sticky_batch: ProducerBatch | None = None
@@ -115,13 +135,13 @@ class TopicQueues:
         self.choose_sticky()
 
     def update(self, metadata: TopicMetadata) -> None:
-        """Take over partitions and leaders; the default choice of partitions follows them."""
+        """Take over partitions and leaders."""
         if not metadata.partitions:
             return
         count = max(metadata.partitions) + 1
         former_id, self.topic_id = self.topic_id, metadata.topic_id
-        is_anew = former_id != self.topic_id and ZERO_UUID not in (former_id, self.topic_id)
-        if is_anew:
+        is_recreated = former_id != self.topic_id and ZERO_UUID not in (former_id, self.topic_id)
+        if is_recreated:
             for queue in self.queues:
                 if queue.sequences is not None:
                     queue.sequences.log_may_be_new()
@@ -129,7 +149,7 @@ class TopicQueues:
                 gone = self.queues.pop()
                 gone.is_gone = True
                 gone.leader_id = -1
-        if is_anew or count != len(self.queues):
+        if is_recreated or count != len(self.queues):
             self.forget_keys()
         for partition in range(len(self.queues), count):
             self.queues.append(PartitionQueue(self, partition, self._sequences_of(partition)))
@@ -149,7 +169,7 @@ class TopicQueues:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits or is on the wire."""
+        """Whether no batch waits or is in flight."""
         return not any(queue.batches or queue.in_flight for queue in self.queues)
 
     def choose_sticky(self) -> PartitionQueue:
@@ -161,7 +181,7 @@ class TopicQueues:
         return self.sticky
 
     def sticky_for_new_batch(self, batch_bytes: int) -> PartitionQueue:
-        """Where the next batch without keys begins: elsewhere once one is filled (KIP-794)."""
+        """The partition of the next batch without keys: another once one is filled (KIP-794)."""
         # A batch that is still open did not have room for the record at hand.
         if self._sticky_batch is not None or self._sticky_bytes >= batch_bytes:
             return self.choose_sticky()
@@ -178,7 +198,7 @@ class TopicQueues:
             self._sticky_bytes += batch.reserved_bytes - batch.room_bytes
 
     def queue_of_key(self, key: bytes) -> PartitionQueue:
-        """Where the key's hash says, remembered for short keys."""
+        """The queue by the hash of the key, cached for short keys."""
         queue = self.queues[partition_of_key(key, len(self.queues))]
         if len(key) <= _KEPT_KEY_BYTES_MAX:
             kept = self._kept_keys
@@ -190,6 +210,6 @@ class TopicQueues:
         return queue
 
     def forget_keys(self) -> None:
-        """Look up the partitions of keys anew."""
+        """Drop the cached partitions of keys."""
         self._kept_keys.count -= len(self.by_key)
         self.by_key.clear()

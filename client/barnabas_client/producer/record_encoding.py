@@ -1,4 +1,4 @@
-"""Records in wire form, a whole batch at a time: the loops over records run in C.
+"""Encodes the records of a whole batch at a time: the loops over records run in C.
 
 `send` only collects keys, values and timestamps in lists; this module turns the lists of a batch
 into bytes when it is closed. Heads (length, attributes, timestamp delta) and lengths come from

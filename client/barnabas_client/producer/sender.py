@@ -1,10 +1,11 @@
-"""Sends what is ready: one task that sleeps until there is something to do.
+"""Sends batches that are ready: one task that sleeps until there is something to do.
 
-Each turn: let records out of their lines, fail what is too old, look which queues are ready, and
-send each broker one request with one batch per partition. Answers come as callbacks of the
-network's futures, settle their batches and cause the next turn.
+Each run: move waiting records into batches, expire old batches, see which queues are ready, and
+send each broker one request with one batch per partition. Responses come as callbacks of the
+network's futures, complete their batches and cause the next run.
 
-Not here: every decision (`accumulator.py`, `outcomes.py`, `idempotence.py`, `transactions.py`).
+Not here: decisions (`accumulator.py`, `batch_completion.py`, `idempotence.py`,
+`transactions.py`).
 
 Invariants: at most `max_in_flight_requests_per_connection` requests per broker; one timer in all,
 for whatever is due first; connecting to one broker never delays another.
@@ -26,10 +27,10 @@ from barnabas_client.errors import (
     NotFoundError,
     RetriableError,
 )
-from barnabas_client.producer.accumulator import Accumulator
+from barnabas_client.producer.accumulator import RecordAccumulator
 from barnabas_client.producer.admission import Admission
 from barnabas_client.producer.batch import ProducerBatch
-from barnabas_client.producer.outcomes import Outcomes
+from barnabas_client.producer.batch_completion import BatchCompletion
 from barnabas_client.producer.queues import PartitionQueue
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
@@ -55,7 +56,7 @@ Sent = list[tuple[PartitionQueue, ProducerBatch]]
 
 
 class IdentitySource(Protocol):
-    """Who writes, and to which partitions it may write now."""
+    """The producer id to send with, and the partitions that may be sent to now."""
 
     @property
     def is_ready(self) -> bool:
@@ -69,7 +70,7 @@ class IdentitySource(Protocol):
 
     @property
     def failure(self) -> BarnabasError | None:
-        """Why nothing that waits may go out; None if it may."""
+        """Why no batch may be sent any more; None if they may."""
         ...
 
     async def acquire(self) -> None:
@@ -79,8 +80,8 @@ class IdentitySource(Protocol):
         """
         ...
 
-    def admitted(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
-        """Those that may be sent to; for the others `needs_acquire` turns true."""
+    def sendable(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """The queues that may be sent from; for the others `needs_acquire` becomes true."""
         ...
 
     @property
@@ -96,16 +97,16 @@ class Sender:
         self,
         client: Client,
         settings: ProducerSettings,
-        accumulator: Accumulator,
+        accumulator: RecordAccumulator,
         admission: Admission,
-        outcomes: Outcomes,
+        completion: BatchCompletion,
         identity: IdentitySource | None,
         on_room: Callable[[], None],
     ) -> None:
         self._client = client
         self._accumulator = accumulator
         self._admission = admission
-        self._outcomes = outcomes
+        self._completion = completion
         self._identity = identity
         self._on_room = on_room
         self._acks = settings.required_acks
@@ -117,36 +118,40 @@ class Sender:
         self._work = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._helpers: dict[object, asyncio.Task[None]] = {}
+        self._tasks: dict[object, asyncio.Task[None]] = {}
         self._is_closed = False
         self.failure: BarnabasError | None = None
 
     def wake(self) -> None:
-        """Cause a turn, soon."""
+        """Run once, soon."""
         self._work.set()
 
     async def run(self) -> None:
-        """Take turns until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
         try:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                self._turn(loop)
+                self._run_once(loop)
         except asyncio.CancelledError:
             if self.failure is None:
-                # The loop ends, not the producer: who waits for records must not wait for ever.
-                self._complain()
-                self.give_up(ClosedError("the program ended before the record was acknowledged"))
+                # The loop ends without `close`: callers must not wait forever.
+                self._log_lost_records()
+                self.abort_incomplete_batches(
+                    ClosedError("the program ended before the record was acknowledged")
+                )
             raise
         except Exception as error:
             _log.exception("the producer cannot go on")
-            self.give_up(ClientBrokenError(f"the producer cannot go on: {error!r}"))
+            self.abort_incomplete_batches(
+                ClientBrokenError(f"the producer cannot go on: {error!r}")
+            )
         finally:
             await self._stop()
 
-    def _complain(self) -> None:
-        """Say what is lost when the loop ends before the producer was closed."""
+    def _log_lost_records(self) -> None:
+        """Log what may be lost when the loop ends before the producer was closed."""
         groups = [*self._accumulator.unfinished, *self._admission.groups()]
         count = sum(len(group.timestamps) for group in groups if not group.is_done)
         if count:
@@ -160,61 +165,61 @@ class Sender:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        helpers = list(self._helpers.values())
-        for helper in helpers:
-            helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def give_up(self, error: BarnabasError) -> None:
-        """Fail all that is not done, now and later."""
+    def abort_incomplete_batches(self, error: BarnabasError) -> None:
+        """Fail all batches and waiting records, now and later."""
         self.failure = error
-        self._abandon_waiting(error)
+        self._abort_undrained(error)
         self._admission.open_topics.clear()
         for batch, queue in list(self._accumulator.unfinished.items()):
             if not batch.is_done:
-                self._outcomes.abandon(queue, batch, error)
+                self._completion.abort(queue, batch, error)
 
-    def _abandon_waiting(self, error: BarnabasError) -> None:
-        self._admission.abandon(error)
-        for queue, batch in self._accumulator.waiting():
-            self._outcomes.abandon(queue, batch, error)
-        self._on_room()  # those who wait for some would wait forever
+    def _abort_undrained(self, error: BarnabasError) -> None:
+        self._admission.abort(error)
+        for queue, batch in self._accumulator.undrained():
+            self._completion.abort(queue, batch, error)
+        self._on_room()  # callers that wait for room would wait forever
 
-    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_once(self, loop: asyncio.AbstractEventLoop) -> None:
         now_ms = self._clock.monotonic_ms()
         accumulator, identity = self._accumulator, self._identity
         self._admit(now_ms)
         for queue, batch in accumulator.expired(now_ms):
-            self._outcomes.expire(queue, batch)
-        if identity is not None and (accumulator.active or self._admission.lines):
+            self._completion.expire(queue, batch)
+        if identity is not None and (accumulator.active or self._admission.waiting):
             if identity.failure is not None:
-                self._abandon_waiting(identity.failure)
+                self._abort_undrained(identity.failure)
             elif accumulator.active and not identity.is_ready:
-                self._help("identity", self._acquire)
+                self._run_task("identity", self._acquire)
         readiness = accumulator.ready(now_ms)
         for queue in readiness.gone:
-            self._abandon_gone(queue)
+            self._abort_gone(queue)
         if readiness.is_leader_missing:
             self._client.request_refresh()
         for node_id, queues in readiness.queues_by_node.items():
-            admitted = queues if identity is None else identity.admitted(queues)
+            admitted = queues if identity is None else identity.sendable(queues)
             if admitted:
                 self._send_to(node_id, admitted)
         if identity is not None and identity.needs_acquire:
-            self._help("identity", self._acquire)
+            self._run_task("identity", self._acquire)
         self._set_timer(loop, now_ms, readiness.next_ms)
 
-    def _abandon_gone(self, queue: PartitionQueue) -> None:
+    def _abort_gone(self, queue: PartitionQueue) -> None:
         count = len(queue.topic.queues)
         error = NotFoundError(
-            f"topic {queue.topic.name} was made anew with {count} partitions and has no partition "
-            f"{queue.partition} any more"
+            f"topic {queue.topic.name} was created again with {count} partitions and has no "
+            f"partition {queue.partition} any more"
         )
         for batch in list(queue.batches):
-            self._outcomes.abandon(queue, batch, error)
+            self._completion.abort(queue, batch, error)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop, now_ms: int, next_ms: int | None) -> None:
-        """Come back when the first of all deadlines is reached."""
+        """Run again when the first of all deadlines is reached."""
         due = next_ms
         for other in (self._accumulator.next_expiry_ms(), self._admission.next_deadline_ms()):
             if other is not None and (due is None or other < due):
@@ -226,10 +231,10 @@ class Sender:
             self._timer = None
         if due is not None:
             self._timer_ms = due
-            # The clock counts whole milliseconds: half a one more, and it is surely reached.
-            self._timer = loop.call_later(max(due - now_ms, 0) / 1000 + 0.0005, self._ring)
+            # The clock counts whole milliseconds: after half of one more it is reached.
+            self._timer = loop.call_later(max(due - now_ms, 0) / 1000 + 0.0005, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self._work.set()
 
@@ -240,7 +245,7 @@ class Sender:
             return
         client = self._client
         if not client.is_ready(node_id):
-            self._help(node_id, partial(self._connect, node_id))
+            self._run_task(node_id, partial(self._connect, node_id))
             return
         version_max = _VERSION_MAX
         if self._identity is not None:
@@ -249,17 +254,17 @@ class Sender:
             version_max = min(version_max, _VERSION_WITH_NAMES_MAX)
         version = client.known_version(node_id, ApiKey.PRODUCE, maximum=version_max)
         if version is None:
-            self._help(node_id, partial(self._connect, node_id))
+            self._run_task(node_id, partial(self._connect, node_id))
             return
         sent = self._accumulator.drain(node_id, queues)
         request = self._request(sent)
         future = client.send_now(node_id, request, version, timeout_ms=self._request_timeout_ms)
         self._in_flight[node_id] = in_flight + 1
-        # By the ids that went out: a topic may be made anew before the answer comes.
+        # By the ids that were sent: a topic may be created again before the response comes.
         names = {data.topic_id: data.name for data in request.topic_data}
         if version <= _VERSION_WITH_NAMES_MAX:
             names = {}
-        future.add_done_callback(partial(self._answered, node_id, names, sent))
+        future.add_done_callback(partial(self._on_response, node_id, names, sent))
         # There may be more for the node than one request takes.
         self._work.set()
 
@@ -281,10 +286,10 @@ class Sender:
             topic_data=list(by_topic.values()),
         )
 
-    def _answered(
+    def _on_response(
         self, node_id: int, names: dict[Uuid, str], sent: Sent, future: asyncio.Future[Any]
     ) -> None:
-        """Settle the batches of a request."""
+        """Complete the batches of a request."""
         self._in_flight[node_id] -= 1
         self._work.set()
         now_ms = self._clock.monotonic_ms()
@@ -293,56 +298,58 @@ class Sender:
         else:
             error = future.exception()
         if error is not None:
-            self._lost(sent, error, now_ms)
+            self._on_no_response(sent, error, now_ms)
         elif self._acks == 0:
             for queue, batch in sent:
-                self._outcomes.acknowledge(queue, batch, -1, -1)
+                self._completion.complete(queue, batch, -1, -1)
         else:
-            self._settle(names, sent, future.result(), now_ms)
-        # Before the caller's code runs again, so that those in line keep their place.
+            self._handle_response(names, sent, future.result(), now_ms)
+        # Before the caller's code runs again, so that waiting records keep their place.
         self._admit(now_ms)
 
     def _admit(self, now_ms: int) -> None:
-        if self._admission.lines:
+        if self._admission.waiting:
             self._admission.admit(now_ms)
-            if not self._admission.is_crowded:
+            if not self._admission.is_backlogged:
                 self._on_room()
 
-    def _lost(self, sent: Sent, error: BaseException, now_ms: int) -> None:
+    def _on_no_response(self, sent: Sent, error: BaseException, now_ms: int) -> None:
         if not isinstance(error, BarnabasError):
             error = ClientBrokenError(f"sending failed: {error!r}")
         for queue, batch in sent:
-            self._outcomes.lose(queue, batch, error, now_ms)
+            self._completion.handle_no_response(queue, batch, error, now_ms)
         if isinstance(error, RetriableError):
             self._client.request_refresh()
 
-    def _settle(self, names: dict[Uuid, str], sent: Sent, response: Any, now_ms: int) -> None:
-        """Apply the answer for each partition; `names` are those of topic ids, if ids are used."""
-        answers: dict[tuple[str, int], PartitionProduceResponse] = {}
+    def _handle_response(
+        self, names: dict[Uuid, str], sent: Sent, response: Any, now_ms: int
+    ) -> None:
+        """Apply the response of each partition; `names` are by topic id, if ids are used."""
+        responses: dict[tuple[str, int], PartitionProduceResponse] = {}
         for topic in response.responses:
             name = names.get(topic.topic_id, "") if names else topic.name
             for answer in topic.partition_responses:
-                answers[name, answer.index] = answer
-        outcomes = self._outcomes
+                responses[name, answer.index] = answer
+        completion = self._completion
         endpoints = [
             Node(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in response.node_endpoints
         ]
         is_stale = False
         for queue, batch in sent:
-            found = answers.get((batch.topic, batch.partition))
+            found = responses.get((batch.topic, batch.partition))
             if found is None:
-                error = ClientBrokenError(f"no answer for {batch.topic}-{batch.partition}")
-                outcomes.lose(queue, batch, error, now_ms)
+                error = ClientBrokenError(f"no response for {batch.topic}-{batch.partition}")
+                completion.handle_no_response(queue, batch, error, now_ms)
             elif found.error_code == ErrorCode.NONE:
-                outcomes.acknowledge(queue, batch, found.base_offset, found.log_append_time_ms)
+                completion.complete(queue, batch, found.base_offset, found.log_append_time_ms)
             else:
                 is_stale = True
-                self._refused(queue, batch, found, endpoints, now_ms)
+                self._handle_partition_error(queue, batch, found, endpoints, now_ms)
         if is_stale:
             self._client.request_refresh()
 
-    def _refused(
+    def _handle_partition_error(
         self,
         queue: PartitionQueue,
         batch: ProducerBatch,
@@ -350,7 +357,7 @@ class Sender:
         endpoints: list[Node],
         now_ms: int,
     ) -> None:
-        # KIP-951: the broker may tell who leads now, sooner than metadata do.
+        # KIP-951: the broker may name the new leader, sooner than metadata do.
         hint = answer.current_leader
         knows_leader = hint.leader_id >= 0 and self._client.apply_leader_hint(
             batch.topic, batch.partition, hint.leader_id, hint.leader_epoch, endpoints
@@ -359,19 +366,19 @@ class Sender:
         for record_error in answer.record_errors[:1]:
             detail = record_error.batch_index_error_message or "refused"
             message = f"{message or 'invalid'}: record {record_error.batch_index}: {detail}"
-        self._outcomes.refuse(
+        self._completion.handle_error(
             queue, batch, answer.error_code, message, now_ms, knows_leader=knows_leader
         )
 
-    def _help(self, key: object, work: Any) -> None:
-        """Run something that waits, once at a time per key, and take a turn when it is done."""
-        if key in self._helpers or self._is_closed:
+    def _run_task(self, key: object, work: Any) -> None:
+        """Run a coroutine, once at a time per key, and wake the sender when it is done."""
+        if key in self._tasks or self._is_closed:
             return
         task = asyncio.get_running_loop().create_task(work())
-        self._helpers[key] = task
+        self._tasks[key] = task
 
         def done(finished: asyncio.Task[None]) -> None:
-            del self._helpers[key]
+            del self._tasks[key]
             if not finished.cancelled() and finished.exception() is not None:
                 _log.error("the producer's %s failed", key, exc_info=finished.exception())
             self._work.set()
@@ -379,7 +386,7 @@ class Sender:
         task.add_done_callback(done)
 
     async def _connect(self, node_id: int) -> None:
-        """Wait until the node takes requests."""
+        """Wait until the node can be sent to."""
         try:
             await self._client.ready(node_id, timeout_ms=self._request_timeout_ms)
         except RetriableError:
@@ -389,10 +396,10 @@ class Sender:
             self._fail_node(node_id, error)
 
     def _fail_node(self, node_id: int, error: BarnabasError) -> None:
-        """Fail what waits for a broker that will never take it (credentials, versions)."""
-        for queue, batch in self._accumulator.waiting():
+        """Fail the batches for a broker that will never accept them (credentials, versions)."""
+        for queue, batch in self._accumulator.undrained():
             if queue.leader_id == node_id:
-                self._outcomes.abandon(queue, batch, error)
+                self._completion.abort(queue, batch, error)
 
     async def _acquire(self) -> None:
         assert self._identity is not None
@@ -401,5 +408,5 @@ class Sender:
         except RetriableError:
             await asyncio.sleep(self._client.backoff_ms(0) / 1000)
         except BarnabasError as error:
-            for queue, batch in self._accumulator.waiting():
-                self._outcomes.abandon(queue, batch, error)
+            for queue, batch in self._accumulator.undrained():
+                self._completion.abort(queue, batch, error)

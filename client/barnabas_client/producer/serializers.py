@@ -2,7 +2,7 @@
 
 A serializer is a function of the object alone, or an object with a method
 `serialize(topic, value, headers)`. Either returns bytes, or None for a null; None itself is a null
-without asking. Without a serializer, bytes and text are taken as they are.
+without a call. Without a serializer, bytes and text are taken as they are.
 
 Invariants: what enters a batch is `bytes`, so that nothing can change it afterwards; whatever a
 serializer raises becomes a SerializationError that names classes and topic (PRD-2).

@@ -1,8 +1,8 @@
-"""What an application calls around a transaction: begin, offsets, commit, abort.
+"""The calls of an application about transactions: begin, offsets, commit, abort.
 
-Not here: the state (`transactions.py`), the requests (`transaction_coordinator.py`).
+Not here: the state (`transactions.py`), the requests (`transaction_manager.py`).
 
-Invariants: before EndTxn every record of the transaction is acknowledged or given up, so that the
+Invariants: before EndTxn every record of the transaction is acknowledged or has failed, so that the
 marker comes behind all of them.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final
 
 from barnabas_client.cluster.offsets import (
@@ -20,8 +20,8 @@ from barnabas_client.cluster.offsets import (
     checked_offsets,
 )
 from barnabas_client.errors import BarnabasError
-from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
-from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_client.producer.transaction_manager import TransactionManager
+from barnabas_client.producer.transactions import ProducerTransaction, TransactionStatus
 from barnabas_protocol.ids import TopicPartition
 
 _ABORTED_AT_THE_END: Final = (
@@ -36,15 +36,15 @@ class TransactionCalls:
 
     def __init__(
         self,
-        state: TransactionState,
-        coordinator: TransactionCoordinator,
+        state: ProducerTransaction,
+        coordinator: TransactionManager,
         flush: Callable[[], Awaitable[None]],
     ) -> None:
         self.state = state
         self._coordinator = coordinator
-        # Also wakes the sender, which gives up what may not go out any more.
+        # Also wakes the sender, which aborts what may not be sent any more.
         self._flush = flush
-        # Ends a transaction whose caller was cancelled and does not wait for it.
+        # Ends a transaction whose caller was cancelled.
         self._ending: asyncio.Task[None] | None = None
 
     async def initialize(self) -> None:
@@ -85,7 +85,7 @@ class TransactionCalls:
         await self._coordinator.end(is_committed=False)
 
     async def close(self) -> None:
-        """End what is open, so that readers need not wait for the transaction's timeout."""
+        """End an open transaction, so that readers need not wait for its timeout."""
         if not await self.has_ended():
             await self._end_if_open()
 
@@ -100,7 +100,7 @@ class TransactionCalls:
             yield
             await self.commit()
         except asyncio.CancelledError:
-            # Who was cancelled must not be kept; whoever comes next waits for the end.
+            # A cancelled caller must not be kept waiting; the next call waits for the end.
             self._ending = asyncio.create_task(self._end_if_open())
             raise
         except BaseException:
@@ -108,7 +108,7 @@ class TransactionCalls:
             raise
 
     async def has_ended(self) -> bool:
-        """Wait for the end of a transaction whose caller was cancelled; whether it came to one."""
+        """Wait for the end of a transaction whose caller was cancelled; return whether it ended."""
         if self._ending is None:
             return False
         await asyncio.wait([self._ending])
@@ -116,9 +116,9 @@ class TransactionCalls:
         return self.state.status is TransactionStatus.READY
 
     async def _end_if_open(self) -> None:
-        """Abort what is open; a commit or an abort that was asked for already is asked for again.
+        """Abort an open transaction; repeat a commit or an abort that was sent already.
 
-        The reason to do so says more than an error of the end.
+        Errors are dropped: the caller raises the reason for the end.
         """
         state = self.state
         with contextlib.suppress(BarnabasError):
@@ -126,58 +126,3 @@ class TransactionCalls:
                 await self._coordinator.end(is_committed=True)
             elif state.is_undecided or state.status in _ABORTED_AT_THE_END:
                 await self._abort()
-
-
-class TransactionMethods:
-    """The part of `Producer` that needs the setting `transactional_id`."""
-
-    def _transactional(self) -> TransactionCalls:
-        raise NotImplementedError
-
-    async def init_transactions(self) -> None:
-        """Become the only producer with this `transactional_id`; once, after `start`.
-
-        What a former instance left open is aborted.
-        Raises: TimedOutError after `max_block_ms`: call it again; what the coordinator refuses.
-        """
-        await self._transactional().initialize()
-
-    async def begin_transaction(self) -> None:
-        """Open a transaction: every record from here on belongs to it.
-
-        Raises: IllegalStateError; FencedError if another producer has taken over.
-        """
-        calls = self._transactional()
-        await calls.has_ended()
-        calls.begin()
-
-    async def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
-    ) -> None:
-        """Commit a consumer's offsets with the transaction, or not at all.
-
-        Raises: CommitFailedError if the consumer lost its membership: abort; TimedOutError.
-        """
-        await self._transactional().send_offsets(offsets, group)
-
-    async def commit_transaction(self) -> None:
-        """Flush, then make all of the transaction visible at once.
-
-        Raises: AbortableError if a record failed: abort; TimedOutError after `max_block_ms`: call
-        it again; FencedError.
-        """
-        await self._transactional().commit()
-
-    async def abort_transaction(self) -> None:
-        """Give up all of the transaction; what was not sent yet fails with AbortableError.
-
-        Raises: TimedOutError after `max_block_ms`: call it again; FencedError.
-        """
-        await self._transactional().abort()
-
-    def transaction(self) -> AbstractAsyncContextManager[None]:
-        """`async with producer.transaction():` begins, then commits, or aborts on an exception.
-
-        Calls `init_transactions` the first time if that was not done.
-        """
-        return self._transactional().transaction()

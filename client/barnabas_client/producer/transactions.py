@@ -1,21 +1,21 @@
-"""The state of a transactional producer: what may be called, and what became of the transaction.
+"""The state machine of a transactional producer. Which calls are legal, and why others are not.
 
 Pure. The legal moves:
 
     UNINITIALIZED -> INITIALIZING -> READY -> OPEN -> COMMITTING -> READY
                                               OPEN, COMMITTING -> FAILED -> ABORTING -> READY
                                               OPEN, COMMITTING (before EndTxn) -> ABORTING
-    INITIALIZING -> UNINITIALIZED (no answer in time)        any -> BROKEN (close the producer)
+    INITIALIZING -> UNINITIALIZED (no response in time)      any -> BROKEN (close the producer)
 
-FAILED is what the application repairs by aborting; BROKEN is for good: fenced by a newer producer
+The application recovers from FAILED by aborting, and never from BROKEN: fenced by a newer producer
 of the same transactional id, or refused by the coordinator.
 
 Two protocols, chosen by the brokers' feature `transaction.version`:
     1   AddPartitionsToTxn before the first record of a partition, AddOffsetsToTxn before offsets;
         the producer epoch stays, and is raised by InitProducerId after a failure (KIP-98, KIP-360)
-    2   Produce and TxnOffsetCommit add by themselves; EndTxn raises the epoch and tells (KIP-890)
+    2   Produce and TxnOffsetCommit add partitions themselves; EndTxn bumps the epoch (KIP-890)
 
-Not here: requests (`transaction_coordinator.py`).
+Not here: requests (`transaction_manager.py`).
 
 Invariants: records are sent only in OPEN and COMMITTING; with version 1 only to partitions that
 the coordinator knows; one epoch never spans a failed and another transaction.
@@ -51,7 +51,7 @@ class TransactionStatus(Enum):
     COMMITTING = "the transaction is being committed"
     FAILED = "the transaction has failed and must be aborted"
     ABORTING = "the transaction is being aborted"
-    BROKEN = "the producer is of no use any more"
+    BROKEN = "the producer has failed: close it"
 
 
 _S = TransactionStatus
@@ -60,17 +60,17 @@ _MOVES: Final[dict[TransactionStatus, frozenset[TransactionStatus]]] = {
     _S.INITIALIZING: frozenset({_S.READY, _S.UNINITIALIZED, _S.BROKEN}),
     _S.READY: frozenset({_S.OPEN, _S.BROKEN}),
     _S.OPEN: frozenset({_S.COMMITTING, _S.FAILED, _S.ABORTING, _S.BROKEN}),
-    # Repeated by the application when no answer came in time.
+    # Repeated by the application when no response came in time.
     _S.COMMITTING: frozenset({_S.COMMITTING, _S.READY, _S.FAILED, _S.BROKEN}),
     _S.FAILED: frozenset({_S.ABORTING, _S.BROKEN}),
     _S.ABORTING: frozenset({_S.ABORTING, _S.READY, _S.BROKEN}),
     _S.BROKEN: frozenset(),
 }
-# What no abort repairs.
+# Errors that no abort recovers from.
 _BREAKING: Final = (FencedError, ClientBrokenError, AuthenticationError, UnsupportedError)
 
 
-class TransactionState:
+class ProducerTransaction:
     """One transactional producer's state."""
 
     def __init__(self, transactional_id: str) -> None:
@@ -80,13 +80,13 @@ class TransactionState:
         self.is_version_2 = False
         # Whether the coordinator may know of this transaction, so that it has to be ended.
         self.is_begun_at_broker = False
-        # Whether the coordinator said that something is part of the transaction.
+        # Whether the coordinator has added something to the transaction.
         self.is_known_at_broker = False
-        # Whether EndTxn may have gone out: then only the same end can be asked for again.
+        # Whether EndTxn may have been sent: then only the same end can be repeated.
         self.is_end_sent = False
-        # Whether EndTxn was carried out: it must not go out again under the next epoch.
+        # Whether EndTxn was carried out: it must not be sent again under the next epoch.
         self.has_ended_at_broker = False
-        # Whether numbers of this epoch may be lost, so that the next transaction needs another.
+        # Whether sequences of this epoch may be lost, so that the next transaction needs another.
         self.needs_new_epoch = False
         self._added: set[TopicPartition] = set()
         self._wanted: dict[TopicPartition, None] = {}
@@ -94,8 +94,8 @@ class TransactionState:
     def move(self, status: TransactionStatus) -> None:
         """Change the status.
 
-        Raises: what broke the producer, or what the transaction failed with, if that is why it
-        is not legal; else IllegalStateError.
+        Raises: the error of the producer or the transaction, if that is why the move is not
+        legal; else IllegalStateError.
         """
         if status in _MOVES[self.status] or (
             status is TransactionStatus.ABORTING and self.is_undecided
@@ -107,11 +107,11 @@ class TransactionState:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether a commit was begun and left before the coordinator was asked for it."""
+        """Whether a commit was begun and cancelled before EndTxn was sent."""
         return self.status is TransactionStatus.COMMITTING and not self.is_end_sent
 
     def raise_failure(self) -> None:
-        """Raise what broke the producer or failed the transaction, if anything did."""
+        """Raise the error of the producer or the transaction, if there is one."""
         if self.error is None:
             return
         if self.status is TransactionStatus.BROKEN:
@@ -121,7 +121,7 @@ class TransactionState:
         ) from self.error
 
     def check_can_send(self) -> None:
-        """Raise unless a transaction is open and sound.
+        """Raise unless a transaction is open and has not failed.
 
         Raises: IllegalStateError, AbortableError, FencedError.
         """
@@ -152,17 +152,17 @@ class TransactionState:
         self._wanted.clear()
 
     def record_failed(self, error: BarnabasError) -> None:
-        """A batch failed: nothing but an abort makes all or nothing of the transaction."""
+        """A batch failed: the transaction can only be aborted."""
         self.needs_new_epoch = True
         if isinstance(error, ClosedError):
             return
         if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
-            # Fenced, or only aborted by its timeout: the coordinator knows, when asked to abort.
+            # Fenced, or only aborted by its timeout: the response to an abort will say which.
             error = AbortableError(error.message, error.code)
         self.fail(error)
 
     def fail(self, error: BarnabasError) -> None:
-        """Something went wrong: the transaction has failed, or the producer is broken."""
+        """The transaction has failed, or the producer is broken, by this error."""
         status = self.status
         if status is TransactionStatus.BROKEN:
             return
@@ -174,18 +174,18 @@ class TransactionState:
             self.status = TransactionStatus.FAILED
 
     def break_down(self, error: BarnabasError) -> None:
-        """The coordinator refuses this producer for good."""
+        """The coordinator refuses this producer: it is broken."""
         self.error = error
         self.status = TransactionStatus.BROKEN
 
     @property
     def is_sending(self) -> bool:
-        """Whether records may go out."""
+        """Whether records may be sent."""
         return self.status in (TransactionStatus.OPEN, TransactionStatus.COMMITTING)
 
     @property
-    def reason_to_give_up(self) -> BarnabasError | None:
-        """Why what waits must not go out any more; None if it may."""
+    def abort_reason(self) -> BarnabasError | None:
+        """Why waiting batches must not be sent any more; None if they may."""
         if self.status in (TransactionStatus.FAILED, TransactionStatus.BROKEN):
             assert self.error is not None
             return self.error
@@ -195,11 +195,11 @@ class TransactionState:
 
     @property
     def wanted(self) -> list[TopicPartition]:
-        """Partitions that the coordinator has to be told of."""
+        """Partitions to add to the transaction."""
         return list(self._wanted)
 
-    def admitted(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
-        """Those to which records may go now; the others become `wanted`."""
+    def sendable(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """The queues that may be sent from now; the partitions of the others become `wanted`."""
         if not self.is_sending:
             return []
         if self.is_version_2:
@@ -215,7 +215,7 @@ class TransactionState:
         return admitted
 
     def partitions_added(self, partitions: list[TopicPartition]) -> None:
-        """The coordinator knows of these."""
+        """The coordinator has added these partitions."""
         self.is_known_at_broker = True
         for partition in partitions:
             self._added.add(partition)

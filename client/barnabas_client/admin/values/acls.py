@@ -23,7 +23,7 @@ class AclResourceType(WireEnum):
 
 
 class PatternType(WireEnum):
-    """How a resource's name is meant; ANY and MATCH are for filters."""
+    """How a resource's name is matched; ANY and MATCH are for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -77,7 +77,7 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """Which rights are meant; None and ANY leave a part open, the default means all rights."""
+    """Selects rights; None and ANY leave a part open, the default means all rights."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -89,7 +89,7 @@ class AclFilter:
 
 
 def operations_of_bits(bits: int) -> frozenset[AclOperation] | None:
-    """The operations of a bit field in an answer; None where the broker was not asked."""
+    """The operations of a bit field in a response; None where they were not requested."""
     if bits == OPERATIONS_NOT_SAID:
         return None
     return frozenset(operation for operation in AclOperation if bits >> operation & 1)

@@ -88,7 +88,7 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumDescription:
-    """The quorum of the metadata log; `endpoints` is empty where the broker does not say."""
+    """The quorum of the metadata log; `endpoints` is empty if the broker does not return them."""
 
     leader_id: int
     leader_epoch: int

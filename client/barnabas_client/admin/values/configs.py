@@ -57,7 +57,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSource(WireEnum):
-    """Where a value comes from; the numbers are the wire's, -1 where the broker does not say."""
+    """Where a value comes from; the numbers are the wire's, -1 if the broker does not return it."""
 
     NOT_SAID = -1
     UNKNOWN = 0
@@ -113,7 +113,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether it is not set."""
         return self.source is ConfigSource.DEFAULT
 
 

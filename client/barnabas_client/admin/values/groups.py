@@ -45,7 +45,7 @@ class GroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group that exists; type and state are UNKNOWN where the broker is too old to say."""
+    """A group that exists; type and state are UNKNOWN for old brokers."""
 
     group_id: str
     protocol_type: str
@@ -59,7 +59,7 @@ class GroupListing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class MemberDescription:
     """A member of a consumer group.
 
     Epoch, target assignment, rack, regular expression and `is_upgraded` exist in the protocol
@@ -90,7 +90,7 @@ class GroupDescription:
     protocol_type: str = "consumer"
     assignor: str = ""
     coordinator_id: int
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[MemberDescription, ...] = ()
     group_epoch: int | None = None
     assignment_epoch: int | None = None
     authorized_operations: frozenset[AclOperation] | None = None
@@ -98,7 +98,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupMember:
-    """A member of a classic group; what it said and what it got are bytes of its protocol type."""
+    """A member of a classic group; its metadata and assignment are bytes of its protocol type."""
 
     member_id: str
     group_instance_id: str | None = None

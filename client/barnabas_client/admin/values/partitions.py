@@ -23,9 +23,9 @@ class OffsetSpec(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffset:
-    """The answer to an `OffsetSpec` or timestamp; all None where no record fits.
+    """The offset for an `OffsetSpec` or timestamp; all None where no record fits.
 
-    A timestamp is told only with a search by timestamp.
+    The timestamp is set only in a search by timestamp.
     """
 
     offset: int | None

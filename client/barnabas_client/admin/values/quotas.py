@@ -1,4 +1,4 @@
-"""Values of `admin.quotas`: whom a quota limits, and which quotas are meant."""
+"""Values of `admin.quotas`: whom a quota limits, and filters of quotas."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class QuotaMatch(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaFilter:
-    """Which entities are meant, by one of their parts (`user`, `client-id`, `ip`)."""
+    """Selects entities by one of their parts (`user`, `client-id`, `ip`)."""
 
     entity_type: str
     match: QuotaMatch = QuotaMatch.ANY

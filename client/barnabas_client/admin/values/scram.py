@@ -20,7 +20,7 @@ class ScramMechanism(WireEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a broker tells of a credential."""
+    """A credential, without its secrets."""
 
     mechanism: ScramMechanism
     iterations: int

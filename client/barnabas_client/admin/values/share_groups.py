@@ -38,7 +38,7 @@ class ShareGroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupOffset:
-    """Where the in-flight records of a partition begin; the lag is None where it is not told."""
+    """Where the in-flight records of a partition begin; `lag` is None for old brokers."""
 
     start_offset: int
     leader_epoch: int | None = None

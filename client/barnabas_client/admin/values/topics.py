@@ -29,7 +29,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """A topic as it was created; None where the broker is too old to say or may not tell."""
+    """A topic as it was created; fields are None for old brokers or without the rights."""
 
     name: str
     topic_id: Uuid = ZERO_UUID

@@ -51,7 +51,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """A producer that a partition knows; None where there is nothing to tell.
+    """A producer that a partition knows; None where a field has no value.
 
     `transaction_start_offset` is that of the open transaction.
     """
@@ -66,12 +66,18 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingTransaction:
-    """A transaction that is open on a partition and that its coordinator has forgotten."""
+    """A transaction that is open on a partition and that its coordinator has forgotten.
+
+    `start_offset`: nobody who reads committed records gets beyond it. `last_timestamp_ms`: of the
+    newest record; None where it is not known.
+    """
 
     partition: TopicPartition
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
+    start_offset: int | None = None
+    last_timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How the leader of a classic group shares the partitions: range, roundrobin, sticky, your own."""
+"""Assignors of classic groups: range, roundrobin, sticky, cooperative-sticky, your own."""
 
 from barnabas_client.consumer.assignors.assignor import (
     NO_GENERATION,

@@ -1,4 +1,4 @@
-"""What an assignor is: the group's leader calls it to share the partitions among the members.
+"""The base class of assignors, which the leader of a classic group assigns partitions with.
 
 Not here: how the group comes to an agreement on one of them (`group/classic.py`).
 
@@ -45,7 +45,7 @@ class GroupTopics:
 
 
 class Assignor(ABC):
-    """Shares partitions among the members of a classic group."""
+    """Assigns partitions to the members of a classic group."""
 
     name: ClassVar[str]
     # Whether a member may keep its partitions through a rebalance; only if all assignors that are
@@ -72,7 +72,7 @@ class Assignor(ABC):
         return None
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:  # noqa: B027
-        """Called with what this member got."""
+        """Called with the assignment of this member."""
 
 
 def in_java_order(text: str) -> bytes:

@@ -62,7 +62,7 @@ class _Balance:
         self._loads = {member_id: sum(topics.values()) for member_id, topics in self.held.items()}
 
     def fill(self, partition_counts: Mapping[str, int]) -> None:
-        """Give what nobody had to whoever has least; what few want goes first."""
+        """Assign partitions without an owner to members with the fewest, rarest topics first."""
         free = {topic: partition_counts[topic] for topic in self._takers}
         for topics in self.held.values():
             for topic, count in topics.items():
@@ -76,7 +76,7 @@ class _Balance:
                 self._add(member_id, topic, 1)
 
     def even_out(self, *, fresh_only: bool) -> None:
-        """Hand on partitions until nothing is gained by it any more."""
+        """Move partitions until no move makes the counts more even."""
         unsettled = set(self._wanted)
         while unsettled:
             heaviest = max(unsettled, key=lambda m: (self._loads[m], -self._order[m]))
@@ -91,7 +91,7 @@ class _Balance:
                 giver = taker
 
     def _path_from(self, start: str, fresh_only: bool) -> tuple[list[tuple[str, str]], set[str]]:
-        """The shortest way to hand a partition to somebody who has two less: topics and takers.
+        """The shortest path to move a partition to a member that has two less: topics and members.
 
         Empty if there is none; then also all members that can be reached.
         """

@@ -5,7 +5,6 @@ Names of Java's classes are understood too, so that a configuration can be share
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,6 +13,7 @@ from barnabas_client.consumer.assignors.range import RangeAssignor
 from barnabas_client.consumer.assignors.round_robin import RoundRobinAssignor
 from barnabas_client.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from barnabas_client.errors import ConfigurationError
+from barnabas_protocol.settings.suggestions import nearest
 
 _KINDS: Final = (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
 _BY_NAME: Final[dict[str, type[Assignor]]] = {
@@ -41,7 +41,7 @@ def assignors_for(strategies: Iterable[str | Assignor]) -> tuple[Assignor, ...]:
 def _named(name: str) -> Assignor:
     kind = _BY_NAME.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, _BY_NAME, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest(name, _BY_NAME)
+        hint = f"; did you mean {near!r}?" if near is not None else ""
         raise ConfigurationError(f"no assignor is called {name!r}{hint}")
     return kind()

@@ -1,4 +1,4 @@
-"""Who had which partition: what the sticky assignors start from.
+"""The previous owners of partitions, which the sticky assignors start from.
 
 Not here: what is made of it (`sticky.py`).
 
@@ -28,7 +28,7 @@ _INT32 = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What one member says it owned at the end of a generation."""
+    """What one member claims to have owned at the end of a generation."""
 
     partitions: Partitions
     generation_id: int = NO_GENERATION
@@ -92,7 +92,7 @@ def decode_generation(data: bytes | None) -> int:
 def settle_claims(
     members: Sequence[GroupMember], claims: Mapping[str, Claim], partition_counts: Mapping[str, int]
 ) -> PreviousOwners:
-    """Decide who owned what, among the partitions that exist."""
+    """The owners of the partitions that exist, by the claims."""
     generations: dict[tuple[str, int], int] = {}
     owners: dict[tuple[str, int], str | None] = {}
     for member in members:

@@ -1,4 +1,4 @@
-"""Each topic by itself: neighbouring partitions to each member, so that equal topics line up.
+"""The range assignor: consecutive partitions of each topic to each member.
 
 Members that want the same topics with the same number of partitions get the same partitions of
 each: joins need no reshuffling. What does not divide evenly goes to the first members.
@@ -128,7 +128,7 @@ class _TopicShares:
 
 
 def _match_racks(shares: Sequence[_TopicShares]) -> None:
-    """Give out what members can read nearby; topics that line up are given out together."""
+    """Assign by racks first; topics with equal counts and members are assigned together."""
     alike: dict[object, list[_TopicShares]] = {}
     for share in shares:
         key = (frozenset(share.rack_by_member.items()), share.rack_aware_count)

@@ -1,4 +1,4 @@
-"""One partition after the other, to one member after the other.
+"""The round-robin assignor: one partition after the other, to one member after the other.
 
 All partitions of all topics are dealt out in order, to the members in order; a member that does
 not want the topic is passed over. Even where all members want the same, lopsided where not.
@@ -23,7 +23,7 @@ from barnabas_protocol.consumer_protocol import Assignment
 
 
 class RoundRobinAssignor(Assignor):
-    """Deals the partitions out like cards."""
+    """Assigns partitions in turn."""
 
     name: ClassVar[str] = "roundrobin"
 

@@ -1,4 +1,4 @@
-"""As even as can be, and then as little moved as can be: `sticky` and `cooperative-sticky`.
+"""The sticky assignors: even first, and then with as few moves as possible.
 
 Both find the same plan. `sticky` makes members give up everything before a rebalance and hands
 most of it back; `cooperative-sticky` lets them keep what stays and gives a partition that moves to
@@ -43,11 +43,11 @@ Plan = dict[str, list[tuple[str, int]]]
 
 
 class _AnySticky(Assignor):
-    """What the two have in common."""
+    """The algorithm of both."""
 
     @abstractmethod
     def _claim(self, member: GroupMember) -> Claim:
-        """What the member says it had."""
+        """What the member claims to have owned."""
 
     def _plan(
         self, members: Sequence[GroupMember], topics: GroupTopics

@@ -1,11 +1,11 @@
 """The part of a classic rebalance that needs no program: JoinGroup, assigning, SyncGroup.
 
-It runs in a task of its own, so that a program whose poll times out finds the work further on at
-the next one. Not here: callbacks (`classic_membership.py`), decisions (`classic.py`).
+It runs in a task of its own, so that the rebalance goes on when the program's poll times out. Not
+here: callbacks (`classic_membership.py`), decisions (`classic_member.py`).
 
 Source: KIP-62 (the rebalance timeout is that of the program), KIP-429.
 Invariants: at most one task; it ends when the member has an assignment or is out of the group, and
-then calls `ended` with the error that no retry helps against, if there was one.
+then calls `on_end` with the error that no retry helps against, if there was one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.assignors import GroupMember, GroupTopics
-from barnabas_client.consumer.group.classic import ClassicMember
+from barnabas_client.consumer.group.classic_member import ClassicMember, ClassicMemberState
 from barnabas_client.consumer.group.group_leader import (
     group_assignments,
     group_members,
-    topics_picture,
+    topics_snapshot,
     wanted_topics,
 )
-from barnabas_client.consumer.group.rebalance_steps import MemberState, Reaction
+from barnabas_client.consumer.group.rebalance_steps import Reaction
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import (
     BrokerUnreachableError,
@@ -38,17 +38,17 @@ from barnabas_protocol.messages.sync_group import SyncGroupRequestAssignment
 
 _log = logging.getLogger(__name__)
 
-# What the way there and back may take beyond the time that the broker waits for members.
+# What network and broker may take beyond the time that the broker waits for members.
 _JOIN_EXTRA_MS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watched:
-    """What the leader assigned, and by which picture of the topics."""
+    """The members and topics that the leader made its assignment from."""
 
     members: Sequence[GroupMember]
     topics: frozenset[str]
-    picture: GroupTopics
+    snapshot: GroupTopics
 
 
 class ClassicRebalance:
@@ -60,13 +60,13 @@ class ClassicRebalance:
         settings: ConsumerSettings,
         subscription: SubscriptionState,
         member: ClassicMember,
-        ended: Callable[[Exception | None], None],
+        on_end: Callable[[Exception | None], None],
     ) -> None:
         self._client = client
         self._settings = settings
         self._subscription = subscription
         self._member = member
-        self._ended = ended
+        self._on_end = on_end
         self._task: asyncio.Task[None] | None = None
         self._watched: _Watched | None = None
         # The subscription of the newest JoinGroup.
@@ -88,7 +88,7 @@ class ClassicRebalance:
             await asyncio.wait({self._task}, timeout=max(0, timeout_ms) / 1000)
 
     async def cancel(self) -> None:
-        """Stop; an answer that still comes is dropped."""
+        """Stop; a response that still comes is dropped."""
         task = self._task
         self._watched = None
         if task is not None:
@@ -98,11 +98,11 @@ class ClassicRebalance:
             await asyncio.gather(task, return_exceptions=True)
 
     def topics_changed(self, cluster: ClusterMetadata) -> bool:
-        """Whether this member is the leader and has assigned by another picture of the topics."""
+        """Whether this member is the leader and has assigned by other topics than there are now."""
         watched = self._watched
         if watched is None:
             return False
-        return topics_picture(watched.members, watched.topics, cluster) != watched.picture
+        return topics_snapshot(watched.members, watched.topics, cluster) != watched.snapshot
 
     async def _run(self) -> None:
         error: Exception | None = None
@@ -111,21 +111,21 @@ class ClassicRebalance:
         except Exception as failure:
             error = failure
         self._task = None
-        self._ended(error)
+        self._on_end(error)
 
     async def _to_the_assignment(self) -> None:
         member = self._member
         failures = 0
-        while member.state in (MemberState.JOINING, MemberState.SYNCING):
+        while member.state in (ClassicMemberState.JOINING, ClassicMemberState.SYNCING):
             try:
                 node_id = await self._client.coordinator(CoordinatorType.GROUP, member.group_id)
-                if member.state is MemberState.JOINING:
+                if member.state is ClassicMemberState.JOINING:
                     reaction = await self._join(node_id)
                 else:
                     reaction = await self._sync(node_id)
             except (DisconnectedError, BrokerUnreachableError, TimedOutError) as error:
                 _log.info("group %s: %s; joining again", member.group_id, error)
-                member.interrupted()
+                member.on_response_lost()
                 reaction = Reaction.FIND_COORDINATOR
             except RetriableError:
                 reaction = Reaction.WAIT
@@ -148,8 +148,8 @@ class ClassicRebalance:
                 self._settings.max_poll_interval_ms + _JOIN_EXTRA_MS,
             ),
         )
-        reaction = self._member.joined(response)
-        if self._member.state is MemberState.SYNCING:
+        reaction = self._member.on_join_response(response)
+        if self._member.state is ClassicMemberState.SYNCING:
             _log.info(
                 "group %s: generation %d as %s%s, assignor %s",
                 self._member.group_id,
@@ -169,10 +169,10 @@ class ClassicRebalance:
             if self._subscription.group_topics:
                 self._subscription.set_group_topics(())
         request = self._member.sync_request(assignments)
-        return self._member.synced(await self._client.request(node_id, request))
+        return self._member.on_sync_response(await self._client.request(node_id, request))
 
     async def _lead(self) -> list[SyncGroupRequestAssignment]:
-        """Look at the topics of the whole group, from now on too, and assign if that is wanted."""
+        """Watch the topics of the whole group from now on; assign unless the broker skips that."""
         members = group_members(self._member.members)
         topics = wanted_topics(members)
         if self._subscription.set_group_topics(topics):
@@ -180,9 +180,9 @@ class ClassicRebalance:
             try:
                 await self._client.refresh(timeout_ms=self._settings.request_timeout_ms)
             except RetriableError as error:
-                _log.warning("assigning by an old picture of the cluster: %s", error)
-        picture = topics_picture(members, topics, self._client.cluster)
-        self._watched = _Watched(members=members, topics=topics, picture=picture)
+                _log.warning("assigning by old metadata: %s", error)
+        snapshot = topics_snapshot(members, topics, self._client.cluster)
+        self._watched = _Watched(members=members, topics=topics, snapshot=snapshot)
         if not self._member.must_assign:
             return []
-        return group_assignments(self._member.assignor, members, picture)
+        return group_assignments(self._member.assignor, members, snapshot)

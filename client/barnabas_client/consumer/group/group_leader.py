@@ -1,10 +1,10 @@
-"""What the leader of a classic group does besides: it assigns, and watches the topics.
+"""What the leader of a classic group does: it assigns, and watches the topics.
 
-Pure: it gets the cluster's picture as an argument.
+Pure: it gets the metadata as an argument.
 
 Source: CON-2 (the union of the members' topics), KIP-881 (racks).
-Invariants: what was assigned stands for a snapshot of the topics; a picture that differs from it in
-the number of partitions, or in the racks where members have some, asks for a rebalance.
+Invariants: an assignment is made from a snapshot of the topics; metadata that differ from it in the
+number of partitions, or in the racks where members have some, ask for a rebalance.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def wanted_topics(members: Iterable[GroupMember]) -> frozenset[str]:
     return frozenset(topic for member in members for topic in member.subscription.topics)
 
 
-def topics_picture(
+def topics_snapshot(
     members: Sequence[GroupMember], topics: Iterable[str], cluster: ClusterMetadata
 ) -> GroupTopics:
     """The topics that exist; with racks if there are members that say where they are."""
@@ -101,7 +101,7 @@ def _check_cooperative(
     members: Sequence[GroupMember],
     assigned: dict[str, dict[str, tuple[int, ...]]],
 ) -> None:
-    """KIP-429: what somebody owns is given to nobody else in the same rebalance."""
+    """KIP-429: an owned partition is not assigned to another member in the same rebalance."""
     newest = max((member.subscription.generation_id for member in members), default=-1)
     owners: dict[tuple[str, int], str] = {}
     for member in members:

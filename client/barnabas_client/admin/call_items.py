@@ -1,6 +1,6 @@
-"""Which items of a call are settled, and which are to be asked about again.
+"""The items of a call: which have a final outcome, and which are to be requested again.
 
-Pure: no loop, no clock; the shell (`routing.py`) tells it what came of each attempt.
+Pure: no loop, no clock; `routing.py` calls it with the result of each attempt.
 
 Invariants: every item ends with exactly one outcome; an item is repeated only if nothing was done
 for it as far as is known, or if repeating does no harm beyond an error that says so.
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
+from barnabas_client.admin.api_errors import ApiError, exception_for
 from barnabas_client.admin.outcome import K, Outcome, Outcomes
-from barnabas_client.admin.refusals import Refusal, refusal_error
 from barnabas_client.errors import (
     AlreadyExistsError,
     BarnabasError,
@@ -25,7 +25,7 @@ from barnabas_protocol.errors import RETRIABLE, ErrorCode
 
 T = TypeVar("T")
 
-# Retriable by Kafka's table and yet an answer to an administrator: what is named does not exist,
+# Retriable by Kafka's table and yet a response to an administrator: what is named does not exist,
 # the election cannot be held, the disk failed, or the broker gave up waiting for a change (and may
 # have done its part).
 _FINAL: Final = frozenset(
@@ -42,11 +42,11 @@ _FINAL: Final = frozenset(
 )
 _RETRIED: Final = RETRIABLE - _FINAL
 
-# A topic that was created a moment ago may be unknown to the broker that is asked.
+# A topic that was created a moment ago may be unknown to the broker that is context.
 PATIENCE_ATTEMPTS: Final = 4
 
 
-class Ledger(Generic[K, T]):
+class CallItems(Generic[K, T]):
     """The items of one call: pending ones, and the outcomes of the others."""
 
     def __init__(
@@ -74,29 +74,31 @@ class Ledger(Generic[K, T]):
         """The items that have no outcome yet, in the order of the call."""
         return tuple(key for key, outcome in self._outcomes.items() if outcome is None)
 
-    def answer(self, keys: Iterable[K], answers: Mapping[K, T | Refusal]) -> frozenset[int]:
-        """Take the answer to a request about these items; return the codes that are repeated.
+    def on_response(self, keys: Iterable[K], responses: Mapping[K, T | ApiError]) -> frozenset[int]:
+        """Take the response to a request about these items; return the codes that are repeated.
 
-        An item that the answer does not mention was not done, and that is an error.
+        An item that the response does not contain was not carried out, which is an error.
         """
         repeated = set()
         for key in keys:
-            if key not in answers:
-                missing = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not mention it")
-                self._settle_error(key, refusal_error(self._subject(key), missing))
+            if key not in responses:
+                missing = ApiError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain it"
+                )
+                self._settle_error(key, exception_for(self._subject(key), missing))
                 continue
-            answer = answers[key]
-            if not isinstance(answer, Refusal):
-                self._outcomes[key] = Outcome.of(answer)
-            elif self._repeats(key, answer.code):
-                self._reasons[key] = refusal_error(self._subject(key), answer)
-                repeated.add(answer.code)
+            response = responses[key]
+            if not isinstance(response, ApiError):
+                self._outcomes[key] = Outcome.of(response)
+            elif self._repeats(key, response.code):
+                self._reasons[key] = exception_for(self._subject(key), response)
+                repeated.add(response.code)
             else:
-                self._settle_error(key, refusal_error(self._subject(key), answer))
+                self._settle_error(key, exception_for(self._subject(key), response))
         return frozenset(repeated)
 
-    def fail(self, keys: Iterable[K], error: BarnabasError, *, was_sent: bool) -> None:
-        """Note that these items got no answer, or that it did not come to a request."""
+    def on_failure(self, keys: Iterable[K], error: BarnabasError, *, was_sent: bool) -> None:
+        """These items got no response, or the request could not be sent."""
         for key in keys:
             if not isinstance(error, RetriableError):
                 self._settle_error(key, error)
@@ -106,7 +108,7 @@ class Ledger(Generic[K, T]):
                 self._uncertain.add(key)
 
     def expire(self) -> None:
-        """Settle what is pending: the time is over."""
+        """The time is over: all pending items have failed."""
         for key in self.pending:
             text = f"{self._subject(key)}: the time is over"
             reason = self._reasons.get(key)
@@ -136,5 +138,5 @@ class Ledger(Generic[K, T]):
         if self._is_change and isinstance(error, TimedOutError):
             error.message += "; it may still be carried out"
         elif key in self._uncertain and isinstance(error, (AlreadyExistsError, NotFoundError)):
-            error.message += "; an earlier attempt, whose answer was lost, may have done it"
+            error.message += "; an earlier attempt, whose response was lost, may have done it"
         self._outcomes[key] = Outcome.failed(error)

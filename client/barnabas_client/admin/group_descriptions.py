@@ -1,4 +1,4 @@
-"""Makes descriptions of consumer groups out of answers of either protocol.
+"""Makes descriptions of consumer groups out of responses of either protocol.
 
 Pure. What members of classic groups say is read here for the protocol type `consumer` only; a
 group that no member ever joined has an empty protocol type and is described as well.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas_client.admin.refusals import Refusal
+from barnabas_client.admin.api_errors import ApiError
 from barnabas_client.admin.values.acls import operations_of_bits
 from barnabas_client.admin.values.groups import (
     ClassicGroupDescription,
     ClassicGroupMember,
     GroupDescription,
-    GroupMember,
     GroupState,
     GroupType,
+    MemberDescription,
 )
 from barnabas_protocol.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -28,7 +28,7 @@ from barnabas_protocol.ids import TopicPartition
 
 
 def consumer_group(one: Any, coordinator_id: int) -> GroupDescription:
-    """The description in an answer of ConsumerGroupDescribe."""
+    """The description in a response of ConsumerGroupDescribe."""
     return GroupDescription(
         group_id=one.group_id,
         type=GroupType.CONSUMER,
@@ -36,7 +36,7 @@ def consumer_group(one: Any, coordinator_id: int) -> GroupDescription:
         assignor=one.assignor_name,
         coordinator_id=coordinator_id,
         members=tuple(
-            GroupMember(
+            MemberDescription(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
@@ -59,7 +59,7 @@ def consumer_group(one: Any, coordinator_id: int) -> GroupDescription:
 
 
 def assigned(assignment: Any) -> tuple[TopicPartition, ...]:
-    """The partitions of an assignment as newer groups tell it."""
+    """The partitions of an assignment in the format of newer groups."""
     return tuple(
         TopicPartition(topic.topic_name, partition)
         for topic in assignment.topic_partitions
@@ -67,13 +67,13 @@ def assigned(assignment: Any) -> tuple[TopicPartition, ...]:
     )
 
 
-def classic_group(one: Any, coordinator_id: int) -> ClassicGroupDescription | Refusal:
-    """The description in an answer of DescribeGroups.
+def classic_group(one: Any, coordinator_id: int) -> ClassicGroupDescription | ApiError:
+    """The description in a response of DescribeGroups.
 
-    Up to version 5 a group that does not exist is said to be dead.
+    Up to version 5 a group that does not exist has the state Dead.
     """
     if one.group_state == GroupState.DEAD:
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, one.error_message)
+        return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, one.error_message)
     return ClassicGroupDescription(
         group_id=one.group_id,
         state=GroupState(one.group_state),
@@ -95,13 +95,13 @@ def classic_group(one: Any, coordinator_id: int) -> ClassicGroupDescription | Re
     )
 
 
-def consumer_group_of_classic(one: Any, coordinator_id: int) -> GroupDescription | Refusal:
+def consumer_group_of_classic(one: Any, coordinator_id: int) -> GroupDescription | ApiError:
     """The description of a classic group of consumers."""
     group = classic_group(one, coordinator_id)
-    if isinstance(group, Refusal):
+    if isinstance(group, ApiError):
         return group
     if group.protocol_type not in (PROTOCOL_TYPE, ""):
-        return Refusal(
+        return ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"its members are not consumers but of the type {group.protocol_type!r}",
         )
@@ -109,7 +109,7 @@ def consumer_group_of_classic(one: Any, coordinator_id: int) -> GroupDescription
         members = tuple(_consumer(member) for member in group.members)
     except ParseError as error:
         reason = f"what a member said is malformed: {error}"
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
     return GroupDescription(
         group_id=group.group_id,
         type=GroupType.CLASSIC,
@@ -122,11 +122,11 @@ def consumer_group_of_classic(one: Any, coordinator_id: int) -> GroupDescription
     )
 
 
-def _consumer(member: ClassicGroupMember) -> GroupMember:
+def _consumer(member: ClassicGroupMember) -> MemberDescription:
     # Before the first rebalance is complete there is neither.
     topics = decode_subscription(member.metadata).topics if member.metadata else ()
     assignment = decode_assignment(member.assignment)
-    return GroupMember(
+    return MemberDescription(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,

@@ -1,6 +1,6 @@
-"""Where the items of a call are to be asked about: one class per rule.
+"""Which broker serves the items of a call: one lookup strategy per rule, as in Kafka's client.
 
-    AnyBroker       whichever is connected and has least to do
+    AnyBrokerStrategy       whichever is connected and has least to do
     Controller      the broker that Metadata names; it forwards to the active controller
     Brokers         the broker that an item names
     Leaders         the leader of the partition that an item names
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from barnabas_client.admin.api_errors import ApiError
 from barnabas_client.admin.outcome import K
-from barnabas_client.admin.refusals import Refusal
 from barnabas_client.errors import BrokerUnreachableError
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
@@ -36,24 +36,24 @@ TRANSACTION: Final = 1
 _BATCHED_LOOKUP_VERSION: Final = 4
 
 
-class Destination(Protocol[K]):
-    """A rule for where to ask."""
+class LookupStrategy(Protocol[K]):
+    """Finds the brokers for items."""
 
-    # Codes that are repeated a few times only: the broker may not have heard yet.
+    # Codes that are retried a few times only: the metadata of the broker may lag behind.
     patient: Collection[int]
 
     async def locate(
         self, client: Client, keys: Sequence[K], timeout_ms: int
-    ) -> Mapping[K, int | Refusal]:
+    ) -> Mapping[K, int | ApiError]:
         """The node of each item, or why there is none."""
         ...
 
     def failed(self, node_id: int) -> None:
-        """Hear that a node did not answer, or that it was the wrong one."""
+        """Hear that a node did not respond, or that it was the wrong one."""
         ...
 
 
-class AnyBroker(Generic[K]):
+class AnyBrokerStrategy(Generic[K]):
     """Whichever broker is connected and has least to do; those that failed come last."""
 
     patient: Collection[int] = ()
@@ -63,7 +63,7 @@ class AnyBroker(Generic[K]):
 
     async def locate(
         self, client: Client, keys: Sequence[K], timeout_ms: int
-    ) -> Mapping[K, int | Refusal]:
+    ) -> Mapping[K, int | ApiError]:
         """One broker for all items.
 
         Raises: BrokerUnreachableError if no broker is known.
@@ -72,7 +72,7 @@ class AnyBroker(Generic[K]):
         return dict.fromkeys(keys, node_id)
 
     def choose(self, client: Client) -> int:
-        """The broker to ask next."""
+        """The broker for the next request."""
         nodes = client.cluster.nodes
         if not nodes:
             client.request_refresh()
@@ -91,7 +91,7 @@ class AnyBroker(Generic[K]):
         self._failures[node_id] = self._failures.get(node_id, 0) + 1
 
 
-class Controller(Generic[K]):
+class ControllerStrategy(Generic[K]):
     """The broker that Metadata names as controller."""
 
     patient: Collection[int] = ()
@@ -101,8 +101,8 @@ class Controller(Generic[K]):
 
     async def locate(
         self, client: Client, keys: Sequence[K], timeout_ms: int
-    ) -> Mapping[K, int | Refusal]:
-        """The controller for all items, asked for anew if the last one was not it."""
+    ) -> Mapping[K, int | ApiError]:
+        """The controller for all items, looked up again if the last one was not it."""
         cluster = client.cluster
         if self._is_stale or cluster.controller_id not in cluster.nodes:
             cluster = await client.refresh(timeout_ms=timeout_ms)
@@ -116,7 +116,7 @@ class Controller(Generic[K]):
         self._is_stale = True
 
 
-class Brokers(Generic[K]):
+class StaticBrokerStrategy(Generic[K]):
     """The broker that each item names."""
 
     patient: Collection[int] = ()
@@ -126,8 +126,8 @@ class Brokers(Generic[K]):
 
     async def locate(
         self, client: Client, keys: Sequence[K], timeout_ms: int
-    ) -> Mapping[K, int | Refusal]:
-        """The named brokers; metadata is asked for again if one is not known."""
+    ) -> Mapping[K, int | ApiError]:
+        """The named brokers; metadata are requested again if one is not known."""
         wanted = {key: self._node_id(key) for key in keys}
         nodes = client.cluster.nodes
         if not nodes.keys() >= set(wanted.values()):
@@ -135,17 +135,17 @@ class Brokers(Generic[K]):
         return {
             key: node_id
             if node_id in nodes
-            else Refusal(
+            else ApiError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"the cluster has no live broker {node_id}"
             )
             for key, node_id in wanted.items()
         }
 
     def failed(self, node_id: int) -> None:
-        """There is no other broker to ask."""
+        """No other broker can serve the item."""
 
 
-class Leaders(Generic[K]):
+class PartitionLeaderStrategy(Generic[K]):
     """The leader of the partition that each item names."""
 
     patient: Collection[int] = (
@@ -158,7 +158,7 @@ class Leaders(Generic[K]):
 
     async def locate(
         self, client: Client, keys: Sequence[K], timeout_ms: int
-    ) -> Mapping[K, int | Refusal]:
+    ) -> Mapping[K, int | ApiError]:
         """The leaders, by one Metadata request for all topics; it creates none of them."""
         partitions = {key: self._partition(key) for key in keys}
         names = dict.fromkeys(one.topic for one in partitions.values())
@@ -166,46 +166,46 @@ class Leaders(Generic[K]):
             topics=[MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
         )
-        answer = await client.request_any(request, timeout_ms=timeout_ms)
-        leaders = leaders_of(answer)
+        response = await client.request_any(request, timeout_ms=timeout_ms)
+        leaders = leaders_of(response)
         if not client.cluster.nodes.keys() >= {one for one in leaders.values() if type(one) is int}:
             await client.refresh(timeout_ms=timeout_ms)
-        return {key: leader_or_refusal(leaders, one) for key, one in partitions.items()}
+        return {key: leader_or_error(leaders, one) for key, one in partitions.items()}
 
     def failed(self, node_id: int) -> None:
         """Leaders are looked up before every attempt anyway."""
 
 
-def leaders_of(answer: Any) -> dict[str | TopicPartition, int | Refusal]:
-    """The leaders in a Metadata answer; a topic with an error stands for all its partitions."""
-    leaders: dict[str | TopicPartition, int | Refusal] = {}
-    for topic in answer.topics:
+def leaders_of(response: Any) -> dict[str | TopicPartition, int | ApiError]:
+    """The leaders in a Metadata response; a topic with an error stands for all its partitions."""
+    leaders: dict[str | TopicPartition, int | ApiError] = {}
+    for topic in response.topics:
         if topic.error_code:
-            leaders[topic.name] = Refusal(topic.error_code)
+            leaders[topic.name] = ApiError(topic.error_code)
         for one in topic.partitions:
             place = TopicPartition(topic.name, one.partition_index)
             if one.leader_id >= 0:
                 leaders[place] = one.leader_id
             else:
-                leaders[place] = Refusal(
+                leaders[place] = ApiError(
                     one.error_code or ErrorCode.LEADER_NOT_AVAILABLE, "it has no leader"
                 )
     return leaders
 
 
-def leader_or_refusal(
-    leaders: Mapping[str | TopicPartition, int | Refusal], partition: TopicPartition
-) -> int | Refusal:
+def leader_or_error(
+    leaders: Mapping[str | TopicPartition, int | ApiError], partition: TopicPartition
+) -> int | ApiError:
     """The leader of a partition, or what is wrong with it or with its topic."""
     found = leaders.get(partition)
     if found is None:
         found = leaders.get(partition.topic)
     if found is None:
-        found = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        found = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return found
 
 
-class Coordinators(Generic[K]):
+class CoordinatorStrategy(Generic[K]):
     """The coordinator of the group or transactional id that each item names."""
 
     patient: Collection[int] = ()
@@ -214,34 +214,36 @@ class Coordinators(Generic[K]):
         """Take the kind, GROUP or TRANSACTION; groups of all types share one kind."""
         self._key_type = key_type
         self._name = name
-        self._any = AnyBroker[str]()
+        self._any = AnyBrokerStrategy[str]()
 
     async def locate(
         self, client: Client, keys: Sequence[K], timeout_ms: int
-    ) -> Mapping[K, int | Refusal]:
+    ) -> Mapping[K, int | ApiError]:
         """The coordinators, by one FindCoordinator request where the broker takes many keys."""
         names = {key: self._name(key) for key in keys}
         wanted = list(dict.fromkeys(names.values()))
         node_id = self._any.choose(client)
         await client.ready(node_id, timeout_ms=timeout_ms)
         version = await client.version(node_id, ApiKey.FIND_COORDINATOR)
-        found: dict[str, int | Refusal] = {}
+        found: dict[str, int | ApiError] = {}
         if version >= _BATCHED_LOOKUP_VERSION:
             request = FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=wanted)
-            answer = await client.request(node_id, request, version=version, timeout_ms=timeout_ms)
-            for one in answer.coordinators:
-                found[one.key] = _node_or_refusal(one)
+            response = await client.request(
+                node_id, request, version=version, timeout_ms=timeout_ms
+            )
+            for one in response.coordinators:
+                found[one.key] = _node_or_error(one)
         else:
             for name in wanted:
                 request = FindCoordinatorRequest(key_type=self._key_type, key=name)
-                found[name] = _node_or_refusal(
+                found[name] = _node_or_error(
                     await client.request(node_id, request, version=version, timeout_ms=timeout_ms)
                 )
         unknown = {one for one in found.values() if type(one) is int} - client.cluster.nodes.keys()
         if unknown:
             await client.refresh(timeout_ms=timeout_ms)
         return {
-            key: found.get(name, Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            key: found.get(name, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             for key, name in names.items()
         }
 
@@ -250,8 +252,8 @@ class Coordinators(Generic[K]):
         self._any.failed(node_id)
 
 
-def _node_or_refusal(answer: Any) -> int | Refusal:
-    if answer.error_code:
-        return Refusal(answer.error_code, answer.error_message)
-    node_id: int = answer.node_id
+def _node_or_error(response: Any) -> int | ApiError:
+    if response.error_code:
+        return ApiError(response.error_code, response.error_message)
+    node_id: int = response.node_id
     return node_id

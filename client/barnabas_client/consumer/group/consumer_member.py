@@ -1,21 +1,21 @@
-"""A member of a group that the broker leads (KIP-848): what heartbeats say and what answers mean.
+"""A member of a consumer group of KIP-848: what heartbeats carry and what responses mean.
 
-Pure: no I/O, no clock. The shell around it is `next_generation_membership.py`.
+Pure: no I/O, no clock. The shell around it is `consumer_membership.py`.
 
     UNJOINED       not in the group                                   -> JOINING
     JOINING        the heartbeat with epoch 0 is sent or to be sent   -> RECONCILING, STABLE, FENCED
-    RECONCILING    the broker wants other partitions: callbacks       -> ACKNOWLEDGING, FENCED
-    ACKNOWLEDGING  what is owned now is to be told at once            -> STABLE, RECONCILING, FENCED
+    RECONCILING    the broker assigned other partitions: callbacks    -> ACKNOWLEDGING, FENCED
+    ACKNOWLEDGING  a heartbeat with the owned partitions is due       -> STABLE, RECONCILING, FENCED
     STABLE         heartbeats                   -> RECONCILING, ACKNOWLEDGING, FENCED
-    FENCED         put out, or left for not polling: all is lost      -> JOINING
+    FENCED         fenced by the broker, or left for not polling: all is lost   -> JOINING
 
 From everywhere to UNJOINED by leaving.
 
-Source: KIP-848, section 20 of behaviour.md. A member id is made by the client (version 1).
-Invariants: revoked partitions are given up before the heartbeat that says so; the broker gives
-them to others only after it. Outside of the group the member epoch is 0, and everything that was
-assigned counts as lost. After an error, and on joining, a heartbeat says everything; otherwise
-only what has changed.
+Source: KIP-848, CG-1 to CG-13. A member id is made by the client (version 1).
+Invariants: partitions are revoked before the heartbeat that no longer lists them as owned; the
+broker assigns them to others only after it. Outside of the group the member epoch is 0, and
+everything that was assigned counts as lost. After an error, and on joining, a heartbeat carries all
+fields; otherwise only those that have changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
 
 
-class NextGenerationState(Enum):
+class ConsumerMemberState(Enum):
     """How far the member is; the module's docstring has the moves."""
 
     UNJOINED = "unjoined"
@@ -54,29 +54,29 @@ class NextGenerationState(Enum):
 
 
 _MOVES: Final = {
-    NextGenerationState.UNJOINED: {NextGenerationState.JOINING},
-    NextGenerationState.JOINING: {
-        NextGenerationState.RECONCILING,
-        NextGenerationState.STABLE,
-        NextGenerationState.FENCED,
+    ConsumerMemberState.UNJOINED: {ConsumerMemberState.JOINING},
+    ConsumerMemberState.JOINING: {
+        ConsumerMemberState.RECONCILING,
+        ConsumerMemberState.STABLE,
+        ConsumerMemberState.FENCED,
     },
-    NextGenerationState.RECONCILING: {
-        NextGenerationState.ACKNOWLEDGING,
-        NextGenerationState.FENCED,
+    ConsumerMemberState.RECONCILING: {
+        ConsumerMemberState.ACKNOWLEDGING,
+        ConsumerMemberState.FENCED,
     },
-    NextGenerationState.ACKNOWLEDGING: {
-        NextGenerationState.STABLE,
-        NextGenerationState.RECONCILING,
-        NextGenerationState.FENCED,
+    ConsumerMemberState.ACKNOWLEDGING: {
+        ConsumerMemberState.STABLE,
+        ConsumerMemberState.RECONCILING,
+        ConsumerMemberState.FENCED,
     },
-    NextGenerationState.STABLE: {
-        NextGenerationState.RECONCILING,
-        NextGenerationState.ACKNOWLEDGING,
-        NextGenerationState.FENCED,
+    ConsumerMemberState.STABLE: {
+        ConsumerMemberState.RECONCILING,
+        ConsumerMemberState.ACKNOWLEDGING,
+        ConsumerMemberState.FENCED,
     },
-    NextGenerationState.FENCED: {NextGenerationState.JOINING, NextGenerationState.FENCED},
+    ConsumerMemberState.FENCED: {ConsumerMemberState.JOINING, ConsumerMemberState.FENCED},
 }
-_PUT_OUT: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+_FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 _COORDINATOR_ELSEWHERE: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 # Topic id -> partitions, sorted; topics without partitions are left out.
@@ -84,8 +84,8 @@ ById = dict[Uuid, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the member subscribes to: names, or a pattern that the broker resolves."""
+class MemberSubscription:
+    """What the member subscribes to: topic names, or a pattern that the broker resolves."""
 
     topics: frozenset[str] = frozenset()
     pattern: str | None = None
@@ -93,7 +93,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """The way from what is owned to what the broker wants, as far as topic ids are known."""
+    """How to get from the owned to the assigned partitions, as far as topic ids are known."""
 
     target: ById
     resolved: ById
@@ -103,8 +103,8 @@ class Reconciliation:
     is_progress: bool
 
 
-class NextGenerationMember:
-    """The member's own view of its group."""
+class ConsumerMember:
+    """The state machine of one member of a consumer group."""
 
     def __init__(
         self,
@@ -119,18 +119,18 @@ class NextGenerationMember:
         self.group_id = group_id
         self.member_id = member_id
         self.group_instance_id = group_instance_id
-        self.state = NextGenerationState.UNJOINED
+        self.state = ConsumerMemberState.UNJOINED
         self.member_epoch = JOIN_EPOCH
-        # As the broker says; until then joining is not repeated faster than errors allow.
+        # Until the broker has sent one.
         self.heartbeat_interval_ms = 5000
         self.target: ById = {}
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._rack_id = rack_id
         self._server_assignor = server_assignor
-        self._owned: ById = {}
-        # What the broker knows; None: it must be told everything.
-        self._told_wish: Wish | None = None
-        self._told_owned: ById | None = None
+        self.owned: ById = {}
+        # What the last heartbeat carried; None: the next one carries all fields.
+        self._sent_subscription: MemberSubscription | None = None
+        self._sent_owned: ById | None = None
 
     # ---- what is due -----------------------------------------------------------------------
 
@@ -141,19 +141,19 @@ class NextGenerationMember:
 
     @property
     def sends_heartbeats(self) -> bool:
-        """Whether the broker waits to hear of this member."""
-        return self.state not in (NextGenerationState.UNJOINED, NextGenerationState.FENCED)
+        """Whether the broker expects heartbeats."""
+        return self.state not in (ConsumerMemberState.UNJOINED, ConsumerMemberState.FENCED)
 
-    def has_news(self, wish: Wish) -> bool:
-        """Whether the broker is to hear something at once."""
-        if self.state is NextGenerationState.JOINING:
-            return self._told_wish is None
-        if self.state is NextGenerationState.ACKNOWLEDGING:
+    def is_heartbeat_urgent(self, subscription: MemberSubscription) -> bool:
+        """Whether a heartbeat must be sent before the interval is over."""
+        if self.state is ConsumerMemberState.JOINING:
+            return self._sent_subscription is None
+        if self.state is ConsumerMemberState.ACKNOWLEDGING:
             return True
-        return self.sends_heartbeats and self._told_wish is not None and self._told_wish != wish
+        return self.sends_heartbeats and self._sent_subscription not in (None, subscription)
 
     def identity(self) -> ConsumerGroupMetadata:
-        """Who commits; an epoch of -1 outside of the group."""
+        """What a commit carries: member and epoch; -1 outside of the group."""
         return ConsumerGroupMetadata(
             self.group_id,
             self.member_epoch if self.is_member else -1,
@@ -164,47 +164,48 @@ class NextGenerationMember:
     # ---- heartbeats ------------------------------------------------------------------------
 
     def join(self) -> None:
-        """Be a member from the next heartbeat on."""
-        self._move(NextGenerationState.JOINING)
+        """Join with the next heartbeat."""
+        self._move(ConsumerMemberState.JOINING)
         self.member_epoch = JOIN_EPOCH
-        self._owned = {}
+        self.owned = {}
         self.target = {}
-        self.tell_everything()
+        self.reset_sent_fields()
 
-    def tell_everything(self) -> None:
-        """The last heartbeat may not have arrived: the next one leaves nothing out."""
-        self._told_wish = None
-        self._told_owned = None
+    def reset_sent_fields(self) -> None:
+        """The last heartbeat may not have arrived: the next one carries all fields."""
+        self._sent_subscription = None
+        self._sent_owned = None
 
-    def heartbeat_request(self, wish: Wish) -> ConsumerGroupHeartbeatRequest:
-        """The next heartbeat: all there is, or what has changed since the last."""
+    def heartbeat_request(self, subscription: MemberSubscription) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat: all fields, or those that have changed since the last."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=self.member_epoch,
             instance_id=self.group_instance_id,
         )
-        is_full = self._told_wish is None
+        is_full = self._sent_subscription is None
         if is_full:
             request.rebalance_timeout_ms = self._rebalance_timeout_ms
             request.rack_id = self._rack_id
             request.server_assignor = self._server_assignor
-        if is_full or self._told_wish != wish:
-            # An empty list or pattern takes back what was there before.
-            had_pattern = self._told_wish is not None and self._told_wish.pattern is not None
-            request.subscribed_topic_names = sorted(wish.topics)
-            request.subscribed_topic_regex = wish.pattern or ("" if had_pattern else None)
-        if self._told_owned != self._owned or self.state is NextGenerationState.ACKNOWLEDGING:
+        if is_full or self._sent_subscription != subscription:
+            # An empty list or pattern replaces what was there before.
+            sent = self._sent_subscription
+            had_pattern = sent is not None and sent.pattern is not None
+            request.subscribed_topic_names = sorted(subscription.topics)
+            request.subscribed_topic_regex = subscription.pattern or ("" if had_pattern else None)
+        if self._sent_owned != self.owned or self.state is ConsumerMemberState.ACKNOWLEDGING:
             request.topic_partitions = [
                 TopicPartitions(topic_id=topic_id, partitions=list(partitions))
-                for topic_id, partitions in sorted(self._owned.items())
+                for topic_id, partitions in sorted(self.owned.items())
             ]
-        self._told_wish = wish
-        self._told_owned = self._owned
+        self._sent_subscription = subscription
+        self._sent_owned = self.owned
         return request
 
     def leave_request(self, *, is_for_good: bool) -> ConsumerGroupHeartbeatRequest:
-        """Say goodbye; a static member that comes back gets its partitions again."""
+        """The heartbeat that leaves; a static member that comes back gets its partitions again."""
         is_static = self.group_instance_id is not None and not is_for_good
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
@@ -213,8 +214,10 @@ class NextGenerationMember:
             instance_id=self.group_instance_id,
         )
 
-    def heard(self, response: ConsumerGroupHeartbeatResponse, sent_epoch: int) -> Reaction:
-        """Take the answer to a heartbeat that was sent with `sent_epoch`.
+    def on_heartbeat_response(
+        self, response: ConsumerGroupHeartbeatResponse, sent_epoch: int
+    ) -> Reaction:
+        """Take the response to a heartbeat that was sent with `sent_epoch`.
 
         Raises: what joining again would not help against; the member is FENCED then.
         """
@@ -224,8 +227,8 @@ class NextGenerationMember:
         if code is ErrorCode.NONE:
             self._accept(response)
             return Reaction.GO_ON
-        self.tell_everything()
-        if code in _PUT_OUT:
+        self.reset_sent_fields()
+        if code in _FENCED:
             self.fence()
             return Reaction.GO_ON
         if code in _COORDINATOR_ELSEWHERE:
@@ -242,28 +245,28 @@ class NextGenerationMember:
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is not None:
             self.target = _by_id(response.assignment)
-        if self.state is NextGenerationState.RECONCILING:
+        if self.state is ConsumerMemberState.RECONCILING:
             return
-        is_told = response.assignment is not None
-        is_first = self.state is NextGenerationState.JOINING and is_told
-        if self.target != self._owned or is_first:
-            self._move(NextGenerationState.RECONCILING)
-        elif is_told:
-            # The broker may have given, in an answer that was lost, what it now takes back: it
-            # waits to hear that this member has not got it.
-            if self.state is NextGenerationState.STABLE:
-                self._move(NextGenerationState.ACKNOWLEDGING)
-        elif self.state is not NextGenerationState.STABLE:
-            self._move(NextGenerationState.STABLE)
+        has_assignment = response.assignment is not None
+        is_first = self.state is ConsumerMemberState.JOINING and has_assignment
+        if self.target != self.owned or is_first:
+            self._move(ConsumerMemberState.RECONCILING)
+        elif has_assignment:
+            # The broker may have assigned, in a response that was lost, what it now revokes: it
+            # waits for a heartbeat that says that this member does not own it.
+            if self.state is ConsumerMemberState.STABLE:
+                self._move(ConsumerMemberState.ACKNOWLEDGING)
+        elif self.state is not ConsumerMemberState.STABLE:
+            self._move(ConsumerMemberState.STABLE)
 
     # ---- reconciling -----------------------------------------------------------------------
 
     def reconciliation(
         self, names: Mapping[Uuid, str], owned: Iterable[TopicPartition]
     ) -> Reconciliation:
-        """What is to be done for the newest target; topics without a name wait.
+        """The step towards the newest assignment; topics without a name wait.
 
-        A topic that was deleted and made again has another id: all of it goes and comes.
+        A topic that was deleted and created again has another id: all of it is revoked and added.
         """
         resolved = {
             topic_id: partitions
@@ -280,7 +283,7 @@ class NextGenerationMember:
             TopicPartition(names[topic_id], number)
             for topic_id, partitions in resolved.items()
             for number in partitions
-            if number in self._owned.get(topic_id, ())
+            if number in self.owned.get(topic_id, ())
         }
         change = AssignmentChange(
             assigned=assigned,
@@ -292,33 +295,33 @@ class NextGenerationMember:
             resolved=resolved,
             change=change,
             is_complete=len(resolved) == len(self.target),
-            is_progress=resolved != self._owned or len(resolved) == len(self.target),
+            is_progress=resolved != self.owned or len(resolved) == len(self.target),
         )
 
-    def reconciled(self, reconciliation: Reconciliation) -> None:
-        """The callbacks have run: the broker is told what is owned now."""
-        if self.state is not NextGenerationState.RECONCILING:
+    def on_reconciled(self, reconciliation: Reconciliation) -> None:
+        """The callbacks have run: the next heartbeat carries what is owned now."""
+        if self.state is not ConsumerMemberState.RECONCILING:
             return
-        self._owned = reconciliation.resolved
-        self._move(NextGenerationState.ACKNOWLEDGING)
+        self.owned = reconciliation.resolved
+        self._move(ConsumerMemberState.ACKNOWLEDGING)
 
     # ---- out -------------------------------------------------------------------------------
 
     def fence(self) -> None:
-        """The group goes on without this member: all that it had is lost."""
+        """The group has removed this member: all that it had is lost."""
         self.member_epoch = JOIN_EPOCH
-        self._owned = {}
+        self.owned = {}
         self.target = {}
-        self._move(NextGenerationState.FENCED)
+        self._move(ConsumerMemberState.FENCED)
 
-    def left(self) -> None:
-        """The member is out by its own wish."""
+    def on_left(self) -> None:
+        """The member has left the group."""
         self.member_epoch = JOIN_EPOCH
-        self._owned = {}
+        self.owned = {}
         self.target = {}
-        self.state = NextGenerationState.UNJOINED
+        self.state = ConsumerMemberState.UNJOINED
 
-    def _move(self, state: NextGenerationState) -> None:
+    def _move(self, state: ConsumerMemberState) -> None:
         assert state in _MOVES[self.state], f"{self.state} -> {state}"
         self.state = state
 

@@ -1,11 +1,11 @@
-"""The requests of a transactional producer: to its coordinator, and to the group's for offsets.
+"""Sends the requests of a transactional producer to its coordinator, and to that of a group.
 
 Not here: what may be called when (`transactions.py`), records (`sender.py`).
 
 Source: KIP-98, KIP-360, KIP-447 (group metadata with offsets), KIP-890 (version 2).
 
-Invariants: every call ends by `max_block_ms`; one that got no answer can be made again, because the
-coordinator answers a repeated request as it answered the first.
+Invariants: every call ends by `max_block_ms`; one that got no response can be repeated, because the
+coordinator responds to a repeated request as to the first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from barnabas_client.errors import (
 from barnabas_client.network.client import CoordinatorType
 from barnabas_client.producer.idempotence import Identities, ProducerIdentity
 from barnabas_client.producer.queues import PartitionQueue
-from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_client.producer.transactions import ProducerTransaction, TransactionStatus
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import RETRIABLE, ErrorCode
 from barnabas_protocol.ids import TopicPartition
@@ -61,7 +61,7 @@ _RETRIED: Final = RETRIABLE | {
     *_COORDINATOR_ERRORS,
 }
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-# What a member that was replaced in its group gets.
+# Errors of a member that was replaced in its group.
 _LOST_MEMBERSHIP: Final = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -71,14 +71,14 @@ _LOST_MEMBERSHIP: Final = (
 _VERSION_2_FEATURE: Final = "transaction.version"
 
 
-class TransactionCoordinator:
-    """Speaks with the coordinators; the sender's `IdentitySource` in a transactional producer."""
+class TransactionManager:
+    """The requests to coordinators; the sender's `IdentitySource` in a transactional producer."""
 
     def __init__(
         self,
         client: Client,
         settings: ProducerSettings,
-        state: TransactionState,
+        state: ProducerTransaction,
         identities: Identities,
     ) -> None:
         self._client = client
@@ -87,7 +87,7 @@ class TransactionCoordinator:
         self._transaction_timeout_ms = settings.transaction_timeout_ms
         self._max_block_ms = settings.max_block_ms
 
-    # What the sender asks.
+    # ---- for the sender --------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
@@ -101,17 +101,17 @@ class TransactionCoordinator:
 
     @property
     def needs_acquire(self) -> bool:
-        """Whether the coordinator must be told of partitions."""
+        """Whether partitions must be added to the transaction."""
         return bool(self._state.wanted) and self._state.is_sending
 
-    def admitted(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
-        """Those that belong to the transaction."""
-        return self._state.admitted(queues)
+    def sendable(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """The queues whose partitions belong to the transaction."""
+        return self._state.sendable(queues)
 
     @property
     def failure(self) -> BarnabasError | None:
-        """Why nothing that waits may go out."""
-        return self._state.reason_to_give_up
+        """Why no batch may be sent any more."""
+        return self._state.abort_reason
 
     async def acquire(self) -> None:
         """Add the wanted partitions to the transaction, all in one request."""
@@ -130,16 +130,16 @@ class TransactionCoordinator:
         )
         state.is_begun_at_broker = True
         try:
-            await self._ask(request, ApiKey.ADD_PARTITIONS_TO_TXN, 3, _worst_of_partitions)
+            await self._request(request, ApiKey.ADD_PARTITIONS_TO_TXN, 3, _worst_of_partitions)
         except BarnabasError as error:
             state.fail(error)
             return
         state.partitions_added(wanted)
 
-    # What the application asks.
+    # ---- for the application ---------------------------------------------------------------
 
     async def initialize(self) -> None:
-        """Get the producer id, and with it the end of what a former instance left open."""
+        """Get the producer id; the coordinator aborts what a former instance left open."""
         state = self._state
         state.move(TransactionStatus.INITIALIZING)
         try:
@@ -160,7 +160,7 @@ class TransactionCoordinator:
     async def _check_transactions_are_served(self) -> None:
         """Fail at once where no coordinator will ever be found.
 
-        Raises: UnsupportedError if the first broker that answers does not know transactions.
+        Raises: UnsupportedError if the first broker that responds does not know transactions.
         """
         for node_id in self._client.cluster.nodes:
             try:
@@ -176,18 +176,18 @@ class TransactionCoordinator:
             producer_id=former.producer_id,
             producer_epoch=former.producer_epoch,
         )
-        response = await self._ask(request, ApiKey.INIT_PRODUCER_ID, 5, _own_code)
+        response = await self._request(request, ApiKey.INIT_PRODUCER_ID, 5, _own_code)
         self._identities.current = ProducerIdentity(response.producer_id, response.producer_epoch)
 
     async def _choose_version(self) -> None:
-        """Look which protocol the next transaction follows."""
+        """Choose the protocol version of the next transaction."""
         node_id = await self._transaction_node()
         version = await self._client.version(node_id, ApiKey.END_TXN)
         level = self._client.finalized_features(node_id).get(_VERSION_2_FEATURE, 0)
         self._state.is_version_2 = level >= 2 and version >= 5
 
     async def end(self, *, is_committed: bool) -> None:
-        """Commit or abort; nothing of the transaction may wait or be on the wire any more."""
+        """Commit or abort; no batch of the transaction may wait or be in flight any more."""
         state = self._state
         identity = self._identity()
         if state.is_begun_at_broker and not state.has_ended_at_broker:
@@ -200,13 +200,13 @@ class TransactionCoordinator:
             version_max = 5 if state.is_version_2 else 4
             state.is_end_sent = True
             try:
-                response = await self._ask(request, ApiKey.END_TXN, version_max, self._end_code)
+                response = await self._request(request, ApiKey.END_TXN, version_max, self._end_code)
             except RetriableError:
                 raise
             except BarnabasError as error:
-                self._end_refused(error)
+                self._on_end_error(error)
                 raise
-            # What follows may fail or be cancelled; then the next call goes on from here.
+            # What follows may fail or be cancelled; then the next call continues from here.
             state.has_ended_at_broker = True
             if state.is_version_2 and response.producer_id >= 0:
                 self._identities.current = ProducerIdentity(
@@ -214,7 +214,7 @@ class TransactionCoordinator:
                 )
                 state.needs_new_epoch = False
         if state.needs_new_epoch and self._identity() == identity:
-            await self._raise_epoch(identity)
+            await self._bump_epoch(identity)
             state.needs_new_epoch = False
         await self._choose_version()
         state.end()
@@ -222,7 +222,7 @@ class TransactionCoordinator:
     def _end_code(self, response: Any) -> int:
         """The code of an EndTxn response, NONE where there was nothing to abort.
 
-        With version 1 a coordinator that has refused everything knows of no transaction.
+        With version 1 a coordinator that has refused all partitions knows of no transaction.
         """
         state, code = self._state, int(response.error_code)
         if (
@@ -234,14 +234,14 @@ class TransactionCoordinator:
             return ErrorCode.NONE
         return code
 
-    def _end_refused(self, error: BarnabasError) -> None:
+    def _on_end_error(self, error: BarnabasError) -> None:
         if error.code == ErrorCode.TRANSACTION_ABORTABLE:
             self._state.fail(error)
         else:
             self._state.break_down(error)
 
-    async def _raise_epoch(self, identity: ProducerIdentity) -> None:
-        """Begin with a new epoch after numbers were lost (KIP-360)."""
+    async def _bump_epoch(self, identity: ProducerIdentity) -> None:
+        """Bump the epoch after sequences were lost (KIP-360)."""
         try:
             await self._init_producer_id(identity)
         except RetriableError:
@@ -265,7 +265,7 @@ class TransactionCoordinator:
                     producer_epoch=identity.producer_epoch,
                     group_id=group.group_id,
                 )
-                await self._ask(request, ApiKey.ADD_OFFSETS_TO_TXN, 4, _own_code)
+                await self._request(request, ApiKey.ADD_OFFSETS_TO_TXN, 4, _own_code)
                 state.is_known_at_broker = True
             await self._commit_offsets(offsets, group, identity)
         except RetriableError:
@@ -302,11 +302,11 @@ class TransactionCoordinator:
         )
         kind, key = CoordinatorType.GROUP, group.group_id
         version_max = 5 if self._state.is_version_2 else 4
-        await self._ask_coordinator(
+        await self._request_coordinator(
             kind, key, request, ApiKey.TXN_OFFSET_COMMIT, version_max, _worst_of_offsets
         )
 
-    # How a coordinator is asked.
+    # ---- requests --------------------------------------------------------------------------
 
     def _identity(self) -> ProducerIdentity:
         identity = self._identities.current
@@ -318,13 +318,13 @@ class TransactionCoordinator:
             CoordinatorType.TRANSACTION, self._state.transactional_id, timeout_ms=self._max_block_ms
         )
 
-    def _ask(
+    def _request(
         self, request: Any, api: ApiKey, version_max: int, code_of: Callable[[Any], int]
     ) -> Awaitable[Any]:
         kind, key = CoordinatorType.TRANSACTION, self._state.transactional_id
-        return self._ask_coordinator(kind, key, request, api, version_max, code_of)
+        return self._request_coordinator(kind, key, request, api, version_max, code_of)
 
-    async def _ask_coordinator(
+    async def _request_coordinator(
         self,
         kind: CoordinatorType,
         key: str,
@@ -333,9 +333,9 @@ class TransactionCoordinator:
         version_max: int,
         code_of: Callable[[Any], int],
     ) -> Any:
-        """Ask until there is an answer that is not "later" or "not me".
+        """Repeat the request until the response is neither "not now" nor "not coordinator".
 
-        Raises: TimedOutError after `max_block_ms`; what other answers mean.
+        Raises: TimedOutError after `max_block_ms`; the errors of other responses.
         """
         client = self._client
         clock = client.environment.clock
@@ -345,7 +345,7 @@ class TransactionCoordinator:
             wait_ms = client.backoff_ms(attempt)
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0:
-                raise TimedOutError(f"{api.name} was not answered within {self._max_block_ms} ms")
+                raise TimedOutError(f"{api.name} got no response within {self._max_block_ms} ms")
             try:
                 node_id = await client.coordinator(kind, key, timeout_ms=left_ms)
                 version = await client.version(node_id, api, maximum=version_max)
@@ -357,7 +357,7 @@ class TransactionCoordinator:
                 if code == ErrorCode.NONE:
                     return response
                 if code not in _RETRIED:
-                    raise _refusal(api, code)
+                    raise _error_for(api, code)
                 if code in _COORDINATOR_ERRORS:
                     client.forget_coordinator(kind, key)
                 elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -371,7 +371,7 @@ def _own_code(response: Any) -> int:
 
 
 def _worst(codes: list[int]) -> int:
-    """The code that decides: one that is for good before one that passes."""
+    """The code that decides: a fatal one before a retriable one."""
     for code in codes:
         if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED, *_RETRIED):
             return code
@@ -387,7 +387,7 @@ def _worst_of_offsets(response: Any) -> int:
     return _worst([p.error_code for topic in response.topics for p in topic.partitions])
 
 
-def _refusal(api: ApiKey, code: int) -> BarnabasError:
+def _error_for(api: ApiKey, code: int) -> BarnabasError:
     if code in _FENCED:
         return FencedError(
             "a newer producer with the same transactional_id has taken over, or the transaction "

@@ -1,11 +1,11 @@
-"""One exchange with the group's coordinator about offsets, and what its answer means.
+"""Sends OffsetCommit and OffsetFetch to the group's coordinator, and handles their errors.
 
-Not here: the requests' contents (`commit_requests.py`); the order of commits, repeating them and
-when to commit (`commits.py`).
+Not here: the requests' contents (`commit_requests.py`); the order of commits, retries and when
+to commit (`commits.py`).
 
-Source: CON-9, CG-6, GRP-19 of behaviour.md; KIP-447, KIP-848.
-Invariants: a commit says which member and generation it comes from, read when it is sent; the
-membership hears of a refusal only while it still is what the commit said.
+Source: CON-9, CG-6, GRP-19; KIP-447, KIP-848.
+Invariants: a commit carries member and generation, read when it is sent; the membership is told of
+an error only while member and generation are still those of the commit.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ _REBALANCING: Final = "the group is rebalancing: poll() first, then commit what 
 
 
 class CommittingMember(Protocol):
-    """What commits need to know of the membership."""
+    """The part of a membership that commits need."""
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who commits; a generation of -1 while there is no membership."""
+        """Group, member and generation; -1 while there is no membership."""
         ...
 
     def accepts_commits(self) -> bool:
         """Whether the coordinator would take a commit now; it does not in a rebalance."""
         ...
 
-    def commit_refused(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
-        """The coordinator no longer accepts what this member was when it sent a commit."""
+    def on_commit_error(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
+        """The coordinator refused a commit that the member sent as `sent_as`."""
         ...
 
 
-class OffsetExchange:
+class GroupOffsetRequests:
     """Single attempts at committing and fetching the offsets of one consumer's group."""
 
     def __init__(
@@ -73,7 +73,7 @@ class OffsetExchange:
         self._client = client
         self._settings = settings
         self._subscription = subscription
-        #: In whose name commits are made; None until there is a membership.
+        #: The member that commits; None until there is a membership.
         self.member: CommittingMember | None = None
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -89,7 +89,7 @@ class OffsetExchange:
         if is_managed and sent_as.generation_id < 0:
             raise CommitFailedError(
                 "this consumer is not a member of the group: poll() joins again; what was read"
-                " since the last commit is read by whoever gets the partitions"
+                " since the last commit is read again by the next owner of the partitions"
             )
         node_id = await self._coordinator()
         ids, version = await self._version(
@@ -103,7 +103,7 @@ class OffsetExchange:
     async def fetch(
         self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask for committed offsets, once; None where nothing was committed.
+        """Fetch committed offsets, once; None where nothing was committed.
 
         Raises: RetriableError; what `error_for` gives for other codes.
         """
@@ -135,10 +135,10 @@ class OffsetExchange:
             raise error_for(code, f"the offset of {partition} was not committed: {code.name}")
 
     def _membership_error(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> BarnabasError:
-        """Tell the membership, unless it has moved on by itself; what the caller should know."""
+        """Tell the membership, unless its generation has changed; return the error to raise."""
         is_current = self._identity() == sent_as
         if is_current and self.member is not None:
-            self.member.commit_refused(code, sent_as)
+            self.member.on_commit_error(code, sent_as)
         if code is ErrorCode.FENCED_INSTANCE_ID:
             return error_for(code, "another consumer has this group_instance_id: close this one")
         if code is ErrorCode.STALE_MEMBER_EPOCH:
@@ -147,7 +147,7 @@ class OffsetExchange:
         if code is ErrorCode.REBALANCE_IN_PROGRESS or not is_current:
             return MembershipLostError(_REBALANCING, code)
         return CommitFailedError(
-            "the group went on without this member, and its partitions are given to others:"
+            "the group has removed this member, and its partitions are assigned to others:"
             " call poll() more often or raise max_poll_interval_ms",
             code,
         )
@@ -170,7 +170,7 @@ class OffsetExchange:
         raise error_for(code, f"no committed offset of {where}: {code.name}")
 
     def _identity(self) -> ConsumerGroupMetadata:
-        """Who commits: the member, or the bare group where partitions are assigned by hand."""
+        """The member, or the group alone where partitions are assigned manually."""
         if self.member is not None and self._subscription.is_group_managed:
             return self.member.metadata()
         return ConsumerGroupMetadata(self._group_id())
@@ -178,7 +178,7 @@ class OffsetExchange:
     def _group_id(self) -> str:
         group_id = self._settings.group_id
         if group_id is None:
-            raise UsageError("offsets are kept per group: set group_id")
+            raise UsageError("offsets are committed per group: set group_id")
         return group_id
 
     async def _coordinator(self) -> int:
@@ -190,7 +190,7 @@ class OffsetExchange:
     async def _version(
         self, node_id: int, api: ApiKey, topics: Iterable[str]
     ) -> tuple[dict[str, Uuid], int]:
-        """The ids of the topics, and the version to speak: names only unless all ids are known."""
+        """The ids of the topics, and the version to use: with names unless all ids are known."""
         ids = topic_ids(self._client.cluster, set(topics))
         maximum = NAMES_UNTIL if ids is None else None
         return ids or {}, await self._client.version(node_id, api, maximum=maximum)

@@ -1,12 +1,11 @@
-"""What was fetched and not yet handed out, of all partitions, in the order in which it came.
+"""The responses that were fetched and not returned yet, of all partitions, in order of arrival.
 
-Pure. Not here: asking for more (`fetcher.py`), moving positions: whoever takes records moves them
-when they count as handed out.
+Pure. Not here: fetching (`fetcher.py`), moving positions: whoever takes records moves them when
+the program gets them.
 
-Source: CON-6 of behaviour.md (what is no longer wanted is dropped; an error comes after the records
-before it). Invariants: only what continues exactly at a partition's position is handed out; paused
-partitions keep their data; a partition is read to the end of its oldest answer, then the next has
-its turn.
+Source: CON-6 (stale data is dropped; an error is raised after the records before it), Kafka's
+FetchBuffer. Invariants: only records that continue at a partition's position are returned; paused
+partitions keep their data; a partition is read to the end of its oldest fetch, then the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from barnabas_client.consumer.fetched_data import FetchedData
+from barnabas_client.consumer.completed_fetch import CompletedFetch
 from barnabas_client.consumer.partition_state import PartitionState, PositionPhase
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
 from barnabas_client.consumer.subscription_state import SubscriptionState
@@ -25,10 +24,10 @@ from barnabas_protocol.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Some records of one partition, to be handed out while its position is `offset`.
+    """Some records of one partition, valid while its position is `offset`.
 
-    `next_offset` is where reading goes on behind them. `was_intercepted` says that interceptors
-    have had them: what an iteration leaves over is not shown to them again.
+    `next_offset` is the position behind them. `was_intercepted` says that interceptors have seen
+    them: those that an iteration did not yield are not shown to them again.
     """
 
     partition: TopicPartition
@@ -41,10 +40,10 @@ class Portion:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether nothing has happened to the partition that makes the records useless."""
+        """Whether the partition is still at that position and fetchable."""
         return self.state.offset == self.offset and self.state.is_fetchable
 
-    def hand_out(self) -> None:
+    def advance_position(self) -> None:
         """Move the partition's position behind the records."""
         self.state.advance(self.next_offset, self.leader_epoch)
 
@@ -80,133 +79,133 @@ class Portion:
 
 
 class _PartitionQueue:
-    """The answers of one partition, oldest first."""
+    """The fetches of one partition, oldest first."""
 
-    __slots__ = ("answers", "error", "node_id")
+    __slots__ = ("error", "fetches", "node_id")
 
     def __init__(self, node_id: int) -> None:
-        self.answers: deque[FetchedData] = deque()
-        # Raised once when everything before it was handed out.
+        self.fetches: deque[CompletedFetch] = deque()
+        # Raised once when all records before it were returned.
         self.error: BarnabasError | None = None
         self.node_id = node_id
 
     @property
     def buffered_bytes(self) -> int:
-        return sum(answer.remaining_bytes for answer in self.answers)
+        return sum(fetch.remaining_bytes for fetch in self.fetches)
 
 
-class RecordQueue:
-    """Buffered answers of the partitions of one subscription."""
+class FetchBuffer:
+    """Buffered fetches of the partitions of one subscription."""
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
-        # Partitions with data or an error; the first has its turn.
+        # Partitions with data or an error; the first is read next.
         self._order: deque[TopicPartition] = deque()
         #: Set when there may be room again, so that the fetcher looks at the partitions.
         self.has_new_room = False
 
     def __len__(self) -> int:
-        """How many partitions have something in the queue."""
+        """How many partitions have data or an error."""
         return len(self._queues)
 
-    def add(self, data: FetchedData, node_id: int) -> None:
-        """Append an answer that continues where the partition's last one ends."""
-        self._queue(data.partition, node_id).answers.append(data)
+    def add(self, data: CompletedFetch, node_id: int) -> None:
+        """Append a fetch that continues where the partition's last one ends."""
+        self._queue(data.partition, node_id).fetches.append(data)
 
     def fail(self, partition: TopicPartition, error: BarnabasError, node_id: int) -> None:
         """Raise the error once all before it has been taken."""
         self._queue(partition, node_id).error = error
 
     def fetch_offset(self, partition: TopicPartition, state: PartitionState) -> int:
-        """Where to fetch on: behind what is in the queue, else at the position."""
+        """The next offset to fetch: behind the buffered data, else the position."""
         queue = self._queues.get(partition)
-        if queue is None or not queue.answers:
+        if queue is None or not queue.fetches:
             return state.offset
-        return queue.answers[-1].end_offset
+        return queue.fetches[-1].end_offset
 
     def fetched_epoch(self, partition: TopicPartition, state: PartitionState) -> int:
         """The leader epoch of the last record before `fetch_offset`; -1 if it is not known.
 
-        With it a leader sees that its log parts from what was read (KIP-320).
+        By it a leader detects that its log diverges (KIP-320).
         """
         queue = self._queues.get(partition)
-        if queue is None or not queue.answers:
+        if queue is None or not queue.fetches:
             return state.leader_epoch
-        return queue.answers[-1].end_leader_epoch
+        return queue.fetches[-1].end_leader_epoch
 
     def buffered_bytes(self, partition: TopicPartition) -> int:
-        """The bytes of one partition that wait here."""
+        """The buffered bytes of one partition."""
         queue = self._queues.get(partition)
         return 0 if queue is None else queue.buffered_bytes
 
     def buffered_bytes_by_node(self) -> dict[int, int]:
-        """The bytes that wait here, by the broker that sent them."""
+        """The buffered bytes by the broker that sent them."""
         total: dict[int, int] = {}
         for queue in self._queues.values():
             total[queue.node_id] = total.get(queue.node_id, 0) + queue.buffered_bytes
         return total
 
     def has_readable(self, node_id: int) -> bool:
-        """Whether something of the broker will be handed out by and by, which makes room."""
+        """Whether data of the broker can be returned, which makes room."""
         return any(
             queue.node_id == node_id and not self._is_paused(partition)
             for partition, queue in self._queues.items()
         )
 
     def drop_paused(self, node_id: int) -> None:
-        """Give up what waits of the broker's paused partitions; it is fetched again later."""
+        """Drop the data of the broker's paused partitions; it is fetched again later."""
         for partition, queue in list(self._queues.items()):
             if queue.node_id == node_id and self._is_paused(partition):
                 self.drop(partition)
 
     def has_error(self, partition: TopicPartition) -> bool:
-        """Whether an error waits: nothing more is fetched before it was raised."""
+        """Whether an error waits: nothing more is fetched before it is raised."""
         queue = self._queues.get(partition)
         return queue is not None and queue.error is not None
 
     def take(self, count_max: int) -> Portion | None:
-        """The next records, of one partition; None if there are none to hand out now.
+        """The next records, of one partition; None if there are none now.
 
-        The position stays until `Portion.hand_out`, which must come before the next call.
+        The position stays until `Portion.advance_position`, which must come before the next call.
         Raises: CorruptRecordError, and what `fail` was given.
         """
-        while (answer := self._next_answer()) is not None:
-            partition = answer.partition
+        while (fetch := self._next_fetch()) is not None:
+            partition = fetch.partition
             state = self._subscription.assigned[partition]
             try:
-                records = answer.read_records(count_max)
+                records = fetch.read_records(count_max)
             except CorruptRecordError:
-                # It is fetched again, and raised again; the others have their turn until then.
+                # It is fetched again, and raised again; other partitions are read until then.
                 self.drop(partition)
                 raise
-            if answer.is_done:
-                self._finish_answer(partition)
+            if fetch.is_done:
+                self._finish_fetch(partition)
             if records:
-                next_offset, leader_epoch = answer.next_offset, answer.leader_epoch
+                next_offset, leader_epoch = fetch.next_offset, fetch.leader_epoch
                 return Portion(partition, state, state.offset, records, next_offset, leader_epoch)
-            # Nothing but markers, aborted records or gaps: they are read, too.
-            state.advance(answer.next_offset, answer.leader_epoch)
+            # Only markers, aborted records or gaps.
+            state.advance(fetch.next_offset, fetch.leader_epoch)
         return None
 
     def take_batches(self) -> list[FetchedBatch]:
-        """All batches of the oldest answer that may be handed out; positions are moved.
+        """All batches of the oldest fetch that may be returned; positions are moved.
 
         Raises: as `take`.
         """
-        while (answer := self._next_answer()) is not None:
+        while (fetch := self._next_fetch()) is not None:
             batches: list[FetchedBatch] = []
             try:
-                while (batch := answer.read_batch()) is not None:
+                while (batch := fetch.read_batch()) is not None:
                     batches.append(batch)
             except CorruptRecordError:
                 if not batches:
-                    self.drop(answer.partition)
+                    self.drop(fetch.partition)
                     raise
-            state = self._subscription.assigned[answer.partition]
-            state.advance(answer.next_offset, answer.leader_epoch)
-            if answer.is_done:
-                self._finish_answer(answer.partition)
+            state = self._subscription.assigned[fetch.partition]
+            state.advance(fetch.next_offset, fetch.leader_epoch)
+            if fetch.is_done:
+                self._finish_fetch(fetch.partition)
             if batches:
                 return batches
         return []
@@ -217,7 +216,7 @@ class RecordQueue:
             self.drop(partition)
 
     def drop(self, partition: TopicPartition) -> None:
-        """Forget what waits of the partition."""
+        """Drop the data of the partition."""
         if self._queues.pop(partition, None) is not None:
             self._order.remove(partition)
             self.has_new_room = True
@@ -234,8 +233,8 @@ class RecordQueue:
         queue.node_id = node_id
         return queue
 
-    def _next_answer(self) -> FetchedData | None:
-        """The oldest answer of the first partition that may be read; it is then in front.
+    def _next_fetch(self) -> CompletedFetch | None:
+        """The oldest fetch of the first partition that may be read, which is then first in order.
 
         Raises: an error that has waited for its turn.
         """
@@ -249,22 +248,22 @@ class RecordQueue:
             elif not state.is_fetchable:
                 self._order.rotate(-1)
                 passed_count += 1
-            elif not queue.answers:
+            elif not queue.fetches:
                 self.drop(partition)
                 assert queue.error is not None
                 raise queue.error
-            elif queue.answers[0].next_offset != state.offset:
+            elif queue.fetches[0].next_offset != state.offset:
                 self.drop(partition)
             else:
-                return queue.answers[0]
+                return queue.fetches[0]
         return None
 
-    def _finish_answer(self, partition: TopicPartition) -> None:
-        """Go on with the partition's next answer when the others have had their turn."""
+    def _finish_fetch(self, partition: TopicPartition) -> None:
+        """Read the partition's next fetch after those of the other partitions."""
         queue = self._queues[partition]
-        queue.answers.popleft()
+        queue.fetches.popleft()
         self.has_new_room = True
-        if queue.answers or queue.error is not None:
+        if queue.fetches or queue.error is not None:
             self._order.rotate(-1)
         else:
             del self._queues[partition]

@@ -1,6 +1,6 @@
-"""One partition's part of a fetch answer, handed out bit by bit.
+"""One partition's part of a fetch response, read in portions.
 
-Pure. Not here: which partition is next and whether its data is still wanted (`record_queue.py`),
+Pure. Not here: which partition is read next and whether its data is stale (`fetch_buffer.py`),
 the layout of batches and records (`barnabas_protocol.records`).
 
 Source: KIP-98 (control batches, aborted transactions), Kafka's fetch documentation: the first batch
@@ -8,8 +8,8 @@ may begin before the position, the last one may be cut off, compaction leaves ga
 batches behind.
 
 Invariants: `next_offset` only rises, and is always an offset from which reading can go on; a batch
-that cannot be read stops it there for good; nothing of a batch is handed out before its checksum
-was verified (unless that is switched off).
+that cannot be read stops it there for good; no record of a batch is returned before its checksum
+is verified (unless that is switched off).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _EXTENT = struct.Struct(">qii7xi")
 _unpack_extent = _EXTENT.unpack_from
 
 
-class FetchedData:
-    """The batches of one partition in one answer; `fetch_offset` is what was asked for."""
+class CompletedFetch:
+    """The batches of one partition in one response; `fetch_offset` is that of the request."""
 
     __slots__ = (
         "_aborted",
@@ -71,9 +71,9 @@ class FetchedData:
     ) -> None:
         """Find how far the whole batches reach; `aborted` is None unless under read_committed."""
         self.partition = partition
-        #: Where handing out goes on.
+        #: The offset of the next record to return.
         self.next_offset = fetch_offset
-        #: The leader epoch of the last batch that was touched; -1 before.
+        #: The leader epoch of the last batch that was read; -1 before.
         self.leader_epoch = -1
         self._check_crcs = check_crcs
         self._data = data
@@ -93,12 +93,12 @@ class FetchedData:
 
     @property
     def remaining_bytes(self) -> int:
-        """What has not been handed out completely."""
+        """The bytes of batches that were not read completely."""
         return self._end - self._position
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left, not even an error."""
+        """Whether neither records nor an error are left."""
         return self._position >= self._end and self._failure is None
 
     def read_records(self, count_max: int) -> list[ConsumerRecord]:
@@ -133,7 +133,7 @@ class FetchedData:
         return records
 
     def read_batch(self) -> FetchedBatch | None:
-        """The next batch as it is stored, or what is left of it; None at the end.
+        """The next batch as it is stored; None at the end.
 
         Raises: CorruptRecordError if it cannot be read, again at each call.
         """
@@ -176,7 +176,7 @@ class FetchedData:
             self.next_offset = header.last_offset + 1
 
     def _next_visible(self) -> BatchHeader | None:
-        """Skip what is not for consumers; the header of the batch at the position, if any."""
+        """Skip control batches and aborted ones; return the header of the next batch, if any."""
         if self._failure is not None:
             raise self._failure
         while self._position < self._end:
@@ -185,7 +185,7 @@ class FetchedData:
             except ParseError as error:
                 raise self._corrupt(str(error)) from None
             if header.last_offset < self.next_offset:
-                # Its records are not wanted, but it may end an aborted transaction.
+                # Below the position, but it may end an aborted transaction.
                 self._is_hidden(header)
                 self._close(header)
                 continue

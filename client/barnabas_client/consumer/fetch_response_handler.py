@@ -1,10 +1,10 @@
-"""What one partition's part of a fetch answer means for it.
+"""Handles one partition's part of a fetch response: records, new offsets, or an error.
 
-Pure but for what it asks others to do soon. Not here: sending and sessions (`fetcher.py`).
+Pure except for the refreshes and resets that it requests. Not here: sending (`fetcher.py`).
 
-Source: KIP-74, KIP-98, KIP-320, KIP-392, KIP-951; CON-6 of behaviour.md. Invariants: an answer to
-another offset than the one that is next is dropped; an error is raised behind the records that were
-buffered before it; what a retry cures is never raised.
+Source: KIP-74, KIP-98, KIP-320, KIP-392, KIP-951; CON-6. Invariants: a response
+for another offset than the next one is dropped; an error is raised behind the records that were
+buffered before it; a retriable error is never raised.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 from barnabas_client.cluster.metadata import Node
 from barnabas_client.config.consumer_settings import ConsumerSettings
+from barnabas_client.consumer.completed_fetch import CompletedFetch
+from barnabas_client.consumer.fetch_buffer import FetchBuffer
 from barnabas_client.consumer.fetch_session import PartitionFetch
-from barnabas_client.consumer.fetched_data import FetchedData
 from barnabas_client.consumer.offsets_lookup import EpochEnd
 from barnabas_client.consumer.partition_state import PartitionState
 from barnabas_client.consumer.positions import PositionFinder
-from barnabas_client.consumer.record_queue import RecordQueue
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import BarnabasError, OffsetOutOfRangeError, RetriableError, error_for
 from barnabas_client.network.client import Client
@@ -29,47 +29,47 @@ from barnabas_protocol.messages.fetch import PartitionData
 
 _log = logging.getLogger(__name__)
 
-# The leader is right, it only needs a moment.
+# The leader is the right one, but not ready yet.
 _WAIT: Final = frozenset((ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.UNKNOWN_LEADER_EPOCH))
 
 
-class FetchAnswers:
-    """Sorts answers into the queue, the partitions' states and the errors to raise."""
+class FetchResponseHandler:
+    """Updates the buffer and the partitions' states by responses."""
 
     def __init__(
         self,
         client: Client,
         settings: ConsumerSettings,
         subscription: SubscriptionState,
-        queue: RecordQueue,
+        buffer: FetchBuffer,
         positions: PositionFinder,
     ) -> None:
         self._client = client
         self._settings = settings
         self._subscription = subscription
-        self._queue = queue
+        self._buffer = buffer
         self._positions = positions
         self._is_committed_only = settings.isolation_level == "read_committed"
-        #: Addresses of leaders that the answer names, for all of its partitions.
+        #: Addresses of leaders that the response names, for all of its partitions.
         self.endpoints: list[Node] = []
 
-    def take(
+    def handle(
         self,
         node_id: int,
         partition: TopicPartition,
-        asked: PartitionFetch,
+        requested: PartitionFetch,
         data: PartitionData,
         now_ms: int,
     ) -> None:
-        """Use the answer of broker `node_id` to what was asked of one partition."""
+        """Handle the response of broker `node_id` for one partition."""
         state = self._subscription.assigned.get(partition)
-        if state is None or self._queue.fetch_offset(partition, state) != asked.fetch_offset:
+        if state is None or self._buffer.fetch_offset(partition, state) != requested.fetch_offset:
             return
         if data.error_code != ErrorCode.NONE:
-            self._take_error(node_id, partition, state, asked, data, now_ms)
+            self._handle_error(node_id, partition, state, requested, data, now_ms)
             return
         if data.diverging_epoch.epoch >= 0:
-            self._truncate(node_id, partition, state, asked, data)
+            self._truncate(node_id, partition, state, requested, data)
             return
         if data.preferred_read_replica >= 0:
             state.preferred_replica_id = data.preferred_read_replica
@@ -81,28 +81,28 @@ class FetchAnswers:
         if not records:
             return
         assert not isinstance(records, list), "a response that was read has its records in one"
-        self._queue.add(
-            FetchedData(
+        self._buffer.add(
+            CompletedFetch(
                 partition,
                 records,
-                asked.fetch_offset,
+                requested.fetch_offset,
                 check_crcs=self._settings.check_crcs,
                 aborted=(data.aborted_transactions or ()) if self._is_committed_only else None,
             ),
             node_id,
         )
 
-    def _take_error(
+    def _handle_error(
         self,
         node_id: int,
         partition: TopicPartition,
         state: PartitionState,
-        asked: PartitionFetch,
+        requested: PartitionFetch,
         data: PartitionData,
         now_ms: int,
     ) -> None:
         error = error_for(data.error_code, f"fetching {partition} from broker {node_id}")
-        _log.debug("fetching %s at %d: %s", partition, asked.fetch_offset, error)
+        _log.debug("fetching %s at %d: %s", partition, requested.fetch_offset, error)
         is_from_replica = node_id == state.preferred_replica_id
         state.preferred_replica_id = -1
         leader = data.current_leader
@@ -111,50 +111,50 @@ class FetchAnswers:
         )
         if isinstance(error, OffsetOutOfRangeError):
             if is_from_replica:
-                # It may lag behind, or have less of the past: the leader decides. Not at once,
-                # since it may name that replica again.
+                # A follower may lag behind, or have deleted more: the leader decides. Not at once,
+                # since it may name that follower again.
                 state.retry_at_ms = now_ms + self._client.backoff_ms(0)
                 return
-            self._reset(node_id, partition, state, asked, now_ms)
+            self._reset(node_id, partition, state, requested, now_ms)
         elif isinstance(error, RetriableError) or data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
             if not has_new_leader:
                 state.retry_at_ms = now_ms + self._client.backoff_ms(0)
                 if data.error_code not in _WAIT:
                     self._client.request_refresh()
         else:
-            self._queue.fail(partition, error, node_id)
+            self._buffer.fail(partition, error, node_id)
 
     def _reset(
         self,
         node_id: int,
         partition: TopicPartition,
         state: PartitionState,
-        asked: PartitionFetch,
+        requested: PartitionFetch,
         now_ms: int,
     ) -> None:
-        if asked.fetch_offset != state.offset:
-            # Asked ahead of what is buffered: that is read first, then this is asked again.
+        if requested.fetch_offset != state.offset:
+            # Fetched ahead of the buffer: that is read first, then this is fetched again.
             state.retry_at_ms = now_ms + self._client.backoff_ms(0)
             return
         try:
             self._positions.reset_or_fail(partition, state)
         except BarnabasError as error:
-            self._queue.fail(partition, error, node_id)
+            self._buffer.fail(partition, error, node_id)
 
     def _truncate(
         self,
         node_id: int,
         partition: TopicPartition,
         state: PartitionState,
-        asked: PartitionFetch,
+        requested: PartitionFetch,
         data: PartitionData,
     ) -> None:
-        """The leader's log parts from what was read at an earlier offset (KIP-320)."""
+        """The leader's log diverges at an earlier offset than was fetched (KIP-320)."""
         end = data.diverging_epoch
-        self._queue.drop(partition)
+        self._buffer.drop(partition)
         if end.end_offset >= state.offset:
-            # Only what was fetched ahead is gone; it was not handed out, so nobody has to know.
+            # Only prefetched records are gone, which the program has not seen.
             return
         error = self._positions.truncate(partition, state, EpochEnd(end.epoch, end.end_offset))
         if error is not None:
-            self._queue.fail(partition, error, node_id)
+            self._buffer.fail(partition, error, node_id)

@@ -1,20 +1,20 @@
-"""What becomes of a batch after its request: acknowledged, again, in parts, or failed. Pure.
+"""Completes, retries, splits or fails a batch by the response to its request. Pure.
 
     acknowledged, duplicate      done
     too large, several records   two halves in its place, unless it is in doubt
-    order or identity lost       again, with new numbers, unless it is in doubt (`idempotence.py`);
+    order or identity lost       retried with new sequences, unless in doubt (`idempotence.py`);
                                  in a transaction: failed, and the transaction must be aborted
-    retriable, time is left      again after a backoff; at once if the broker named the new leader
+    retriable, time is left      retried after a backoff; at once if the broker named the new leader
     anything else                failed; in a transaction it must be aborted
 
 Source: the client columns of Kafka's error table; KIP-951 (leader hints); PRD-8.
 
-A batch is in doubt once an attempt may have written it: no answer came, or a code that a leader
-also gives after it has appended. No refusal of a later attempt says anything about the earlier one,
-so a batch in doubt is never split or numbered anew, and if it fails its error says `is_in_doubt`.
+A batch is in doubt once an attempt may have written it: no response came, or an error code that a
+leader also sends after it has appended. An error of a later attempt says nothing about the earlier
+one, so a batch in doubt is never split or renumbered, and if it fails its error says `is_in_doubt`.
 
-Invariants: every batch that left the wire is put back, split or done, whichever way it went; the
-answer to a batch whose time was over changes only its partition's numbers.
+Invariants: every batch that left the wire is reenqueued, split or done; the response to a batch
+that has expired changes only its partition's sequences.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from barnabas_client.errors import (
     TimedOutError,
     error_for,
 )
-from barnabas_client.producer.accumulator import Accumulator
+from barnabas_client.producer.accumulator import RecordAccumulator
 from barnabas_client.producer.batch import ProducerBatch
 from barnabas_client.producer.idempotence import ProducerIdentity
 from barnabas_client.producer.queues import PartitionQueue
 from barnabas_protocol.errors import ErrorCode
 
-# Retriable codes that a leader gives before it appends anything. All others may come after it: a
-# leader that is deposed while it waits for its followers says NOT_LEADER_OR_FOLLOWER, too.
+# Retriable codes that a leader sends before it appends anything. All others may come after it: a
+# leader that steps down while it waits for its followers sends NOT_LEADER_OR_FOLLOWER, too.
 _NOT_APPENDED: Final = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -46,12 +46,12 @@ _NOT_APPENDED: Final = (
 _LOST_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
-class Outcomes:
-    """Applies answers to the accumulator."""
+class BatchCompletion:
+    """Applies the results of Produce requests to the accumulator."""
 
     def __init__(
         self,
-        accumulator: Accumulator,
+        accumulator: RecordAccumulator,
         *,
         retries: int,
         delivery_timeout_ms: int,
@@ -60,23 +60,23 @@ class Outcomes:
     ) -> None:
         self._accumulator = accumulator
         self._retries = retries
-        self._delivery_timeout_ms = delivery_timeout_ms
+        self.delivery_timeout_ms = delivery_timeout_ms
         self._backoff_ms = backoff_ms
         # Given only in a transactional producer.
         self._on_transaction_error = on_transaction_error
 
-    def acknowledge(
+    def complete(
         self, queue: PartitionQueue, batch: ProducerBatch, base_offset: int, append_time_ms: int
     ) -> None:
         """The records are in the log from `base_offset` on, -1 where that is not known."""
-        self._accumulator.answered(queue, batch)
+        self._accumulator.on_response(queue, batch)
         if batch.sequences is not None:
-            batch.sequences.succeeded(batch)
+            batch.sequences.on_success(batch)
         if not batch.is_done:
             batch.finish(base_offset, append_time_ms)
-        self._accumulator.release(batch)
+        self._accumulator.deallocate(batch)
 
-    def refuse(
+    def handle_error(
         self,
         queue: PartitionQueue,
         batch: ProducerBatch,
@@ -86,54 +86,54 @@ class Outcomes:
         *,
         knows_leader: bool,
     ) -> None:
-        """The broker answered with an error code."""
+        """The broker returned an error code for the batch."""
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             if batch.is_in_doubt:
-                self.acknowledge(queue, batch, -1, -1)
+                self.complete(queue, batch, -1, -1)
                 return
-            # It cannot repeat itself: the log was made anew, and took a later number first.
+            # Not its own duplicate: the log was created again, and took a later sequence first.
             code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        self._accumulator.answered(queue, batch)
+        self._accumulator.on_response(queue, batch)
         if batch.is_done:
-            self._accumulator.release(batch)
+            self._accumulator.deallocate(batch)
         elif (
             code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_in_doubt
         ):
             self._accumulator.split(queue, batch)
         elif code in _LOST_ORDER and batch.sequences is not None:
-            self._order_lost(queue, batch, code, now_ms)
+            self._on_lost_order(queue, batch, code, now_ms)
         elif code == ErrorCode.INVALID_PRODUCER_EPOCH and self._renew_identity(batch):
-            self._accumulator.put_back(queue, batch, now_ms)
+            self._accumulator.reenqueue(queue, batch, now_ms)
         else:
             text = f"{batch.topic}-{batch.partition}: {message or 'the broker refused the records'}"
             error = error_for(code, text)
             if isinstance(error, RetriableError) and code not in _NOT_APPENDED:
                 batch.is_in_doubt = True
-            self._repeat_or_fail(queue, batch, error, now_ms, 0 if knows_leader else None)
+            self._retry_or_fail(queue, batch, error, now_ms, 0 if knows_leader else None)
 
-    def lose(
+    def handle_no_response(
         self, queue: PartitionQueue, batch: ProducerBatch, error: BarnabasError, now_ms: int
     ) -> None:
-        """No answer came: the records may be in the log or not."""
-        self._accumulator.answered(queue, batch)
+        """No response came: the records may be in the log or not."""
+        self._accumulator.on_response(queue, batch)
         if batch.is_done:
-            self._accumulator.release(batch)
+            self._accumulator.deallocate(batch)
         else:
             batch.is_in_doubt = True
-            self._repeat_or_fail(queue, batch, error, now_ms, None)
+            self._retry_or_fail(queue, batch, error, now_ms, None)
 
     def expire(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The time of the batch is over, whether it waits or is on the wire."""
+        """`delivery_timeout_ms` is over, whether the batch waits or is in flight."""
         error = TimedOutError(
             f"{batch.topic}-{batch.partition}: not acknowledged within "
-            f"delivery_timeout_ms={self._delivery_timeout_ms}: look whether the partition has a "
+            f"delivery_timeout_ms={self.delivery_timeout_ms}: look whether the partition has a "
             f"leader that this client reaches ({batch.attempts} attempts)"
         )
-        self.abandon(queue, batch, error)
+        self.abort(queue, batch, error)
 
-    def abandon(self, queue: PartitionQueue, batch: ProducerBatch, error: BarnabasError) -> None:
-        """Fail a batch that waits or is on the wire."""
-        # Who aborts knows that the records are given up.
+    def abort(self, queue: PartitionQueue, batch: ProducerBatch, error: BarnabasError) -> None:
+        """Fail a batch that waits or is in flight."""
+        # Whoever aborts the transaction knows that the records are not sent.
         batch.was_seen = isinstance(error, AbortableError)
         is_on_wire = batch in queue.in_flight
         if is_on_wire:
@@ -142,34 +142,42 @@ class Outcomes:
             self._accumulator.remove(queue, batch)
         self._fail(batch, error, is_on_wire=is_on_wire)
 
-    def _order_lost(
+    def _on_lost_order(
         self, queue: PartitionQueue, batch: ProducerBatch, code: int, now_ms: int
     ) -> None:
         sequences = batch.sequences
         assert sequences is not None
         if not sequences.is_first(batch):
-            # Something before it is still to be sent again; then this one fits.
-            self._accumulator.put_back(queue, batch, now_ms)
+            # An earlier batch is still to be retried; then this one fits.
+            self._accumulator.reenqueue(queue, batch, now_ms)
         elif self._on_transaction_error is not None:
             text = f"{batch.topic}-{batch.partition}: the broker misses records of the transaction"
+            self._fail(batch, error_for(code, text))
+        elif self._has_fixed_identity:
+            text = f"{batch.topic}-{batch.partition}: the broker misses what this producer wrote"
             self._fail(batch, error_for(code, text))
         elif batch.is_in_doubt:
             text = f"{batch.topic}-{batch.partition}: the broker misses what came before"
             self._fail(batch, error_for(code, text))
         else:
             sequences.cut_before(batch)
-            self._accumulator.put_back(queue, batch, now_ms)
+            self._accumulator.reenqueue(queue, batch, now_ms)
 
     def _renew_identity(self, batch: ProducerBatch) -> bool:
-        """Take another producer id, outside of transactions; whether the batch may go with it."""
+        """Get another producer id, outside of transactions; return whether the batch may use it."""
         identities = self._accumulator.identities
-        if batch.sequences is None or identities is None or self._on_transaction_error is not None:
+        if batch.sequences is None or identities is None or identities.is_fixed:
             return False
         identities.reset(ProducerIdentity(batch.producer_id, batch.producer_epoch))
         batch.sequences.cut_before(batch)
         return not batch.is_in_doubt
 
-    def _repeat_or_fail(
+    @property
+    def _has_fixed_identity(self) -> bool:
+        identities = self._accumulator.identities
+        return identities is not None and identities.is_fixed
+
+    def _retry_or_fail(
         self,
         queue: PartitionQueue,
         batch: ProducerBatch,
@@ -177,11 +185,11 @@ class Outcomes:
         now_ms: int,
         backoff_ms: int | None,
     ) -> None:
-        is_in_time = now_ms < batch.created_ms + self._delivery_timeout_ms
+        is_in_time = now_ms < batch.created_ms + self.delivery_timeout_ms
         if isinstance(error, RetriableError) and batch.attempts <= self._retries and is_in_time:
             if backoff_ms is None:
                 backoff_ms = self._backoff_ms(batch.attempts)
-            self._accumulator.put_back(queue, batch, now_ms + backoff_ms)
+            self._accumulator.reenqueue(queue, batch, now_ms + backoff_ms)
         else:
             self._fail(batch, error)
 
@@ -189,9 +197,9 @@ class Outcomes:
         self, batch: ProducerBatch, error: BarnabasError, *, is_on_wire: bool = False
     ) -> None:
         if batch.sequences is not None:
-            batch.sequences.failed(batch, is_certain=not batch.is_in_doubt)
+            batch.sequences.on_failure(batch, is_certain=not batch.is_in_doubt)
         if self._on_transaction_error is not None:
             self._on_transaction_error(error)
         batch.fail(error.in_doubt() if batch.is_in_doubt else error)
         if not is_on_wire:
-            self._accumulator.release(batch)
+            self._accumulator.deallocate(batch)

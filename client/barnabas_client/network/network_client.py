@@ -1,7 +1,7 @@
-"""Which brokers there are, where they live, which is asked next; and asking one.
+"""Which brokers there are, where they are, which gets the next request; and requests to them.
 
-Invariants: a node's number leads to the address of the newest picture, else to what a coordinator
-look-up told; bootstrap addresses are asked only while no broker is known or none can be reached
+Invariants: a node's number leads to the address in the newest metadata, else to what a coordinator
+look-up found; bootstrap addresses are used only while no broker is known or none can be reached
 (`metadata_recovery_strategy`).
 Source: CLI-1, CLI-7; KIP-899 and KIP-1102 (rebootstrap).
 """
@@ -26,16 +26,16 @@ from barnabas_client.errors import (
 )
 from barnabas_client.network.connection import Connection
 from barnabas_client.network.node_connections import Address, NodeConnections, broker_id
-from barnabas_client.network.sasl import SaslExchange
-from barnabas_client.network.served_apis import api_of
+from barnabas_protocol import codec
 from barnabas_protocol.api import KNOWN, ApiKey
+from barnabas_protocol.connection.sasl import SaslClient
 from barnabas_protocol.schema import Message
 
 FIRST_BOOTSTRAP_ID: Final = -2
 """Bootstrap addresses are numbered downwards from here: -1 stands for "no leader"."""
 
 
-class Brokers:
+class NetworkClient:
     """All brokers that a client may talk to."""
 
     def __init__(
@@ -46,15 +46,15 @@ class Brokers:
         client_id: str,
         software_version: str,
         tls: ssl.SSLContext | None,
-        create_exchange: Callable[[str], SaslExchange] | None,
+        create_sasl_client: Callable[[str], SaslClient] | None,
         on_disconnect: Callable[[int, BarnabasError], None],
     ) -> None:
         self.settings = settings
         self._environment = environment
-        self._picture = ClusterMetadata()
+        self._metadata = ClusterMetadata()
         self._learned: dict[int, Node] = {}
-        self.asking = ""
-        """Which broker was asked last by `ask_one_of`, for errors of those who wait for it."""
+        self.last_tried = ""
+        """Which broker `request_from_any` tried last, for errors of those who wait for it."""
         self._bootstrap = {
             FIRST_BOOTSTRAP_ID - index: address for index, address in enumerate(settings.addresses)
         }
@@ -64,13 +64,13 @@ class Brokers:
             client_id=client_id,
             software_version=software_version,
             tls=tls,
-            create_exchange=create_exchange,
+            create_sasl_client=create_sasl_client,
             address_of=self.address_of,
             on_disconnect=on_disconnect,
         )
 
     def address_of(self, node_id: int) -> Address | None:
-        """Where a node is to be found; None if nobody has said."""
+        """Where a node is to be found; None if that is not known."""
         if node_id < 0:
             return self._bootstrap.get(node_id)
         node = self.node(node_id)
@@ -79,7 +79,7 @@ class Brokers:
     def node(self, node_id: int) -> Node | None:
         """What is known of a broker, also if the number is that of a coordinator's connection."""
         broker = broker_id(node_id)
-        return self._picture.nodes.get(broker) or self._learned.get(broker)
+        return self._metadata.nodes.get(broker) or self._learned.get(broker)
 
     def learn(self, node: Node) -> None:
         """Take note of a broker that Metadata may not have named yet."""
@@ -87,25 +87,25 @@ class Brokers:
         if before is None or (before.host, before.port) != (node.host, node.port):
             self._learned[node.node_id] = node
 
-    def take_picture(self, picture: ClusterMetadata) -> None:
-        """Go by a new picture: connections to addresses that nobody has any more are given up."""
-        self._picture = picture
-        for node_id in picture.nodes:
+    def update_metadata(self, metadata: ClusterMetadata) -> None:
+        """Go by new metadata: connections to addresses that no node has any more are given up."""
+        self._metadata = metadata
+        for node_id in metadata.nodes:
             self._learned.pop(node_id, None)
         for node_id, connection in self.connections.open_ones():
             address = self.address_of(node_id)
             if address is not None and address != connection.address:
                 self.connections.forget(node_id)
-        homes = {(node.host, node.port): node.node_id for node in picture.nodes.values()}
+        homes = {(node.host, node.port): node.node_id for node in metadata.nodes.values()}
         for bootstrap_id, address in self._bootstrap.items():
             if self.connections.current(bootstrap_id) is not None:
                 if address in homes:
                     self.connections.adopt(bootstrap_id, homes[address])
                 self.connections.release(bootstrap_id)
 
-    def begin_anew(self) -> None:
+    def rebootstrap(self) -> None:
         """Forget every broker; only the bootstrap addresses count."""
-        self._picture = ClusterMetadata()
+        self._metadata = ClusterMetadata()
         self._learned.clear()
         self.connections.disconnect_all(
             DisconnectedError("the client begins anew from its bootstrap servers")
@@ -114,7 +114,7 @@ class Brokers:
     def candidates(self) -> list[int]:
         """The known brokers, the least loaded first; those that fail come last."""
         now_ms = self._environment.clock.monotonic_ms()
-        shuffled = sorted(self._picture.nodes)
+        shuffled = sorted(self._metadata.nodes)
         self._environment.random.shuffle(shuffled)
 
         def load(node_id: int) -> tuple[int, int]:
@@ -175,13 +175,13 @@ class Brokers:
         """One attempt at one node; see `Client.request`."""
         patience_ms = self.settings.request_timeout_ms
         if timeout_ms is not None and timeout_ms < patience_ms:
-            # The caller gives up early, the connection need not: the answer may still come.
+            # The caller gives up early, the connection need not: the response may still come.
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     return await self._request(node_id, request, version, patience_ms)
             except TimeoutError:
                 raise TimedOutError(
-                    f"no answer from broker {broker_id(node_id)} within {timeout_ms} ms"
+                    f"no response from broker {broker_id(node_id)} within {timeout_ms} ms"
                 ) from None
         return await self._request(node_id, request, version, timeout_ms or patience_ms)
 
@@ -190,31 +190,31 @@ class Brokers:
     ) -> Any:
         connection = await self.ready(node_id, timeout_ms)
         if version is None:
-            version = newest_version(connection, api_of(request))
+            version = newest_version(connection, codec.api_key_of(type(request)))
         return await connection.send(request, version, timeout_ms)
 
-    async def ask_one_of(
+    async def request_from_any(
         self,
         node_ids: Iterable[int],
         request: Message,
         check: Callable[[Any], RetriableError | None] | None = None,
     ) -> Any:
-        """Ask one after the other until one answers.
+        """Send a request to one after the other until one responds.
 
-        A broker whose answer `check` refuses is left, and its connection given up.
+        A broker whose response `check` refuses is left, and its connection given up.
         Raises: BrokerUnreachableError naming them all if none does; what is not retriable at once.
         """
         causes = {}
         for node_id in node_ids:
-            self.asking = self._place(node_id)
+            self.last_tried = self._place(node_id)
             try:
-                answer = await self.request(node_id, request, None, None)
+                response = await self.request(node_id, request, None, None)
             except RetriableError as error:
                 causes[node_id] = error
                 continue
-            refusal = None if check is None else check(answer)
+            refusal = None if check is None else check(response)
             if refusal is None:
-                return answer
+                return response
             causes[node_id] = refusal
             self.connections.disconnect(node_id, refusal)
         if not causes:
@@ -237,13 +237,13 @@ def newest_version(
 
     Raises: UnsupportedError naming the broker, what it serves and what is needed.
     """
-    served = connection.state.served
-    version = served.newest(api, maximum=maximum, minimum=minimum)
+    versions = connection.state.versions
+    version = versions.newest(api, maximum=maximum, minimum=minimum)
     if version is not None:
         return version
     low, high = KNOWN[api]
     low, high = max(low, minimum), high if maximum is None else min(high, maximum)
-    offered = served.ranges.get(api)
+    offered = versions.ranges.get(api)
     serves = "does not serve it" if offered is None else f"serves {offered[0]} to {offered[1]}"
     needed = f"{low} to {high}" if low < high else f"{low}"
     raise UnsupportedError(f"{api.name} version {needed} is needed, but {connection.peer} {serves}")

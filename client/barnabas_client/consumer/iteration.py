@@ -1,21 +1,21 @@
-"""Records on their way through an `async for`: which of them the program has seen.
+"""An `async for` over one portion of records, and the position that follows from it.
 
-Pure. Source: CON-8 of behaviour.md. With `poll` everything that was returned counts as handed out.
-In an iteration a record is handed out when it is yielded, and processed when the next one is asked
-for. A program that leaves the loop, and then the consumer's `async with` block in order, has
-processed the record in its hands; one that leaves the block by an exception has not.
+Pure. Source: CON-8. With `poll` all returned records count as processed. In an iteration a record
+is processed when the next one is requested. A program that leaves the loop, and then the consumer's
+`async with` block without an exception, has processed its last record; one that leaves the block by
+an exception has not.
 
-Invariants: while a `HandOut` is being read, the partition's position is behind the last record that
-was yielded as soon as somebody has called `settle`.
+Invariants: after `update_position`, the partition's position is behind the last record that was
+yielded.
 """
 
 from __future__ import annotations
 
-from barnabas_client.consumer.record_queue import Portion
+from barnabas_client.consumer.fetch_buffer import Portion
 from barnabas_client.consumer.records import ConsumerRecord
 
 
-class HandOut:
+class PortionIteration:
     """A portion that is yielded record by record.
 
     The loop sets `current` before each yield and stops if `is_stale` is set after it.
@@ -25,37 +25,37 @@ class HandOut:
 
     def __init__(self, portion: Portion, reader: object = None) -> None:
         self.portion = portion
-        # The task that iterates: only it can say that it is done with a record.
+        # The task that iterates: only it knows whether it has processed a record.
         self.reader: object = reader
         self.current: ConsumerRecord | None = None
         self.is_stale = False
 
     def finish(self) -> None:
-        """All records were yielded, and the last one is processed."""
+        """All records are processed."""
         self.is_stale = True
-        self.portion.hand_out()
+        self.portion.advance_position()
 
-    def settle(self) -> None:
-        """Bring the position to behind the record that was yielded last."""
+    def update_position(self) -> None:
+        """Move the position behind the record that was yielded last."""
         record = self.current
         if record is not None and not self.is_stale:
             if record is self.portion.records[-1]:
-                self.portion.hand_out()
+                self.portion.advance_position()
             else:
                 self.portion.state.advance(record.offset + 1, record.leader_epoch)
 
-    def settle_unprocessed(self) -> None:
-        """End with the position at the record that was yielded last: it was not processed."""
+    def stop_before_current(self) -> None:
+        """End with the position at the record that was yielded last, which is not processed."""
         record = self.current
         if record is not None and not self.is_stale:
             self.portion.state.advance(record.offset, self.portion.state.leader_epoch)
         self.is_stale = True
 
     def stop(self) -> Portion | None:
-        """End this hand-out; what was not yielded, to be handed out next."""
+        """End the iteration; return the records that were not yielded."""
         if self.is_stale:
             return None
-        self.settle()
+        self.update_position()
         self.is_stale = True
         if self.current is None:
             return self.portion
