@@ -8,12 +8,14 @@
 | files/rules/barnabas.yaml | dashboards/alerts.yaml, unchanged |
 | values.schema.json | values.yaml, the Broker's CRD, the rules below |
 | README.md | values.yaml, README.in.md |
+| Chart.yaml | itself, with the version of pyproject.toml |
 
 `python -m charts.generate` writes them.
 """
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any, Final
 
 import yaml
 
+from barnabas_operator.crd import definition, json_schema
 from charts.job_schema import PIPELINE_JOBS, RESOURCES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -47,6 +50,7 @@ _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "operator.replicas": {"type": "integer", "minimum": 1, "maximum": 5},
     "operator.image.pullPolicy": _LEVEL,
     "operator.watchNamespaces": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    "operator.elsewhereNamespaces": {"type": "array", "items": {"type": "string", "minLength": 1}},
     "operator.evictionWebhook.patienceSeconds": {
         "type": "integer",
         "minimum": 60,
@@ -135,6 +139,7 @@ def files() -> dict[Path, str]:
     made[CHART / "files" / "rules" / "barnabas.yaml"] = alerts.read_text(encoding="utf-8")
     made[CHART / "values.schema.json"] = json.dumps(schema(), indent=2) + "\n"
     made[CHART / "README.md"] = readme()
+    made[CHART / "Chart.yaml"] = chart_file()
     return made
 
 
@@ -226,45 +231,9 @@ def _value_schema(value: Value) -> Mapping[str, Any]:
 
 def broker_spec_schema() -> dict[str, Any]:
     """The spec of a Broker as its CRD has it, in JSON Schema's words."""
-    text = (ROOT / "crds" / "broker.yaml").read_text(encoding="utf-8")
-    (version,) = yaml.safe_load(text)["spec"]["versions"]
-    return _json_schema(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
-
-
-_KEPT = (
-    "description",
-    "type",
-    "required",
-    "enum",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "maxProperties",
-    "pattern",
-)
-
-
-def _json_schema(structural: Mapping[str, Any]) -> dict[str, Any]:
-    if structural.get("x-kubernetes-preserve-unknown-fields"):
-        return {}
-    made: dict[str, Any] = {key: structural[key] for key in _KEPT if key in structural}
-    if structural.get("x-kubernetes-int-or-string"):
-        made["type"] = ["integer", "string"]
-    if structural.get("nullable"):
-        made["type"] = [made["type"], "null"]
-    if "items" in structural:
-        made["items"] = _json_schema(structural["items"])
-    if "properties" in structural:
-        made["properties"] = {
-            name: _json_schema(field) for name, field in structural["properties"].items()
-        }
-        made["additionalProperties"] = False
-    elif "additionalProperties" in structural:
-        made["additionalProperties"] = _json_schema(structural["additionalProperties"])
-    return made
+    (version,) = definition("Broker")["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return json_schema(spec, has_descriptions=True)
 
 
 def readme() -> str:
@@ -275,6 +244,16 @@ def readme() -> str:
         rows.append(f"| `{value.path}` | `{default}` | {value.text.replace('|', chr(92) + '|')} |")
     template = (ROOT / "charts" / "README.in.md").read_text(encoding="utf-8")
     return template.replace(_TABLE_MARK, "\n".join(rows))
+
+
+def chart_file() -> str:
+    """Chart.yaml with the version that chart and images share with the packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"^version: .*$", f"version: {project['version']}", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^appVersion: .*$", f'appVersion: "{project["version"]}"', text, flags=re.MULTILINE
+    )
 
 
 def main() -> None:

@@ -99,11 +99,14 @@ _COORDINATORS: Final = Row(
     title="Coordinators",
     panels=[
         Panel(
-            title="Groups by state",
+            title="Groups by protocol and state",
             text="Groups that the brokers coordinate.",
             is_stacked=True,
             queries=[
-                Query(expression=f"sum by (state) ({of('barnabas_groups')})", legend="{{state}}")
+                Query(
+                    expression=f"sum by (protocol, state) ({of('barnabas_groups')})",
+                    legend="{{protocol}} {{state}}",
+                )
             ],
         ),
         Panel(

@@ -165,7 +165,7 @@ _WORK: Final = Row(
             ],
         ),
         Panel(
-            title="Changes heard of",
+            title="Watch events",
             text="Events of watches a second, by kind. None for long, though things change: stuck.",
             unit="ops",
             queries=[

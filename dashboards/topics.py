@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 (a folder of dashboards, not a package)
-"""The dashboard of topics: what is written and read, how large they are, partition by partition."""
+"""The dashboard of topics: what is written and read, how large they are, and transactions."""
 
 from typing import Final
 
@@ -152,10 +152,64 @@ _PARTITIONS: Final = Row(
     ],
 )
 
+_TRANSACTIONS: Final = Row(
+    title="Transactions",
+    panels=[
+        Panel(
+            title="Oldest open transaction",
+            text="For how long it has been open: readers of committed records see nothing that came"
+            " behind it.",
+            unit="s",
+            queries=[
+                Query(
+                    expression=(f"max by (job) ({of('barnabas_transaction_open_oldest_seconds')})"),
+                    legend="{{job}}",
+                )
+            ],
+        ),
+        Panel(
+            title="Transactional ids",
+            text="How many producers' ids the coordinators know, by what their transaction does.",
+            is_stacked=True,
+            queries=[
+                Query(
+                    expression=f"sum by (state) ({of('barnabas_transactional_ids')})",
+                    legend="{{state}}",
+                )
+            ],
+        ),
+        Panel(
+            title="Waiting for markers",
+            text="Transactions that are decided and not ended in all of their partitions.",
+            queries=[
+                Query(
+                    expression=f"sum by (job) ({of('barnabas_transactions_ending')})",
+                    legend="{{job}}",
+                )
+            ],
+        ),
+        Panel(
+            title="Markers",
+            text="Ends of transactions that partitions have taken, and those sent again, a second.",
+            unit="cps",
+            queries=[
+                Query(
+                    expression=f"sum ({rate('barnabas_transaction_markers_sent_total')})",
+                    legend="taken",
+                ),
+                Query(
+                    expression=f"sum ({rate('barnabas_transaction_marker_retries_total')})",
+                    legend="sent again",
+                ),
+            ],
+        ),
+    ],
+)
+
 TOPICS: Final = Dashboard(
     name="topics",
     title="Barnabas / Topics",
     text="What is written and read, how large topics are, partition by partition.",
     variables=[NAMESPACE_VARIABLE, CLUSTER_VARIABLE, _TOPIC_VARIABLE],
-    rows=[_TRAFFIC, _PARTITIONS],
+    rows=[_TRAFFIC, _PARTITIONS, _TRANSACTIONS],
 )

@@ -2,7 +2,8 @@
 
 Invariants: a cluster has at most one client; no request that changes something is sent, or sent
 again, unless the guard lets it; a cluster that cannot be reached is tried by one caller at a time
-and not again at once, so that it does not keep all workers waiting.
+and not again at once, one that somebody else runs later and later, so that it does not keep all
+workers waiting.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from barnabas_operator.kubernetes.kinds import BROKER
 from barnabas_operator.kubernetes.objects import (
     BOOTSTRAP_SERVERS_ANNOTATION,
     annotations_of,
+    is_elsewhere,
     name_of,
     namespace_of,
 )
+from barnabas_protocol.backoff import ExponentialBackoff
 
 KAFKA_PORT = 9092
-# A cluster that has just been found away is not tried again for this long.
-_PAUSE_MS = 3000
+# A cluster that has just been found away is not tried again for this long: longer and longer with
+# brokers that somebody else runs, and whose address may be anything.
+_BACKOFF = ExponentialBackoff(3000, 60_000)
 
 
 @dataclass(slots=True)
-class _Place:
+class _Cluster:
     """What is known of one cluster."""
 
     servers: str = ""
@@ -39,6 +43,8 @@ class _Place:
     admin_servers: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed_at_ms: int = 0
+    failures: int = 0
+    is_elsewhere: bool = False
     error: BarnabasError | None = None
     unreachable_since_ms: int | None = None
 
@@ -61,25 +67,28 @@ class AdminPool:
         self._clock = clock
         self._timeout_ms = int(timeout_seconds * 1000)
         self._client_id = client_id or "barnabas-operator"
-        self._places: dict[tuple[str, str], _Place] = {}
+        self._clusters: dict[tuple[str, str], _Cluster] = {}
 
     def learn(self, broker: Mapping[str, Any]) -> None:
         """Take a Broker's address from its resource."""
-        place = self._places.setdefault((namespace_of(broker), name_of(broker)), _Place())
-        place.servers = bootstrap_servers(broker)
+        cluster = self._clusters.setdefault((namespace_of(broker), name_of(broker)), _Cluster())
+        servers = bootstrap_servers(broker)
+        cluster.is_elsewhere = is_elsewhere(broker)
+        if cluster.servers != servers:
+            cluster.servers, cluster.error, cluster.failures = servers, None, 0
 
     async def admin(self, namespace: str, name: str) -> Admin:
         """The started client of a Broker's cluster.
 
         Raises: BarnabasError if the cluster cannot be reached; KubernetesError.
         """
-        place = self._places.setdefault((namespace, name), _Place())
-        if not place.servers:
+        cluster = self._clusters.setdefault((namespace, name), _Cluster())
+        if not cluster.servers:
             broker = await self._api.get(BROKER, namespace, name)
             unknown = {"metadata": {"namespace": namespace, "name": name}}
-            place.servers = bootstrap_servers(broker or unknown)
-        async with place.lock:
-            return await self._started(place)
+            cluster.servers = bootstrap_servers(broker or unknown)
+        async with cluster.lock:
+            return await self._started(cluster)
 
     @asynccontextmanager
     async def using(self, namespace: str, name: str) -> AsyncIterator[Admin]:
@@ -87,42 +96,42 @@ class AdminPool:
         try:
             yield await self.admin(namespace, name)
         except BarnabasError:
-            place = self._places.get((namespace, name))
-            if place is not None and place.unreachable_since_ms is None:
-                place.unreachable_since_ms = self._clock.monotonic_ms()
+            cluster = self._clusters.get((namespace, name))
+            if cluster is not None and cluster.unreachable_since_ms is None:
+                cluster.unreachable_since_ms = self._clock.monotonic_ms()
             raise
         # It may have been forgotten in the block: its Broker has gone.
-        if (place := self._places.get((namespace, name))) is not None:
-            place.unreachable_since_ms = None
+        if (cluster := self._clusters.get((namespace, name))) is not None:
+            cluster.unreachable_since_ms = None
 
     def unreachable_seconds(self, namespace: str, name: str) -> float:
         """For how long the cluster has not answered, 0 while it does."""
-        place = self._places.get((namespace, name))
-        if place is None or place.unreachable_since_ms is None:
+        cluster = self._clusters.get((namespace, name))
+        if cluster is None or cluster.unreachable_since_ms is None:
             return 0.0
-        return (self._clock.monotonic_ms() - place.unreachable_since_ms) / 1000
+        return (self._clock.monotonic_ms() - cluster.unreachable_since_ms) / 1000
 
     async def forget(self, namespace: str, name: str) -> None:
         """Close the client of a Broker that is gone."""
-        place = self._places.pop((namespace, name), None)
-        if place is not None and place.admin is not None:
-            await place.admin.close()
+        cluster = self._clusters.pop((namespace, name), None)
+        if cluster is not None and cluster.admin is not None:
+            await cluster.admin.close()
 
     async def close(self) -> None:
         """Close all clients."""
-        for namespace, name in tuple(self._places):
+        for namespace, name in tuple(self._clusters):
             await self.forget(namespace, name)
 
-    async def _started(self, place: _Place) -> Admin:
-        if place.admin is not None:
-            if place.admin_servers == place.servers:
-                return place.admin
-            await place.admin.close()
-            place.admin = None
+    async def _started(self, cluster: _Cluster) -> Admin:
+        if cluster.admin is not None:
+            if cluster.admin_servers == cluster.servers:
+                return cluster.admin
+            await cluster.admin.close()
+            cluster.admin = None
         now = self._clock.monotonic_ms()
-        if place.error is not None and now - place.failed_at_ms < _PAUSE_MS:
-            raise place.error
-        servers = place.servers
+        if cluster.error is not None and now - cluster.failed_at_ms < _pause_ms(cluster):
+            raise cluster.error
+        servers = cluster.servers
         admin = Admin(
             servers,
             before_change=self._guard,
@@ -135,21 +144,28 @@ class AdminPool:
                 await admin.start()
         except TimeoutError as error:
             await admin.close()
-            place.failed_at_ms = self._clock.monotonic_ms()
-            place.error = RetriableError(f"no answer from {place.servers}")
-            raise place.error from error
+            cluster.failed_at_ms = self._clock.monotonic_ms()
+            cluster.error = RetriableError(f"no answer from {servers}")
+            cluster.failures += 1
+            raise cluster.error from error
         except BarnabasError as error:
             await admin.close()
-            place.failed_at_ms = self._clock.monotonic_ms()
-            place.error = error
+            cluster.failed_at_ms = self._clock.monotonic_ms()
+            cluster.error = error
+            cluster.failures += 1
             raise
         except asyncio.CancelledError:
             # Who asked has no more time; the connections must not stay.
             await admin.close()
             raise
-        place.error = None
-        place.admin, place.admin_servers = admin, servers
+        cluster.error, cluster.failures = None, 0
+        cluster.admin, cluster.admin_servers = admin, servers
         return admin
+
+
+def _pause_ms(cluster: _Cluster) -> int:
+    """How long a cluster that was found away is not tried again."""
+    return _BACKOFF.wait_ms(cluster.failures - 1 if cluster.is_elsewhere else 0)
 
 
 def bootstrap_servers(broker: Mapping[str, Any]) -> str:

@@ -20,9 +20,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from barnabas_operator.kubernetes.objects import BOOTSTRAP_SERVERS_ANNOTATION, is_paused
+from barnabas_operator.kubernetes.objects import is_elsewhere, is_paused
+from barnabas_operator.kubernetes.quantity import read_quantity, whole_quantity
 from barnabas_operator.spec import SpecError, setting_text
 
+DATA_VOLUME = "data"  # the one that brokers have where no volumes are declared
 APPROVE_ANNOTATION = "barnabas.dev/approve"
 RESTART_ANNOTATION = "barnabas.dev/restart"
 REPLACE_DISK_ANNOTATION = "barnabas.dev/replace-disk"
@@ -47,6 +49,8 @@ _RESERVED_KEYS = frozenset(
     )
 )
 _RESERVED_PREFIXES = ("arbiter.", "controller.quorum.")
+# What pods have besides.
+_OTHER_VOLUMES = frozenset(("config", "tmp"))
 # The fields of a PodSpec that `podTemplate` takes as they are.
 _MERGED_INTO_PODS = (
     "containers",
@@ -60,21 +64,12 @@ _MERGED_INTO_PODS = (
     "runtimeClassName",
     "schedulerName",
 )
-_UNITS = {
-    "": 1,
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "P": 10**15,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-    "Pi": 2**50,
-}
+_SIZE_BYTES_MAX = 2**60
+_SETTING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Labels and annotations by which the operator and the StatefulSet controller know pods.
+_OWN_PREFIXES = ("barnabas.dev/", "statefulset.kubernetes.io/", "apps.kubernetes.io/")
+_OWN_LABELS = ("controller-revision-hash",)
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
-_QUANTITY = re.compile(r"([0-9]+(?:[.][0-9]+)?)([A-Za-z]*)")
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -145,8 +140,44 @@ class MaintenanceWindow:
     time_zone: ZoneInfo
 
     def next_opening(self, after: datetime) -> datetime:
-        """When it opens next after a moment."""
-        return next(CronSim(self.schedule, after.astimezone(self.time_zone))).astimezone(UTC)
+        """When it opens next after a moment. Raises: SpecError where that is never."""
+        opening = next(CronSim(self.schedule, after.astimezone(self.time_zone)), None)
+        if opening is None:
+            raise SpecError(("spec", "maintenance", "windows"), f"{self.schedule!r} never opens")
+        return opening.astimezone(UTC)
+
+
+class DeleteClaim(StrEnum):
+    """When claims are deleted: with brokers that are scaled away, with the Broker, both, never."""
+
+    NEVER = "Never"
+    WHEN_SCALED = "WhenScaled"
+    WHEN_DELETED = "WhenDeleted"
+    ALWAYS = "Always"
+
+    @property
+    def is_when_scaled(self) -> bool:
+        """Whether the claims of a broker go that was scaled away, and those of volumes."""
+        return self in (DeleteClaim.WHEN_SCALED, DeleteClaim.ALWAYS)
+
+    @property
+    def is_when_deleted(self) -> bool:
+        """Whether all claims go with the Broker."""
+        return self in (DeleteClaim.WHEN_DELETED, DeleteClaim.ALWAYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A volume of each broker, with one log directory; no class: the default storage class."""
+
+    name: str = DATA_VOLUME
+    size: str = "10Gi"
+    storage_class: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The wanted size."""
+        return quantity_bytes(self.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +196,9 @@ class BrokerSpec:
     generation: int = 0
     replicas: int = 3
     image: str | None = None
-    storage_size: str = "10Gi"
-    storage_class_name: str | None = None
+    volumes: tuple[Volume, ...] = (Volume(),)
+    metadata_volume: str = DATA_VOLUME
+    delete_claim: DeleteClaim = DeleteClaim.NEVER
     external: ExternalListener | None = None
     topology_key: str | None = None
     config: Mapping[str, str] = field(default_factory=_nothing)
@@ -184,11 +216,6 @@ class BrokerSpec:
     replaced_disks: frozenset[str] = frozenset()
     is_elsewhere: bool = False
 
-    @property
-    def storage_bytes(self) -> int:
-        """The wanted size of each volume."""
-        return quantity_bytes(self.storage_size)
-
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> BrokerSpec:
         """What a Broker resource asks for. Raises: SpecError."""
@@ -204,8 +231,9 @@ class BrokerSpec:
             generation=int(metadata.get("generation") or 0),
             replicas=int(spec.get("replicas", 3)),
             image=spec.get("image"),
-            storage_size=str(storage.get("size", "10Gi")),
-            storage_class_name=storage.get("storageClassName"),
+            volumes=_volumes(storage),
+            metadata_volume=str(storage.get("metadataVolume") or DATA_VOLUME),
+            delete_claim=delete_claim_of(manifest),
             external=_external((spec.get("listeners") or {}).get("external")),
             topology_key=(spec.get("rack") or {}).get("topologyKey"),
             config=_config(spec.get("config") or {}),
@@ -223,20 +251,64 @@ class BrokerSpec:
             is_paused=is_paused(manifest),
             approved_hash=str(annotations.get(APPROVE_ANNOTATION, "")),
             restart=str(annotations.get(RESTART_ANNOTATION, "")),
-            is_elsewhere=bool(annotations.get(BOOTSTRAP_SERVERS_ANNOTATION)),
+            is_elsewhere=is_elsewhere(manifest),
             replaced_disks=_words(str(annotations.get(REPLACE_DISK_ANNOTATION, ""))),
         )
 
 
+def delete_claim_of(manifest: Mapping[str, Any]) -> DeleteClaim:
+    """What a Broker says about its claims, whatever else is wrong with it."""
+    storage = (manifest.get("spec") or {}).get("storage") or {}
+    return DeleteClaim(storage.get("deleteClaim") or DeleteClaim.NEVER)
+
+
 def quantity_bytes(text: str) -> int:
-    """The bytes of a quantity as Kubernetes writes it. Raises: SpecError."""
-    found = _QUANTITY.fullmatch(text.strip())
-    if found is None or found[2] not in _UNITS:
+    """The bytes that Kubernetes makes of a quantity. Raises: SpecError."""
+    found = whole_quantity(text)
+    if found is None:
         raise SpecError(("spec", "storage", "size"), f"{text!r} is no size, such as 10Gi")
-    # In thousandths, so that 0.5Ti is exact enough and no float is rounded.
-    whole, _, fraction = found[1].partition(".")
-    thousandths = int(whole) * 1000 + int((fraction + "000")[:3])
-    return thousandths * _UNITS[found[2]] // 1000
+    return found
+
+
+def _volumes(storage: Mapping[str, Any]) -> tuple[Volume, ...]:
+    """The declared volumes, or the one that there is where none is; what they lack is above."""
+    size, storage_class = str(storage.get("size") or "10Gi"), storage.get("storageClassName")
+    declared = storage.get("volumes") or ({"name": DATA_VOLUME},)
+    volumes = tuple(
+        Volume(
+            name=str(one["name"]),
+            size=str(one.get("size") or size),
+            storage_class=one.get("storageClassName", storage_class),
+        )
+        for one in declared
+    )
+    for position, volume in enumerate(volumes):
+        if problem := _size_problem(volume.size):
+            path = ("volumes", str(position), "size") if storage.get("volumes") else ("size",)
+            raise SpecError(("spec", "storage", *path), problem)
+    _check_names([volume.name for volume in volumes], storage)
+    return volumes
+
+
+def _size_problem(text: str) -> str:
+    """Why it is no size of a volume, as the API server's rules have it; empty if it is one."""
+    size = read_quantity(text)
+    if size is None:
+        return f"{text!r} is no size, such as 10Gi"
+    if not 0 < size <= _SIZE_BYTES_MAX:
+        return f"{text!r} is no size of a volume: more than 0, and 1Ei at most"
+    # A claim would be asked for more than the StatefulSet says, for ever.
+    return "" if size.denominator == 1 else f"{text!r} is no whole number of bytes"
+
+
+def _check_names(named: Sequence[str], storage: Mapping[str, Any]) -> None:
+    """Raises: SpecError for what the API server's rules refuse, too."""
+    path = ("spec", "storage", "volumes")
+    if len(set(named)) < len(named) or not set(named).isdisjoint(_OTHER_VOLUMES):
+        raise SpecError(path, "each volume has a name of its own, and not config or tmp")
+    metadata_volume = str(storage.get("metadataVolume") or DATA_VOLUME)
+    if metadata_volume not in named:
+        raise SpecError(path, f"{metadata_volume}, which has the metadata log, is not among them")
 
 
 def _external(found: Mapping[str, Any] | None) -> ExternalListener | None:
@@ -254,6 +326,13 @@ def _external(found: Mapping[str, Any] | None) -> ExternalListener | None:
 
 
 def _pod_template(found: Mapping[str, Any]) -> PodTemplate:
+    for field_name in ("labels", "annotations"):
+        for key in found.get(field_name) or {}:
+            if key in _OWN_LABELS or key.startswith(_OWN_PREFIXES):
+                raise SpecError(
+                    ("spec", "podTemplate", field_name, key),
+                    "the operator and the StatefulSet controller put it on pods themselves",
+                )
     return PodTemplate(
         labels=found.get("labels") or {},
         annotations=found.get("annotations") or {},
@@ -270,13 +349,16 @@ def _window(position: int, found: Mapping[str, Any]) -> MaintenanceWindow:
     path = ("spec", "maintenance", "windows", str(position))
     schedule, time_zone = str(found["schedule"]), str(found.get("timeZone") or "UTC")
     try:
-        CronSim(schedule, _ANY_TIME)
+        opening = next(CronSim(schedule, _ANY_TIME), None)
     except CronSimError as error:
         text = f"{schedule!r} is no schedule: {error}"
         raise SpecError((*path, "schedule"), text) from None
+    if opening is None:
+        raise SpecError((*path, "schedule"), f"{schedule!r} never opens: there is no such day")
     try:
         zone = ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # A folder of the time zone database, such as America, is an OSError.
         raise SpecError((*path, "timeZone"), f"{time_zone!r} is no time zone") from None
     duration = timedelta(minutes=int(found["durationMinutes"]))
     return MaintenanceWindow(schedule=schedule, duration=duration, time_zone=zone)
@@ -285,11 +367,16 @@ def _window(position: int, found: Mapping[str, Any]) -> MaintenanceWindow:
 def _config(values: Mapping[str, Any]) -> Mapping[str, str]:
     config: dict[str, str] = {}
     for key, value in sorted(values.items()):
+        if _SETTING.fullmatch(key) is None:
+            # In a file of settings it could be several, or one by another name.
+            raise SpecError(
+                ("spec", "config"), f"{key!r} is no name of a setting: letters, digits and . _ -"
+            )
         if key in _RESERVED_KEYS or key.startswith(_RESERVED_PREFIXES):
             raise SpecError(("spec", "config", key), "the operator decides this setting itself")
         text = setting_text(str(key), value)
         if text is not None:
-            if "\n" in text or "\r" in text:
+            if "".join(text.splitlines()) != text:
                 raise SpecError(("spec", "config", key), "a value is one line")
             config[str(key)] = text
     return MappingProxyType(config)

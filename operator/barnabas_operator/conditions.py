@@ -122,6 +122,11 @@ def with_progressing(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     return (*conditions, progressing)
 
 
+def holding(type_: str, reason: str, message: str, *, generation: int = 0) -> Condition:
+    """Something that is so, and is not told while it is not."""
+    return _condition(type_, "True", reason, message, generation)
+
+
 def timestamp(moment: datetime) -> str:
     """The moment as Kubernetes writes times: RFC 3339, UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

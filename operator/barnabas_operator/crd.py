@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from barnabas_operator.spec import API_VERSION
+from barnabas_protocol.settings.suggestions import nearest
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
@@ -104,7 +104,7 @@ def _validator(kind: str) -> Draft202012Validator:
     from jsonschema import Draft202012Validator
 
     versions = {version["name"]: version for version in definition(kind)["spec"]["versions"]}
-    schema = _json_schema(versions[API_VERSION.partition("/")[2]]["schema"]["openAPIV3Schema"])
+    schema = json_schema(versions[API_VERSION.partition("/")[2]]["schema"]["openAPIV3Schema"])
     schema["properties"] |= {
         "apiVersion": {"const": API_VERSION},
         "kind": {"const": kind},
@@ -114,25 +114,30 @@ def _validator(kind: str) -> Draft202012Validator:
     return Draft202012Validator(schema)
 
 
-def _json_schema(structural: Mapping[str, Any]) -> dict[str, Any]:
-    """The same rules in JSON Schema's words."""
+def json_schema(structural: Mapping[str, Any], *, has_descriptions: bool = False) -> dict[str, Any]:
+    """The rules of a structural schema in JSON Schema's words."""
     takes_anything = structural.get("x-kubernetes-preserve-unknown-fields")
     if takes_anything and "properties" not in structural:
         return {}
-    schema: dict[str, Any] = {key: structural[key] for key in _KEPT if key in structural}
+    kept = ("description", *_KEPT) if has_descriptions else _KEPT
+    schema: dict[str, Any] = {key: structural[key] for key in kept if key in structural}
+
+    def converted(field: Mapping[str, Any]) -> dict[str, Any]:
+        return json_schema(field, has_descriptions=has_descriptions)
+
     if structural.get("x-kubernetes-int-or-string"):
         schema["type"] = ["integer", "string"]
     if structural.get("nullable"):
         schema["type"] = [schema["type"], "null"]
     if "items" in structural:
-        schema["items"] = _json_schema(structural["items"])
+        schema["items"] = converted(structural["items"])
     if "properties" in structural:
         schema["properties"] = {
-            name: _json_schema(field) for name, field in structural["properties"].items()
+            name: converted(field) for name, field in structural["properties"].items()
         }
         schema["additionalProperties"] = bool(takes_anything)
     elif "additionalProperties" in structural:
-        schema["additionalProperties"] = _json_schema(structural["additionalProperties"])
+        schema["additionalProperties"] = converted(structural["additionalProperties"])
     return schema
 
 
@@ -175,13 +180,11 @@ def _not_of_form(path: tuple[str | int, ...], instance: object, pattern: str) ->
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    folded = {field.lower(): field for field in known}
-    near = get_close_matches(name.lower(), folded, n=1)
-    return f"unknown field{f', did you mean {folded[near[0]]!r}?' if near else ''}"
+    near = nearest(name, known)
+    return f"unknown field{f', did you mean {near!r}?' if near is not None else ''}"
 
 
 def _not_one_of(value: object, choices: list[str]) -> str:
-    folded = {str(choice).lower(): choice for choice in choices}
-    near = get_close_matches(str(value).lower(), folded, n=1)
-    hint = f", did you mean {folded[near[0]]!r}?" if near and len(choices) > 1 else ""
+    near = nearest(str(value), map(str, choices)) if len(choices) > 1 else None
+    hint = f", did you mean {near!r}?" if near is not None else ""
     return f"{value!r} is not {' or '.join(map(repr, choices))}{hint}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +20,11 @@ from barnabas_operator.spec import SpecError
 
 # On resources that the operator made by itself; taking it off makes the resource one's own.
 DISCOVERED_LABEL = "barnabas.dev/discovered"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+# What a status can write as a moment again.
+LAST_MOMENT_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 class ResetTarget(StrEnum):
@@ -84,7 +89,7 @@ class ResetRequest:
     def _target_text(self) -> str:
         match self.target:
             case ResetTarget.TIMESTAMP if self.timestamp_ms is not None:
-                moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+                moment = _EPOCH + self.timestamp_ms * _MILLISECOND
                 return f"timestamp {moment.isoformat(timespec='milliseconds')}"
             case ResetTarget.OFFSET:
                 return f"offset {self.offset}"
@@ -230,9 +235,13 @@ def _timestamp_ms(value: object) -> int | None:
             ("spec", "reset", "timestamp"),
             f"{value} is no moment: write it like 2026-01-31T12:00:00Z",
         )
-    if moment.timestamp() < 0:
+    # Not by way of a datetime in UTC: the last and first moments of one zone are none in another.
+    milliseconds = round((moment - _EPOCH) / _MILLISECOND)
+    if milliseconds < 0:
         raise SpecError(("spec", "reset", "timestamp"), "must not be before 1970")
-    return round(moment.timestamp() * 1000)
+    if milliseconds > LAST_MOMENT_MS:
+        raise SpecError(("spec", "reset", "timestamp"), "must be before the year 10000")
+    return milliseconds
 
 
 def _undo(fields: Mapping[str, Any] | None) -> UndoRequest | None:

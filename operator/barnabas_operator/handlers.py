@@ -1,7 +1,8 @@
-"""What kopf calls: every change of a resource becomes the key of what has to be reconciled.
+"""The handlers that kopf calls: each event of a resource adds the key to be reconciled.
 
 Only `on.event` is used: it puts nothing into the resources, neither finalizers nor annotations, and
-what it misses the next round of the queue finds.
+what it misses the next round of the queue finds. kopf's own indices are not: they hear nothing of
+what the operator has just written, and keep what was deleted while a watch had to begin anew.
 
 What the operator writes itself wakes it, too. The pass that follows shows what brokers did not show
 yet when the status was written, and writes nothing where that says so already.
@@ -26,90 +27,81 @@ from barnabas_operator.kubernetes.kinds import (
 )
 from barnabas_operator.kubernetes.objects import (
     BROKER_LABEL,
-    annotations_of,
-    generation_of,
-    is_going,
     labels_of,
     name_of,
     namespace_of,
-    uid_of,
 )
 from barnabas_operator.metrics import OperatorMetrics
-from barnabas_operator.reconcile.broker_reference import Place, broker_of
+from barnabas_operator.reconcile.broker_reference import (
+    NamespacedName,
+    broker_of,
+    what_resources_see,
+)
 from barnabas_operator.work.freshness import WatchFreshness
-from barnabas_operator.work.key import Key, Work
+from barnabas_operator.work.key import Key, KeyKind
+from barnabas_operator.work.watch_cache import WatchCache
 
 WATCHED = (TOPIC, BROKER, CONSUMER_GROUP)
 # What belongs to a Broker says so by its label; others are not even sent.
 CHILDREN = (STATEFUL_SET, POD, PERSISTENT_VOLUME_CLAIM)
 
 
-class Wakeups:
-    """Turns events into keys; it knows which Brokers there are, and no more."""
+class EventHandlers:
+    """Handles the events of watches: updates the cache and adds keys to the work queue."""
 
     def __init__(
         self,
         add: Callable[[Key], None],
         *,
         admins: AdminPool,
+        cache: WatchCache,
         freshness: WatchFreshness,
         metrics: OperatorMetrics,
     ) -> None:
         self._add = add
         self._admins = admins
+        self._cache = cache
         self._freshness = freshness
         self._metrics = metrics
-        self._brokers: dict[Place, tuple[Any, ...]] = {}
+        self._brokers: dict[NamespacedName, tuple[Any, ...]] = {}
 
-    def heard(self, kind: Kind, manifest: Mapping[str, Any], *, is_deleted: bool) -> None:
+    def on_event(self, kind: Kind, manifest: Mapping[str, Any], *, is_deleted: bool) -> None:
         """Take an event of a watch; the first ones are of all objects that exist."""
-        self._metrics.heard(kind)
-        self._freshness.heard(kind, manifest, is_deleted=is_deleted)
+        self._metrics.on_event(kind)
+        self._freshness.on_event(kind, manifest, is_deleted=is_deleted)
+        self._cache.on_event(kind, manifest, is_deleted=is_deleted)
         if kind is TOPIC:
-            self._wake(Work.TOPICS, broker_of(manifest, self._brokers))
+            self._add_key(KeyKind.TOPICS, broker_of(manifest, self._brokers))
         elif kind is CONSUMER_GROUP:
-            self._wake(Work.GROUPS, broker_of(manifest, self._brokers))
+            self._add_key(KeyKind.GROUPS, broker_of(manifest, self._brokers))
         elif kind is BROKER:
             self._broker(manifest, is_deleted=is_deleted)
         else:
             name = labels_of(manifest).get(BROKER_LABEL)
             if name:
-                self._wake(Work.BROKER, (namespace_of(manifest), name))
+                self._add_key(KeyKind.BROKER, (namespace_of(manifest), name))
 
     def _broker(self, manifest: Mapping[str, Any], *, is_deleted: bool) -> None:
-        place = namespace_of(manifest), name_of(manifest)
-        self._wake(Work.BROKER, place)
-        before = self._brokers.pop(place, None)
-        now = None if is_deleted else _what_topics_see(manifest)
+        broker_name = namespace_of(manifest), name_of(manifest)
+        self._add_key(KeyKind.BROKER, broker_name)
+        before = self._brokers.pop(broker_name, None)
+        now = None if is_deleted else what_resources_see(manifest)
         if now is not None:
-            self._brokers[place] = now
+            self._brokers[broker_name] = now
             self._admins.learn(manifest)
         if now != before:
-            for work in (Work.TOPICS, Work.GROUPS):
-                self._wake(work, place)
+            for kind in (KeyKind.TOPICS, KeyKind.GROUPS):
+                self._add_key(kind, broker_name)
                 if (now is None) != (before is None):
                     # What names no Broker may mean another one, or none, from now on.
-                    self._wake(work, (place[0], ""))
+                    self._add_key(kind, (broker_name[0], ""))
 
-    def _wake(self, work: Work, place: Place) -> None:
-        self._add(Key(kind=work, namespace=place[0], name=place[1]))
-
-
-def _what_topics_see(broker: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All of a Broker that matters to its topics and groups, not its ever-changing status."""
-    conditions = (broker.get("status") or {}).get("conditions") or ()
-    ready = [one.get("status") for one in conditions if one.get("type") == "Ready"]
-    return (
-        uid_of(broker),
-        generation_of(broker),
-        is_going(broker),
-        dict(annotations_of(broker)),
-        ready,
-    )
+    def _add_key(self, kind: KeyKind, broker_name: NamespacedName) -> None:
+        self._add(Key(kind=kind, namespace=broker_name[0], name=broker_name[1]))
 
 
 def registry_of(
-    wakeups: Wakeups,
+    handlers: EventHandlers,
     *,
     login: Callable[[], Any],
     stopped: Callable[[], Any],
@@ -127,17 +119,17 @@ def registry_of(
     kopf.on.cleanup(registry=registry)(clean_up)
     for kind in (*WATCHED, *CHILDREN):
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(
-            _handler(wakeups, kind)
+            _handler(handlers, kind)
         )
     return registry
 
 
-def _handler(wakeups: Wakeups, kind: Kind) -> Any:
-    async def heard(event: Any, **_: Any) -> None:
-        wakeups.heard(kind, event["object"], is_deleted=event["type"] == "DELETED")
+def _handler(handlers: EventHandlers, kind: Kind) -> Any:
+    async def on_event(event: Any, **_: Any) -> None:
+        handlers.on_event(kind, event["object"], is_deleted=event["type"] == "DELETED")
 
-    heard.__name__ = f"heard_of_{kind.plural}"
-    return heard
+    on_event.__name__ = f"on_event_of_{kind.plural}"
+    return on_event
 
 
 def kopf_settings() -> kopf.OperatorSettings:
@@ -153,7 +145,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = (1, 2, 3, 5, 8, 13, 21, 30)
     settings.watching.server_timeout = 270
     settings.watching.inactivity_timeout = 70
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 200
     settings.queueing.exit_timeout = 1
     settings.process.ultimate_exiting_timeout = 60
     # Unused, and ours should a handler ever be added that marks resources.

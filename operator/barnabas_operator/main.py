@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 
+from barnabas_operator.garbage import ShortCollections
 from barnabas_operator.operator_process import OperatorProcess
 from barnabas_operator.settings import OperatorSettings, SettingsError
 
@@ -24,6 +25,7 @@ def main() -> int:
     except SettingsError as error:
         logging.getLogger(__name__).error("%s", error)
         return 2
+    ShortCollections().install()
     asyncio.run(_run(settings))
     return 0
 

@@ -15,7 +15,7 @@ from barnabas_operator.kubernetes.api import ForbiddenError, KubernetesError
 from barnabas_operator.kubernetes.kinds import LEASE, Kind
 from barnabas_operator.reconcile.broker.eviction_gate import Ruling
 from barnabas_operator.work.key import Key
-from barnabas_operator.work.work_queue import Pass, WorkQueue
+from barnabas_operator.work.work_queue import ReconcileResult, WorkQueue
 
 _READS = frozenset({"get", "list"})
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
@@ -53,12 +53,10 @@ class OperatorMetrics:
             ("kind", "namespace", "broker", "ready"),
         )
         self._leader = self._gauge("leader", "1 while this replica acts, else 0.", ())
-        self._events = self._counter(
-            "watch_events", "Changes that were heard of, by kind.", ("kind",)
-        )
+        self._events = self._counter("watch_events", "Events of watches, by kind.", ("kind",))
 
         self._evictions = self._counter(
-            "evictions", "Evictions of pods that were asked about, by what was said.", ("ruling",)
+            "evictions", "Evictions that were judged, by ruling.", ("ruling",)
         )
 
     def watch_queue(self, queue: WorkQueue) -> None:
@@ -80,12 +78,12 @@ class OperatorMetrics:
         if verb not in _READS and kind is not LEASE:
             self._writes.labels(verb, kind.kind).inc()
 
-    def finished(self, done: Pass) -> None:
+    def finished(self, done: ReconcileResult) -> None:
         """Count a pass."""
         self._reconciles.labels(str(done.key.kind), _result(done.error)).inc()
         self._seconds.labels(str(done.key.kind)).observe(done.seconds)
 
-    def heard(self, kind: Kind) -> None:
+    def on_event(self, kind: Kind) -> None:
         """Count a change."""
         self._events.labels(kind.kind).inc()
 

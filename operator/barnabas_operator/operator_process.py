@@ -31,11 +31,11 @@ from barnabas_operator.eviction.evictions import (
     ANSWER_TIMEOUT_SECONDS,
     CLUSTER_TIMEOUT_SECONDS,
     Evictions,
+    MomentaryClusters,
 )
-from barnabas_operator.eviction.momentary_clusters import MomentaryClusters
 from barnabas_operator.eviction.webhook_server import WebhookServer
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
-from barnabas_operator.handlers import WATCHED, Wakeups, kopf_settings, registry_of
+from barnabas_operator.handlers import WATCHED, EventHandlers, kopf_settings, registry_of
 from barnabas_operator.http_server import HttpServer
 from barnabas_operator.kubernetes.api import KubernetesError
 from barnabas_operator.kubernetes.connection import (
@@ -47,12 +47,14 @@ from barnabas_operator.kubernetes.dynamic_api import DynamicApi
 from barnabas_operator.kubernetes.leader_lease import LeaderLease, LeaseTimes
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
+from barnabas_operator.reconcile.elsewhere import Elsewhere
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.freshness import WatchFreshness
-from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.work_queue import Pass, WorkQueue
+from barnabas_operator.work.key import Key, KeyKind
+from barnabas_operator.work.watch_cache import WatchCache
+from barnabas_operator.work.work_queue import ReconcileResult, WorkQueue
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class OperatorProcess:
     """One replica; `run` returns when it has stopped."""
 
     def __init__(
-        self, settings: OperatorSettings, *, works: Collection[Work] = tuple(Work)
+        self, settings: OperatorSettings, *, works: Collection[KeyKind] = tuple(KeyKind)
     ) -> None:
         """Take the settings; `works` are the kinds of work that are done."""
         self.settings = settings
@@ -134,20 +136,28 @@ class OperatorProcess:
             guard=lease.check,
         )
         self._resources.push_async_callback(admins.close)
+        cache = WatchCache(
+            api,
+            asyncio.get_running_loop().time,
+            namespaces=self.settings.namespaces,
+            list_seconds=self.settings.resync_seconds,
+        )
         queue = WorkQueue(
-            _reconcile_with(self._reconcilers(api, admins)),
+            _reconcile_with(self._reconcilers(api, admins, cache)),
             workers=self.settings.workers,
             settle_seconds=self.settings.settle_seconds,
-            on_pass=self._finished,
+            on_result=self._finished,
         )
         self.metrics.watch_queue(queue)
         self._queue, self._freshness = queue, freshness
-        wakeups = Wakeups(queue.add, admins=admins, freshness=freshness, metrics=self.metrics)
+        handlers = EventHandlers(
+            queue.add, admins=admins, cache=cache, freshness=freshness, metrics=self.metrics
+        )
         # kopf takes every task that begins after it for one of its own, so these begin before.
         for part in (queue.run(), lease.keep()):
             await self._start_part(part)
         registry = registry_of(
-            wakeups, login=lambda: kopf_credentials(configuration), stopped=self._shut_down
+            handlers, login=lambda: kopf_credentials(configuration), stopped=self._shut_down
         )
         await kopf.operator(
             registry=registry,
@@ -213,12 +223,18 @@ class OperatorProcess:
         self._resources.push_async_callback(lease.release)
         return lease
 
-    def _reconcilers(self, api: DynamicApi, admins: AdminPool) -> dict[Work, Reconciler]:
+    def _reconcilers(
+        self, api: DynamicApi, admins: AdminPool, cache: WatchCache
+    ) -> dict[KeyKind, Reconciler]:
         shared = api, admins, self.settings, SystemClock()
-        found: dict[Work, Reconciler] = {
-            Work.TOPICS: TopicReconciler(*shared, counted=self.metrics.resources),
-            Work.GROUPS: GroupReconciler(*shared),
-            Work.BROKER: BrokerReconciler(*shared),
+        found: dict[KeyKind, Reconciler] = {
+            KeyKind.TOPICS: TopicReconciler(*shared, cache, counted=self.metrics.resources),
+            KeyKind.GROUPS: GroupReconciler(*shared, cache),
+            KeyKind.BROKER: BrokerReconciler(
+                *shared,
+                changes_of=cache.changes_of,
+                elsewhere=Elsewhere(cache.all_brokers, self.settings.elsewhere_namespaces),
+            ),
         }
         return {work: one for work, one in found.items() if work in self._works}
 
@@ -255,7 +271,7 @@ class OperatorProcess:
         self.metrics.lead(False)
         await self._resources.aclose()
 
-    def _finished(self, done: Pass) -> None:
+    def _finished(self, done: ReconcileResult) -> None:
         self.metrics.finished(done)
         if done.error is not None:
             # Faults of the network and refusals are everyday; others are bugs and show their way.
@@ -274,7 +290,7 @@ class OperatorProcess:
         if self._queue is None or self._freshness is None:
             return ""
         for seconds, what in (
-            (self._queue.oldest_seconds, "work has waited"),
+            (self._queue.stuck_seconds, "work has been stuck"),
             (self._freshness.behind_seconds, "watching has been behind"),
         ):
             if seconds > self.settings.stuck_seconds:
@@ -304,7 +320,7 @@ def own_namespace() -> str:
 
 
 def _reconcile_with(
-    reconcilers: dict[Work, Reconciler],
+    reconcilers: dict[KeyKind, Reconciler],
 ) -> Callable[[Key], Awaitable[float | None]]:
     async def reconcile(key: Key) -> float | None:
         reconciler = reconcilers.get(key.kind)

@@ -15,8 +15,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from barnabas_protocol.settings.kinds import as_text
+
 API_VERSION = "barnabas.dev/v1alpha1"
-# Growing a compacted topic sends keys to other partitions than before: it must be meant.
+# Growing a compacted topic sends keys to other partitions than before: it must be intended.
 ACCEPT_KEY_MOVEMENT_ANNOTATION = "barnabas.dev/accept-key-movement"
 
 # On resources that show a topic which nobody has declared: they are never acted on.
@@ -32,7 +34,7 @@ INTERNAL_TOPICS = frozenset(
 
 
 class SpecError(ValueError):
-    """A manifest that the schema lets pass and that still cannot be meant; `path` says where."""
+    """A manifest that passes the schema and is invalid all the same; `path` says where."""
 
     def __init__(self, path: tuple[str, ...], message: str) -> None:
         super().__init__(f"{'.'.join(path)}: {message}")
@@ -139,15 +141,12 @@ def _config(values: Mapping[str, Any]) -> Mapping[str, str | None]:
 
 def setting_text(key: str, value: object) -> str | None:
     """The text of a setting: manifests may write numbers and booleans without quotes."""
-    match value:
-        case None | str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            return str(int(value)) if value.is_integer() else str(value)
-        case [*items] if items and all(isinstance(item, str) for item in items):
-            return ",".join(map(str, items))
-    raise SpecError(("spec", "config", key), "must be a text, a number, true, false or null")
+    if value is None:
+        return None
+    try:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value) and value:
+            return ",".join(value)
+        return as_text(value)
+    except ValueError:
+        message = "must be a text, a number, true, false or null"
+        raise SpecError(("spec", "config", key), message) from None

@@ -3,8 +3,9 @@
 
 `apply FILE` applies the Broker when its API is served: Helm asks for the API of all that it
 installs before it installs the resource definitions. `clean-up` stops the operator, takes its
-finalizers off Topics and ConsumerGroups (else nobody could delete them, or their namespace, any
-more), and deletes the Broker of the release; volumes stay.
+finalizers off all resources (else nobody could delete them, or their namespace, any more), and
+deletes the Broker of the release; volumes stay. A Broker whose claims go with it (`deleteClaim`) is
+deleted while the operator still runs, which sees to that.
 
 Only the standard library: the file is mounted into a pod. Everything may be done again.
 """
@@ -26,6 +27,8 @@ API = "/apis/barnabas.dev/v1alpha1"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 FINALIZER_PREFIX = "barnabas.dev/"
+# On Brokers whose claims go with them.
+CLAIMS_FINALIZER = "barnabas.dev/claims"
 PAUSE_SECONDS = 1.0
 REQUEST_SECONDS = 20.0
 
@@ -114,7 +117,7 @@ def stop_operator(api: Api, namespace: str, name: str, release: str, deadline: f
     print("the operator is stopped")
 
 
-def release_finalizers(api: Api, plural: str, namespaces: list[str], deadline: float) -> None:
+def remove_finalizers(api: Api, plural: str, namespaces: list[str], deadline: float) -> None:
     """Take our finalizers off all resources of a kind, of all namespaces where none is named."""
     places = [f"{API}/namespaces/{name}/{plural}" for name in namespaces] or [f"{API}/{plural}"]
     for place in places:
@@ -148,17 +151,25 @@ def _set_finalizers(
     except ApiError as error:
         if error.status != 404:
             raise
-    print(f"{plural} {namespace}/{name} released")
+    print(f"{plural} {namespace}/{name}: finalizers removed")
 
 
-def delete_broker(api: Api, namespace: str, name: str, release: str, deadline: float) -> None:
-    """Delete the Broker if this release made it."""
+def delete_broker(
+    api: Api, namespace: str, name: str, release: str, deadline: float, *, with_claims: bool
+) -> bool:
+    """Delete the Broker if this release made it, and its claims go with it or stay.
+
+    Returns whether it was deleted.
+    """
     target = f"{API}/namespaces/{namespace}/brokers/{name}"
     try:
         broker = retried(lambda: api.ask("GET", target), deadline)
-        annotations = broker["metadata"].get("annotations", {})
+        metadata = broker["metadata"]
+        annotations = metadata.get("annotations", {})
         if annotations.get("meta.helm.sh/release-name") != release:
-            return
+            return False
+        if (CLAIMS_FINALIZER in metadata.get("finalizers", [])) != with_claims:
+            return False
         options = {
             "propagationPolicy": "Background",
             "preconditions": {"uid": broker["metadata"]["uid"]},
@@ -167,8 +178,22 @@ def delete_broker(api: Api, namespace: str, name: str, release: str, deadline: f
     except ApiError as error:
         if error.status != 404:
             raise
+        return False
+    print(f"broker {namespace}/{name} deleted; its volumes {'go' if with_claims else 'stay'}")
+    return True
+
+
+def wait_for_end(api: Api, namespace: str, name: str, deadline: float) -> None:
+    """Wait for the operator to see a Broker and its claims off; without one, until the deadline."""
+    target = f"{API}/namespaces/{namespace}/brokers/{name}"
+    try:
+        while retried(lambda: api.ask("GET", target), deadline) and time.monotonic() < deadline:
+            time.sleep(PAUSE_SECONDS)
+    except ApiError as error:
+        if error.status != 404:
+            raise
         return
-    print(f"broker {namespace}/{name} deleted; its volumes stay")
+    print(f"broker {namespace}/{name} does not end: what is left of its volumes stays")
 
 
 def main(arguments: list[str]) -> None:
@@ -192,10 +217,13 @@ def main(arguments: list[str]) -> None:
     if asked.command == "apply":
         apply(api, asked.file, deadline)
         return
+    broker = (api, asked.namespace, asked.broker)
+    if delete_broker(*broker, asked.release, deadline, with_claims=True):
+        wait_for_end(*broker, time.monotonic() + asked.timeout / 2)
     stop_operator(api, asked.namespace, asked.operator, asked.release, deadline)
-    for plural in ("topics", "consumergroups"):
-        release_finalizers(api, plural, asked.watched, deadline)
-    delete_broker(api, asked.namespace, asked.broker, asked.release, deadline)
+    for plural in ("topics", "consumergroups", "brokers"):
+        remove_finalizers(api, plural, asked.watched, deadline)
+    delete_broker(*broker, asked.release, deadline, with_claims=False)
 
 
 if __name__ == "__main__":

@@ -70,10 +70,10 @@ seccompProfile:
 
 {{/* The rights of the operator in a namespace that it looks after. */}}
 {{- define "barnabas.namespacedRules" -}}
-# Declared by users; the operator writes finalizers of Topics, and every status.
+# Declared by users; the operator writes finalizers of Brokers and Topics, and every status.
 - apiGroups: [barnabas.dev]
   resources: [brokers]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch]
 # Made and deleted only where a Broker asks to show topics and groups that nobody declared.
 - apiGroups: [barnabas.dev]
   resources: [topics]
@@ -96,7 +96,10 @@ seccompProfile:
   resources: [services]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
-  resources: [configmaps, serviceaccounts]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
@@ -104,17 +107,19 @@ seccompProfile:
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, list, watch, create, patch]
-# What the brokers' own roles grant: nobody can grant what they do not have.
+# What the brokers' own roles grant: nobody can grant what they do not have. With the last claim of a Broker that
+# deletes its claims goes its arbiter's Lease.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, update, patch]
+  verbs: [get, create, update, patch, delete]
 # Pods are restarted, volumes grow, lost ones are replaced.
 - apiGroups: [""]
   resources: [pods, persistentvolumeclaims]
   verbs: [get, list, watch, patch, delete]
+# What was told already, and why Kubernetes makes or starts no pod.
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, create]
+  verbs: [get, list, create]
 {{- if .Values.rbac.connectionSecrets }}
 # Of Topics that ask for one.
 - apiGroups: [""]

@@ -21,9 +21,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from barnabas_client.env import Clock
+from barnabas_operator.admin_pool import AdminPool
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.conditions import timestamp
 from barnabas_operator.eviction.review import EvictionReview, let_through, refused
+from barnabas_operator.gateway.kafka_cluster import KafkaCluster
 from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError, Object
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER, POD
@@ -53,6 +55,7 @@ logger = logging.getLogger(__name__)
 # The API server waits for 5 s, and then the eviction goes on: within these all has to be said.
 CLUSTER_TIMEOUT_SECONDS = 2.5
 ANSWER_TIMEOUT_SECONDS = 4.0
+_JUDGING_TIMEOUT_SECONDS = 3.0
 _NOTE_TIMEOUT_SECONDS = 0.7
 _UNNOTED_MAX = 256
 
@@ -121,10 +124,12 @@ class Evictions:
             if case is None:
                 self._count(review, Ruling.NOT_OURS)
                 return let_through(review.uid)
-            verdict = await self._judge(case)
+            verdict = await self._judge_in_time(case)
         except KubernetesError as error:
             # As if no operator ran: the disruption budget is there for that.
-            logger.warning("eviction of %s/%s: %s", review.namespace, review.pod, error)
+            logger.warning(
+                "eviction not judged: pod %s/%s: %s", review.namespace, review.pod, error
+            )
             self._count(review, Ruling.NOT_JUDGED)
             return let_through(review.uid, f"the operator of Barnabas cannot judge: {error}")
         self._count(review, verdict.ruling)
@@ -147,7 +152,9 @@ class Evictions:
         try:
             spec = BrokerSpec.from_manifest(broker)
         except SpecError as error:
-            logger.warning("eviction of %s/%s: %s", review.namespace, review.pod, error)
+            logger.warning(
+                "eviction not judged: pod %s/%s: %s", review.namespace, review.pod, error
+            )
             return None
         noted = read_request(annotations_of(pod).get(DRAIN_REQUESTED_ANNOTATION, ""))
         found = noted or self._unnoted.get(uid_of(pod))
@@ -163,16 +170,27 @@ class Evictions:
             now=now,
         )
 
+    async def _judge_in_time(self, case: _Case) -> Verdict:
+        """Judge, or say that it takes too long: that is noted too, so that patience ends."""
+        try:
+            async with asyncio.timeout(_JUDGING_TIMEOUT_SECONDS):
+                return await self._judge(case)
+        except TimeoutError:
+            unknown = "whether the broker can be spared is not known in time"
+            is_over = case.now - case.request.since >= timedelta(seconds=self._patience_seconds)
+            ruling = Ruling.OUT_OF_PATIENCE if is_over else Ruling.DENIED
+            return Verdict(ruling=ruling, waiting_on=unknown)
+
     async def _judge(self, case: _Case) -> Verdict:
         if case.spec.is_paused or case.spec.is_elsewhere:
             return Verdict(ruling=Ruling.LEFT_ALONE)
-        place = case.spec.namespace, case.spec.name
-        async with self._locks[place]:
+        broker_name = case.spec.namespace, case.spec.name
+        async with self._locks[broker_name]:
             try:
                 observed = await self._observer.observe(case.spec, case.broker.get("status") or {})
             finally:
                 # Evictions are rare; a client that is kept would follow the cluster for ever.
-                await self._clusters.forget(*place)
+                await self._clusters.forget(*broker_name)
         return judge(
             case.spec,
             observed,
@@ -190,14 +208,14 @@ class Evictions:
                 if verdict.ruling is Ruling.DENIED and has_to_be_noted(case.found, case.now):
                     await self._note_request(case)
                     if case.found is None or case.found.since != case.request.since:
-                        await self._events.tell(
+                        await self._events.emit(
                             case.broker,
                             "EvictionDeferred",
                             f"{broker} is to leave its node and waits: {verdict.waiting_on}",
                             occasion=uid_of(case.pod) + case.request.text,
                         )
                 elif verdict.ruling is Ruling.OUT_OF_PATIENCE:
-                    await self._events.tell(
+                    await self._events.emit(
                         case.broker,
                         "EvictionLetThrough",
                         f"{broker} is evicted after {self._patience_seconds:.0f} s of waiting,"
@@ -206,19 +224,19 @@ class Evictions:
                         occasion=uid_of(case.pod),
                     )
         except TimeoutError:
-            logger.info("eviction of %s: noting it takes too long", name_of(case.pod))
+            logger.info("eviction not noted in time: pod %s", name_of(case.pod))
 
     async def _note_request(self, case: _Case) -> None:
         note = {"metadata": {"annotations": {DRAIN_REQUESTED_ANNOTATION: case.request.text}}}
-        place = namespace_of(case.pod), name_of(case.pod)
+        broker_name = namespace_of(case.pod), name_of(case.pod)
         uid = uid_of(case.pod)
         self._unnoted[uid] = case.request
         if len(self._unnoted) > _UNNOTED_MAX:
             self._unnoted.popitem(last=False)
         try:
-            await self._api.patch(POD, *place, note, uid=uid)
+            await self._api.patch(POD, *broker_name, note, uid=uid)
         except KubernetesError as error:
-            logger.warning("eviction of %s/%s is not noted: %s", *place, error)
+            logger.warning("eviction not noted: pod %s/%s: %s", *broker_name, error)
         else:
             del self._unnoted[uid]
 
@@ -246,3 +264,19 @@ def _warnings(case: _Case, verdict: Verdict) -> list[str]:
             f" away and to close; its own one is {wanted} s"
         )
     return warnings
+
+
+class MomentaryClusters:
+    """Clusters whose clients live for one question: connected when asked for, until forgotten."""
+
+    def __init__(self, admins: AdminPool) -> None:
+        """Take a pool that nobody else uses."""
+        self._admins = admins
+
+    async def cluster(self, namespace: str, name: str) -> KafkaCluster:
+        """The cluster of a Broker. Raises: BarnabasError; KubernetesError."""
+        return KafkaCluster(await self._admins.admin(namespace, name))
+
+    async def forget(self, namespace: str, name: str) -> None:
+        """Close the connections to it."""
+        await self._admins.forget(namespace, name)

@@ -20,6 +20,7 @@ TIMEOUT_SECONDS = 3.0
 
 
 _ROOMY = "ENOUGH"
+_RUNNING = "RUNNING"
 
 
 class BrokerAdmin:
@@ -47,12 +48,13 @@ class BrokerAdmin:
         host = f"[{address}]" if ":" in address else address
         try:
             async with session.get(f"http://{host}:{self._port}/status") as answer:
-                return _view(await answer.json()) if answer.status == 200 else None
+                return process_view(await answer.json()) if answer.status == 200 else None
         except (TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError):
             return None
 
 
-def _view(document: Any) -> ProcessView:
+def process_view(document: Any) -> ProcessView:
+    """The fields of `/status` that the operator reads. Raises: KeyError, TypeError, ValueError."""
     return ProcessView(
         node_id=int(document["node_id"]),
         state=str(document["state"]),
@@ -60,7 +62,18 @@ def _view(document: Any) -> ProcessView:
         drain=str(document["drain"]),
         size_bytes=int(document["size_bytes"]),
         full_disks=tuple(_full_disks(document.get("log_directories", ()))),
+        # One that starts has not looked through them yet.
+        held=_held(document.get("log_directories", ())) if document["state"] == _RUNNING else {},
     )
+
+
+def _held(directories: Any) -> dict[str, int]:
+    """How many logs each directory has; those that are offline, or of older brokers, are absent."""
+    return {
+        str(one["path"]): int(one["logs"]) + int(one["strays"])
+        for one in directories
+        if one.get("online") and "logs" in one and "strays" in one
+    }
 
 
 def _full_disks(directories: Any) -> Iterator[str]:

@@ -99,7 +99,10 @@ class KafkaCluster:
     async def move(self, moves: Mapping[TopicPartition, Sequence[int]]) -> Mapping[str, Exception]:
         """Begin to move partitions to these brokers; the errors by partition."""
         errors = (await self._admin.partitions.reassign(dict(moves))).errors
-        return {f"{place.topic}-{place.partition}": error for place, error in errors.items()}
+        return {
+            f"{topic_partition.topic}-{topic_partition.partition}": error
+            for topic_partition, error in errors.items()
+        }
 
     async def change_settings(self, assigned: Mapping[str, str], removed: Sequence[str]) -> None:
         """Set and remove settings of all brokers, all or none. Raises: BarnabasError."""
@@ -235,14 +238,14 @@ def _views(
 
 
 def _view(
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     partition: PartitionDescription,
     in_sync_min: int,
     moves: Mapping[TopicPartition, Reassignment],
 ) -> PartitionView:
-    move = moves.get(place)
+    move = moves.get(topic_partition)
     return PartitionView(
-        place=place,
+        topic_partition=topic_partition,
         leader=partition.leader_id,
         replicas=partition.replica_ids,
         in_sync=frozenset(partition.in_sync_replica_ids),

@@ -16,6 +16,7 @@ from dataclasses import replace
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.groups import GroupDescription, GroupState, GroupType
 from barnabas_client.admin.values.partitions import OffsetSpec
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import BarnabasError, NotFoundError, RetriableError, UsageError
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
@@ -25,7 +26,6 @@ from barnabas_operator.reconcile.group.group_state import (
     ObservedGroup,
     ObservedGroups,
     ObservedMember,
-    PartitionEnds,
     SetOffsets,
 )
 from barnabas_operator.reconcile.group.reset_targets import ResetError, chosen_partitions
@@ -58,24 +58,34 @@ class KafkaGroups:
         resets = {one.group_id: one.reset for one in questions if one.reset is not None}
         groups = await self._groups([one.group_id for one in questions])
         named = {topic.name for reset in resets.values() for topic in reset.topics}
-        topics = {place.topic for group in groups.values() for place in group.partitions}
+        topics = {
+            topic_partition.topic
+            for group in groups.values()
+            for topic_partition in group.partitions
+        }
         observed = ObservedGroups(
             groups=groups, partition_counts=await self._partition_counts(topics | named)
         )
         # The partitions of a reset by timestamp, by their moment.
         moments: dict[int, set[TopicPartition]] = defaultdict(set)
-        places = {place for group in groups.values() for place in group.committed}
+        topic_partitions = {
+            topic_partition for group in groups.values() for topic_partition in group.committed
+        }
         for group_id, reset in resets.items():
             try:
                 chosen = chosen_partitions(reset, groups[group_id], observed)
             except ResetError:
                 continue  # the planner will say so
-            places.update(chosen)
+            topic_partitions.update(chosen)
             if reset.timestamp_ms is not None:
                 moments[reset.timestamp_ms].update(chosen)
         counts = observed.partition_counts
-        places = {place for place in places if place.partition < counts.get(place.topic, 0)}
-        ends = await self._ends(places)
+        topic_partitions = {
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition.partition < counts.get(topic_partition.topic, 0)
+        }
+        ends = await self._ends(topic_partitions)
         observed = replace(
             observed, ends=ends, by_timestamp=await self._by_timestamp(moments, ends)
         )
@@ -93,11 +103,13 @@ class KafkaGroups:
 
     async def _set_offsets(self, action: SetOffsets) -> Exception | None:
         committed = {
-            place: OffsetAndMetadata(offset)
-            for place, offset in action.offsets.items()
+            topic_partition: OffsetAndMetadata(offset)
+            for topic_partition, offset in action.offsets.items()
             if offset is not None
         }
-        forgotten = [place for place, offset in action.offsets.items() if offset is None]
+        forgotten = [
+            topic_partition for topic_partition, offset in action.offsets.items() if offset is None
+        ]
         if committed:
             altered = await self.admin.group_offsets.alter(action.group_id, committed)
             for error in altered.errors.values():
@@ -134,7 +146,11 @@ class KafkaGroups:
             if offsets.error is not None:
                 groups[group_id] = ObservedGroup(group_id=group_id, error=str(offsets.error))
                 continue
-            told = {place: one.offset for place, one in offsets.unwrap().items() if one is not None}
+            told = {
+                topic_partition: one.offset
+                for topic_partition, one in offsets.unwrap().items()
+                if one is not None
+            }
             groups[group_id] = replace(groups[group_id], committed=told)
         errors = [*described.errors.values(), *committed.errors.values()]
         unreachable = [error for error in errors if isinstance(error, RetriableError)]
@@ -165,12 +181,17 @@ class KafkaGroups:
     async def _partition_counts(self, names: Iterable[str]) -> dict[str, int]:
         described = await self.admin.topics.describe(sorted(names))
         for error in described.errors.values():
-            if not isinstance(error, NotFoundError):
+            # What cannot be the name of a topic is none of a topic that there is.
+            if not isinstance(error, NotFoundError) and (
+                error.code is not ErrorCode.INVALID_TOPIC_EXCEPTION
+            ):
                 raise error
         return {name: len(topic.partitions) for name, topic in described.successes.items()}
 
-    async def _ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionEnds]:
-        wanted = sorted(places)
+    async def _ends(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        wanted = sorted(topic_partitions)
         if not wanted:
             return {}
         starts, ends = await asyncio.gather(
@@ -181,29 +202,35 @@ class KafkaGroups:
                 for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
             )
         )
-        found: dict[TopicPartition, PartitionEnds] = {}
+        found: dict[TopicPartition, OffsetRange] = {}
         latest = ends.successes
-        for place, first in starts.successes.items():
-            last = latest.get(place)
+        for topic_partition, first in starts.successes.items():
+            last = latest.get(topic_partition)
             if last is not None and first.offset is not None and last.offset is not None:
-                found[place] = PartitionEnds(start=first.offset, end=last.offset)
+                found[topic_partition] = OffsetRange(start=first.offset, end=last.offset)
         return found
 
     async def _by_timestamp(
         self,
         moments: Mapping[int, Iterable[TopicPartition]],
-        ends: Mapping[TopicPartition, PartitionEnds],
+        ends: Mapping[TopicPartition, OffsetRange],
     ) -> dict[tuple[TopicPartition, int], int]:
         """The first record that is not older than each moment; where there is none, the end."""
         found = {}
-        for moment, places in moments.items():
-            wanted = {place: moment for place in sorted(places) if place in ends}
+        for moment, topic_partitions in moments.items():
+            wanted = {
+                topic_partition: moment
+                for topic_partition in sorted(topic_partitions)
+                if topic_partition in ends
+            }
             answers = await self.admin.partitions.list_offsets(
                 wanted, timeout_ms=OFFSETS_TIMEOUT_MS
             )
-            for place, answer in answers.successes.items():
+            for topic_partition, answer in answers.successes.items():
                 is_found = answer.offset is not None
-                found[place, moment] = answer.offset if is_found else ends[place].end
+                found[topic_partition, moment] = (
+                    answer.offset if is_found else ends[topic_partition].end
+                )
         return {key: offset for key, offset in found.items() if offset is not None}
 
     async def _times_of_unread(
@@ -215,12 +242,12 @@ class KafkaGroups:
         """
         wanted = set()
         for group in observed.groups.values():
-            for place in group.committed:
-                position = observed.position(group, place)
-                if position is not None and observed.lag(group, place):
-                    wanted.add((place, position))
+            for topic_partition in group.committed:
+                position = observed.position(group, topic_partition)
+                if position is not None and observed.lag(group, topic_partition):
+                    wanted.add((topic_partition, position))
         new = sorted(wanted - self._record_times.keys())[:LOOKUPS_MAX]
-        # Two groups may stand at two places of one partition: a request names a partition once.
+        # Two groups may stand at two offsets of one partition: a request names a partition once.
         while new:
             once = dict(new)
             times = await self._look_up(once)
@@ -242,7 +269,10 @@ class KafkaGroups:
             )
         except BarnabasError:
             return {}
-        return {(place, offsets[place]): time for place, time in answers.successes.items()}
+        return {
+            (topic_partition, offsets[topic_partition]): time
+            for topic_partition, time in answers.successes.items()
+        }
 
 
 def _observed(group: GroupDescription) -> ObservedGroup:

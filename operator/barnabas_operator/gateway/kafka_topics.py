@@ -95,24 +95,24 @@ class KafkaTopics:
 
     async def measure(self, topics: Mapping[str, ObservedTopic]) -> TopicMeasures:
         """Sizes and end offsets, each with one request per broker; unknown ones are left out."""
-        places = [
+        topic_partitions = [
             TopicPartition(topic.name, number)
             for topic in topics.values()
             for number in range(topic.partitions)
         ]
-        described = await self._admin.log_dirs.describe(partitions=places)
+        described = await self._admin.log_dirs.describe(partitions=topic_partitions)
         sizes: dict[str, int] = defaultdict(int)
         for directories in described.successes.values():
             for directory in directories.values():
-                for place, replica in directory.replicas.items():
-                    sizes[place.topic] += replica.size_bytes
+                for topic_partition, replica in directory.replicas.items():
+                    sizes[topic_partition.topic] += replica.size_bytes
         ends = await self._admin.partitions.list_offsets(
-            dict.fromkeys(places, OffsetSpec.LATEST), timeout_ms=_MEASURE_TIMEOUT_MS
+            dict.fromkeys(topic_partitions, OffsetSpec.LATEST), timeout_ms=_MEASURE_TIMEOUT_MS
         )
         end_offsets: dict[str, dict[int, int]] = defaultdict(dict)
-        for place, end in ends.successes.items():
+        for topic_partition, end in ends.successes.items():
             if end.offset is not None:
-                end_offsets[place.topic][place.partition] = end.offset
+                end_offsets[topic_partition.topic][topic_partition.partition] = end.offset
         return TopicMeasures(sizes_bytes=sizes, end_offsets=end_offsets)
 
     async def create_topics(self, steps: Sequence[CreateTopic]) -> Errors:
@@ -153,8 +153,10 @@ class KafkaTopics:
             for partition, replicas in step.assignments.items()
         }
         errors: dict[str, Exception] = {}
-        for place, error in (await self._admin.partitions.reassign(targets)).errors.items():
-            errors.setdefault(place.topic, error)
+        for topic_partition, error in (
+            await self._admin.partitions.reassign(targets)
+        ).errors.items():
+            errors.setdefault(topic_partition.topic, error)
         return errors
 
     async def delete_topics(self, steps: Sequence[DeleteTopic]) -> Errors:
@@ -173,13 +175,13 @@ class KafkaTopics:
         self, topics: Mapping[str, TopicDescription]
     ) -> tuple[Mapping[TopicPartition, Reassignment], bool]:
         """What is on the move, and whether the brokers can move anything at all."""
-        places = [
+        topic_partitions = [
             TopicPartition(topic.name, number)
             for topic in topics.values()
             for number in topic.partitions
         ]
         try:
-            return await self._admin.partitions.list_reassignments(places), True
+            return await self._admin.partitions.list_reassignments(topic_partitions), True
         except UnsupportedError:
             return {}, False
         except BarnabasError:

@@ -4,8 +4,8 @@ A Protocol: `dynamic_api` is the real one, tests have others. Objects are manife
 server gives them. No call retries: reconciling again is the retry.
 
 Invariants: `apply` takes the whole intent for an object each time, because a field that is left out
-of a server-side apply is removed; a delete never sets a grace period (the pods' own one is what
-brokers need to drain); a status is written only onto the version that it was computed from.
+of a server-side apply is removed; a pod keeps its grace period (brokers need it to drain) unless it
+never served; a status is written only onto the version that it was computed from.
 """
 
 from __future__ import annotations
@@ -65,9 +65,17 @@ class KubernetesApi(Protocol):
         ...
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, label_selector: str = ""
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
     ) -> List[Object]:
-        """All objects, of one namespace or of the cluster, each with apiVersion and kind."""
+        """All objects, of one namespace or of the cluster, each with apiVersion and kind.
+
+        Selectors are written as `kubectl` takes them.
+        """
         ...
 
     async def create(self, manifest: Object) -> Object:
@@ -111,9 +119,11 @@ class KubernetesApi(Protocol):
         *,
         uid: str | None = None,
         propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
         """Whether there was one to delete; it may still be going.
 
+        A pod has its own grace period, in which brokers drain, unless `grace_seconds` are given.
         Raises: ConflictError if it does not have this `uid`.
         """
         ...

@@ -1,7 +1,8 @@
 """Where the API server is and who the operator is there: one answer for both of its clients.
 
-kopf watches with a client of its own and the rest goes through `kubernetes.aio`; both get their
-address and credentials from here.
+kopf watches with a client of its own, and all other requests go through the dynamic client of
+`kubernetes.aio`; both get their address and credentials from here. kopf's client offers no requests
+to others, and the library's watches know nothing of kopf's handlers, so there are two.
 """
 
 from __future__ import annotations

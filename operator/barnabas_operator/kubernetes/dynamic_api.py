@@ -9,6 +9,7 @@ Lease stops in the middle of a pass; every answer, good or bad, is told to `obse
 
 from __future__ import annotations
 
+import asyncio
 import json
 from builtins import list as List
 from collections.abc import Callable, Mapping
@@ -40,7 +41,8 @@ _NewClient: Any = DynamicClient
 _NewResource: Any = Resource
 
 _MERGE_PATCH = "application/merge-patch+json"
-_PAGE_OBJECTS = 500
+# A page is parsed at one go, which must not take long: a Topic has two to four kilobytes.
+_PAGE_OBJECTS = 200
 
 
 class RequestObserver(Protocol):
@@ -82,7 +84,12 @@ class DynamicApi:
             return None
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, label_selector: str = ""
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
     ) -> List[Object]:
         """All objects, page by page."""
         found: List[Object] = []
@@ -93,6 +100,7 @@ class DynamicApi:
                 kind,
                 kind.path(namespace),
                 label_selector=label_selector or None,
+                field_selector=field_selector or None,
                 limit=_PAGE_OBJECTS,
                 _continue=more,
             )
@@ -101,7 +109,11 @@ class DynamicApi:
             found += [{**common, **one} for one in page.get("items") or ()]
             more = (page.get("metadata") or {}).get("continue")
             if not more:
-                self._on_list(kind, found, namespace, label_selector)
+                if not field_selector:
+                    # Neither the last page nor what comes after is in the same stretch of work.
+                    await asyncio.sleep(0)
+                    self._on_list(kind, found, namespace, label_selector)
+                    await asyncio.sleep(0)
                 return found
 
     async def create(self, manifest: Object) -> Object:
@@ -159,11 +171,14 @@ class DynamicApi:
         *,
         uid: str | None = None,
         propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
         """Whether there was one to delete."""
         options: dict[str, Any] = {"propagationPolicy": propagation}
         if uid is not None:
             options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         try:
             await self._request("delete", kind, kind.path(namespace, name), body=options)
         except NotFoundError:

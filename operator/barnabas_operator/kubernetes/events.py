@@ -1,4 +1,4 @@
-"""Events that people see with `kubectl describe`, each told once and not on every pass.
+"""Emits Events, which people see with `kubectl describe`: each once and not on every pass.
 
 The name of an Event is made from what it says, so a repetition is found at the API server, also
 after the operator was started anew; and a memory saves asking it. An Event is never worth failing
@@ -27,13 +27,13 @@ _COMPONENT = "barnabas-operator"
 
 
 class Events:
-    """Tells events of resources."""
+    """Emits Events about resources."""
 
     def __init__(self, api: KubernetesApi) -> None:
         self._api = api
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._emitted: OrderedDict[str, None] = OrderedDict()
 
-    async def tell(
+    async def emit(
         self,
         resource: Mapping[str, Any],
         reason: str,
@@ -42,26 +42,26 @@ class Events:
         type_: Literal["Normal", "Warning"] = "Normal",
         occasion: str = "",
     ) -> None:
-        """Tell it once for each different `occasion`, such as a pod's uid."""
+        """Emit it once for each different `occasion`, such as a pod's uid."""
         message = message[:_MESSAGE_CHARACTERS_MAX]
         said = "\n".join((uid_of(resource), reason, message, type_, occasion))
         digest = hashlib.sha256(said.encode()).hexdigest()[:16]
-        if digest in self._told:
-            self._told.move_to_end(digest)
+        if digest in self._emitted:
+            self._emitted.move_to_end(digest)
             return
-        self._told[digest] = None
-        if len(self._told) > _REMEMBERED_MAX:
-            self._told.popitem(last=False)
+        self._emitted[digest] = None
+        if len(self._emitted) > _REMEMBERED_MAX:
+            self._emitted.popitem(last=False)
         event = _event(resource, reason, message, type_, digest)
         try:
-            # It may have been told before the operator was started anew: reading is no write.
+            # It may have been emitted before the operator was started anew: reading is no write.
             if await self._api.get(EVENT, namespace_of(event), name_of(event)) is None:
                 await self._api.create(event)
         except KubernetesError as error:
             if isinstance(error, UnavailableError):
-                # It may be taken the next time that it is told, if there is one.
-                self._told.pop(digest, None)
-            logger.info("event %s of %s: %s", reason, name_of(resource), error)
+                # It may be taken the next time that it is emitted, if there is one.
+                self._emitted.pop(digest, None)
+            logger.info("Event not written: %s of %s: %s", reason, name_of(resource), error)
 
 
 def _event(

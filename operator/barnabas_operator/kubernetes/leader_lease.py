@@ -7,7 +7,11 @@ was *sent*, which each write of the operator checks, so a loop that stalls fence
 reply or a conflict is settled by reading what is stored; leadership ends in memory before the Lease
 is released.
 
-Not here: waiting tasks and what a leader does (`operator_process`).
+Not here: waiting tasks and what a leader does (`operator_process`). The brokers' arbiter is a Lease
+as well, with a compare-and-swap of its own (`barnabas_broker.arbiter.kubernetes_lease`). They have
+no home in common: the operator may not import the broker, the client has nothing of Kubernetes, and
+`barnabas_protocol` has no I/O. Nor do they do the same: the arbiter's swap must tell an unknown
+outcome from a conflict and never expires; this one elects by what it has seen and for how long.
 """
 
 from __future__ import annotations
@@ -92,7 +96,7 @@ class LeaderLease:
                 break
             # Slightly longer than the holder, so that its renewals come first.
             await asyncio.sleep(self._pause_seconds() * 1.1)
-        logger.info("%s leads", self.identity)
+        logger.info("leadership acquired: %s", self.identity)
 
     async def keep(self) -> None:
         """Renew until leadership is lost; then return."""
@@ -104,7 +108,7 @@ class LeaderLease:
             except TimeoutError:
                 break
         self._acts_until = None
-        logger.warning("%s no longer leads", self.identity)
+        logger.warning("leadership lost: %s", self.identity)
 
     async def release(self) -> None:
         """Stop leading, and let another replica begin at once."""
@@ -122,7 +126,7 @@ class LeaderLease:
         try:
             await attempt()
         except KubernetesError as error:
-            logger.warning("Lease %s: %s", self._name, error)
+            logger.warning("Lease request failed: %s: %s", self._name, error)
         return self.is_leader
 
     async def _try_to_acquire(self) -> None:
@@ -228,7 +232,7 @@ class LeaderLease:
         return 0.0 if self._acts_until is None else self._acts_until - self._now()
 
     def _lose(self, why: str) -> None:
-        logger.warning("%s lost Lease %s: %s", self.identity, self._name, why)
+        logger.warning("Lease lost: %s, Lease %s: %s", self.identity, self._name, why)
         self._acts_until = None
 
     def _record(self, *, transitions: int, acquired: str) -> dict[str, Any]:

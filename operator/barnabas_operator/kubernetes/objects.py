@@ -72,6 +72,11 @@ def is_paused(manifest: Mapping[str, Any]) -> bool:
     return annotations_of(manifest).get(PAUSE_ANNOTATION, "").lower() == "true"
 
 
+def is_elsewhere(broker: Mapping[str, Any]) -> bool:
+    """Whether somebody else runs the brokers of this Broker, which only names their address."""
+    return bool(annotations_of(broker).get(BOOTSTRAP_SERVERS_ANNOTATION))
+
+
 def owner_reference(owner: Mapping[str, Any], *, is_controller: bool = True) -> dict[str, Any]:
     """A reference that lets Kubernetes delete the child when `owner` goes."""
     return {

@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from barnabas_operator.kubernetes.objects import annotations_of, namespace_of
+from barnabas_operator.kubernetes.objects import (
+    annotations_of,
+    generation_of,
+    is_going,
+    namespace_of,
+    uid_of,
+)
 
 # Other namespaces whose resources a Broker takes, separated by commas; `*` means all of them.
 ALLOWED_NAMESPACES_ANNOTATION = "barnabas.dev/allowed-namespaces"
 
-Place = tuple[str, str]
+NamespacedName = tuple[str, str]
 
 
-def broker_of(manifest: Mapping[str, Any], brokers: Collection[Place]) -> Place:
+def broker_of(manifest: Mapping[str, Any], brokers: Collection[NamespacedName]) -> NamespacedName:
     """Namespace and name of the Broker; the name is empty where there is none or no only one.
 
     A Broker that is named need not exist.
@@ -37,3 +43,16 @@ def admits(broker: Mapping[str, Any], namespace: str) -> bool:
     text = annotations_of(broker).get(ALLOWED_NAMESPACES_ANNOTATION, "")
     allowed = {name.strip() for name in text.split(",")}
     return namespace == namespace_of(broker) or "*" in allowed or namespace in allowed
+
+
+def what_resources_see(broker: Mapping[str, Any]) -> tuple[Any, ...]:
+    """All of a Broker that matters to its topics and groups, not its ever-changing status."""
+    conditions = (broker.get("status") or {}).get("conditions") or ()
+    ready = [one.get("status") for one in conditions if one.get("type") == "Ready"]
+    return (
+        uid_of(broker),
+        generation_of(broker),
+        is_going(broker),
+        dict(annotations_of(broker)),
+        ready,
+    )

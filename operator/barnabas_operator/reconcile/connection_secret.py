@@ -62,7 +62,7 @@ async def settle(
         remembered = name
         if wanted is None:
             return SecretState(), None
-        condition = await bring_about(api, wanted, topic)
+        condition = await apply_plan(api, wanted, topic)
     except KubernetesError as error:
         return SecretState(condition=_failing(status, error), name=remembered), error
     is_there = condition.status == "True"
@@ -124,7 +124,7 @@ def is_ours(secret: Mapping[str, Any], topic: Mapping[str, Any]) -> bool:
     )
 
 
-async def bring_about(api: KubernetesApi, wanted: Object, topic: Mapping[str, Any]) -> Condition:
+async def apply_plan(api: KubernetesApi, wanted: Object, topic: Mapping[str, Any]) -> Condition:
     """Make the Secret what it should be; returns what to tell about it. Raises: KubernetesError."""
     name = name_of(wanted)
     found = await api.get(SECRET, namespace_of(wanted), name)

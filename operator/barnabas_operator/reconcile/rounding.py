@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEADY_SHARE = 0.2
 
 
@@ -18,16 +17,6 @@ def significant(number: float, digits: int = 2) -> float:
         return 0.0
     exponent = math.floor(math.log10(abs(number)))
     return round(number, digits - 1 - exponent)
-
-
-def size_text(size_bytes: int) -> str:
-    """Bytes for people: `0 B`, `1.5 KiB`, `230 MiB`."""
-    size = float(size_bytes)
-    for unit in _UNITS:
-        if size < 1000 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return f"{_plain(significant(size))} {unit}"
 
 
 def rate_text(rate: float, before: str = "") -> str:

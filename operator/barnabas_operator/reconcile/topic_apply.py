@@ -8,7 +8,8 @@ same topic; nothing here retries, because the next round plans from what is then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -17,8 +18,10 @@ from barnabas_operator.reconcile.topic_state import (
     ChangeConfig,
     CreateTopic,
     DeleteTopic,
+    Finding,
     GrowPartitions,
     ObservedCluster,
+    Reason,
     ReassignReplicas,
     Step,
     TopicPlan,
@@ -62,12 +65,36 @@ class TopicGateway(Protocol):
         ...
 
 
+class LastingGateway(TopicGateway, Protocol):
+    """The brokers of one cluster; `last` is what `observe` has told last, if it has."""
+
+    last: ObservedCluster | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """What became of one step; `error` is None where it was carried out."""
 
     step: Step
     error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was seen in the end, and what became of the steps.
+
+    `errors` has what went wrong first, by topic; `findings` are by resource.
+    """
+
+    observed: ObservedCluster
+    results: Sequence[StepResult]
+    errors: Mapping[str, Exception]
+    findings: Mapping[str, Sequence[Finding]]
+
+    def is_conflict(self, spec: TopicSpec) -> bool:
+        """Whether another resource has the topic."""
+        findings = self.findings.get(spec.resource, ())
+        return any(finding.reason is Reason.CONFLICT for finding in findings)
 
 
 class SkippedError(Exception):
@@ -113,10 +140,13 @@ async def reconcile_topics(
     specs: Sequence[TopicSpec],
     gateway: TopicGateway,
     on_plan: Callable[[TopicPlan], None] = lambda plan: None,
+    *,
+    confirm: Callable[[TopicPlan], Awaitable[None]] | None = None,
 ) -> tuple[TopicPlan, list[StepResult]]:
     """Observe, plan and apply until nothing is left to do or something failed.
 
-    `on_plan` sees each plan before it is carried out. A step that was carried out is not repeated
+    `on_plan` sees each plan before it is carried out, and `confirm` may keep it from that by
+    raising. A step that was carried out is not repeated
     where a broker does not show its effect yet. Returns the last plan, which has steps only where
     something failed, and the results of all rounds.
     """
@@ -130,9 +160,35 @@ async def reconcile_topics(
         if not plan.steps:
             return plan, results
         on_plan(plan)
+        if confirm is not None:
+            await confirm(plan)
         done = await apply_plan(plan, gateway)
         results += done
         if any(result.error is not None for result in done):
             return plan, results
         carried_out |= {(type(step), step.topic): step for step in plan.steps}
     return replace(plan, steps=()), results
+
+
+async def reconcile_and_observe(
+    gateway: LastingGateway,
+    specs: Sequence[TopicSpec],
+    confirm: Callable[[TopicPlan], Awaitable[None]],
+) -> Outcome:
+    """Look, plan and act; at the end it has looked after the last act.
+
+    Raises: BarnabasError; what `confirm` raises, before anything of that plan was done.
+    """
+    plan, results = await reconcile_topics(specs, gateway, confirm=confirm)
+    observed = gateway.last
+    if observed is None or plan.steps:
+        # Something was tried after the last look.
+        observed = await gateway.observe(sorted({spec.topic for spec in specs}))
+    errors: dict[str, Exception] = {}
+    for result in results:
+        if result.error is not None:
+            errors.setdefault(result.step.topic, result.error)
+    findings: dict[str, list[Finding]] = defaultdict(list)
+    for finding in plan.findings:
+        findings[finding.resource].append(finding)
+    return Outcome(observed=observed, results=results, errors=errors, findings=findings)

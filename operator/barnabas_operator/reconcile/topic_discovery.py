@@ -33,7 +33,7 @@ _VALID_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,198}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discovery:
+class TopicDiscovery:
     """Topics to show, and resources (by name) that have nothing to show any more."""
 
     added: tuple[str, ...] = ()
@@ -46,9 +46,14 @@ def patterns_of(broker: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(pattern.strip() for pattern in text.split(",") if pattern.strip())
 
 
+def discovery_of(broker: Mapping[str, Any]) -> str:
+    """What the Broker says of it, empty where it wants nothing shown."""
+    return annotations_of(broker).get(DISCOVER_ANNOTATION, "").strip(" ,")
+
+
 def discover(
     patterns: Collection[str], topics: Iterable[str], specs: Collection[TopicSpec]
-) -> Discovery:
+) -> TopicDiscovery:
     """What to add and to remove, given the cluster's topics and what its resources say."""
     declared = {spec.topic for spec in specs if not spec.is_discovered}
     shown = {spec.topic: spec.resource for spec in specs if spec.is_discovered}
@@ -57,7 +62,7 @@ def discover(
         for topic in sorted(topics)
         if topic not in declared and any(fnmatchcase(topic, one) for one in patterns)
     ][:DISCOVERED_MAX]
-    return Discovery(
+    return TopicDiscovery(
         added=tuple(topic for topic in wanted if topic not in shown),
         removed=tuple(
             resource for topic, resource in sorted(shown.items()) if topic not in set(wanted)

@@ -23,6 +23,7 @@ from barnabas_operator.kubernetes.kinds import TOPIC
 from barnabas_operator.kubernetes.objects import (
     is_going,
     is_paused,
+    labels_of,
     name_of,
     namespace_of,
     uid_of,
@@ -34,8 +35,9 @@ from barnabas_operator.reconcile.topic_discovery import (
     discovered_resource,
     patterns_of,
 )
-from barnabas_operator.reconcile.topic_resources import TopicResource
-from barnabas_operator.work.bounded import for_each
+from barnabas_operator.reconcile.topic_resources import TopicResource, read_topic
+from barnabas_operator.spec import DISCOVERED_LABEL
+from barnabas_operator.work.bounded import for_each, in_portions
 
 logger = logging.getLogger(__name__)
 
@@ -62,47 +64,47 @@ class TopicExtras:
         """
         told: dict[str, SecretState] = {}
 
-        async def settle(one: TopicResource) -> None:
-            spec = one.spec
+        async def settle(resource: TopicResource) -> None:
+            spec = resource.spec
             assert spec is not None
-            if spec.is_paused or is_paused(one.manifest):
-                told[one.name] = connection_secret.as_before(one.old_status)
+            if spec.is_paused or is_paused(resource.manifest):
+                told[resource.name] = connection_secret.as_before(resource.old_status)
                 return
             wanted = None
             if spec.connection_secret:
                 wanted = connection_secret.connection_secret(
-                    one.manifest, spec.connection_secret, spec.topic, broker
+                    resource.manifest, spec.connection_secret, spec.topic, broker
                 )
-            told[one.name], error = await connection_secret.settle(
-                self.api, one.manifest, wanted, one.old_status
+            told[resource.name], error = await connection_secret.settle(
+                self.api, resource.manifest, wanted, resource.old_status
             )
             if error is not None:
                 failed(error)
 
         await for_each(
             [
-                one
-                for one in resources
-                if one.spec is not None
-                and not is_going(one.manifest)
-                and (one.spec.connection_secret or one.old_status.get("connectionSecret"))
+                resource
+                for resource in resources
+                if resource.spec is not None
+                and not is_going(resource.manifest)
+                and (resource.spec.connection_secret or resource.old_status.get("connectionSecret"))
             ],
             settle,
         )
         return told
 
     async def show_undeclared(
-        self, broker: Object, admin: Admin, resources: list[TopicResource]
-    ) -> None:
-        """Make and remove the resources that show undeclared topics; the removed ones leave the
-        list.
+        self, broker: Object, admin: Admin, manifests: Sequence[Object]
+    ) -> frozenset[str]:
+        """Make and remove the resources that show undeclared topics; the names of the removed.
 
-        Raises: BarnabasError; KubernetesError.
+        `manifests` are all of the cluster. Raises: BarnabasError; KubernetesError.
         """
-        specs = [one.spec for one in resources if one.spec is not None]
         patterns = patterns_of(broker)
-        if not patterns and not any(spec.is_discovered for spec in specs):
-            return
+        if not patterns and not any(map(_is_discovered, manifests)):
+            return frozenset()
+        resources = [read_topic(resource) async for resource in in_portions(manifests)]
+        specs = [resource.spec for resource in resources if resource.spec is not None]
         topics = [listing.name for listing in await admin.topics.list()]
         found = discover(patterns, topics, specs)
 
@@ -113,16 +115,18 @@ class TopicExtras:
                 # A resource of that name is about something else; it is not ours to change.
                 return
 
-        async def remove(one: TopicResource) -> None:
-            metadata = one.manifest["metadata"]
-            await self.api.delete(
-                TOPIC, metadata["namespace"], metadata["name"], uid=uid_of(one.manifest)
-            )
+        removed = frozenset(found.removed)
+
+        async def remove(resource: TopicResource) -> None:
+            resource_name = namespace_of(resource.manifest), name_of(resource.manifest)
+            # Somebody may have taken the label off meanwhile, and then it is a declaration.
+            there = await self.api.get(TOPIC, *resource_name)
+            if there is not None and _is_discovered(there):
+                await self.api.delete(TOPIC, *resource_name, uid=uid_of(resource.manifest))
 
         await for_each(found.added, show)
-        gone = [one for one in resources if one.name in set(found.removed)]
-        await for_each(gone, remove)
-        resources[:] = [one for one in resources if one.name not in set(found.removed)]
+        await for_each([resource for resource in resources if resource.name in removed], remove)
+        return removed
 
     async def warn_of_auto_creation(self, broker: Object, admin: Admin) -> None:
         """Tell once that clients create topics which nobody declares.
@@ -137,7 +141,9 @@ class TopicExtras:
             raise
         except BarnabasError as error:
             self._warned.add(uid_of(broker))
-            logger.info("%s of %s: %s", _AUTO_CREATE, name_of(broker), error)
+            logger.info(
+                "setting not read: %s of Broker %s: %s", _AUTO_CREATE, name_of(broker), error
+            )
 
     async def _look_for_auto_creation(self, broker: Object, admin: Admin) -> None:
         cluster = await admin.cluster.describe()
@@ -148,10 +154,14 @@ class TopicExtras:
         self._warned.add(uid_of(broker))
         entry = settings.get(_AUTO_CREATE)
         if entry is not None and entry.value == "true":
-            await self.events.tell(
+            await self.events.emit(
                 broker,
                 "AutoCreateTopics",
                 f"{_AUTO_CREATE} is on in {namespace_of(broker)}/{name_of(broker)}: clients create"
                 " topics that no resource declares",
                 type_="Warning",
             )
+
+
+def _is_discovered(manifest: Object) -> bool:
+    return labels_of(manifest).get(DISCOVERED_LABEL) == "true"

@@ -1,7 +1,7 @@
-"""When our finalizer is put on a Topic, and when it is let go. Pure.
+"""When our finalizer is added to a Topic, and when it is removed. Pure.
 
 A finalizer holds up the deletion of its resource, and with it that of a namespace, so it is there
-for one purpose only: to delete the topic of a resource with deletionPolicy Delete. It is let go as
+for one purpose only: to delete the topic of a resource with deletionPolicy Delete. It is removed as
 soon as that is done or has become pointless, and never waits for an operator that waits itself.
 """
 
@@ -19,32 +19,32 @@ from barnabas_operator.spec import DeletionPolicy, TopicSpec
 FINALIZER = "barnabas.dev/topic"
 
 
-class Mark(Enum):
+class FinalizerChange(Enum):
     """What to do about the finalizer."""
 
-    LEAVE = auto()
-    PUT = auto()
-    TAKE_OFF = auto()
+    NONE = auto()
+    ADD = auto()
+    REMOVE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """That a resource on its way out may go; `reason` and `message` are for its event."""
+class FinalizerRemoval:
+    """That the finalizer may be removed; `reason` and `message` are for its event."""
 
     reason: str
     message: str
 
 
-def mark_of_living(manifest: Mapping[str, Any], spec: TopicSpec) -> Mark:
+def finalizer_change(manifest: Mapping[str, Any], spec: TopicSpec) -> FinalizerChange:
     """For a resource that stays: the finalizer goes with the deletion policy."""
     has_it = FINALIZER in finalizers_of(manifest)
     wants_it = spec.deletion_policy is DeletionPolicy.DELETE
     if is_going(manifest) or has_it == wants_it:
-        return Mark.LEAVE
-    return Mark.PUT if wants_it else Mark.TAKE_OFF
+        return FinalizerChange.NONE
+    return FinalizerChange.ADD if wants_it else FinalizerChange.REMOVE
 
 
-def release_without_cluster(
+def removal_without_cluster(
     *,
     is_broker_gone: bool,
     is_namespace_going: bool,
@@ -52,25 +52,27 @@ def release_without_cluster(
     patience_seconds: float,
     going_seconds: float = 0,
     error: str = "",
-) -> Release | None:
+) -> FinalizerRemoval | None:
     """For a resource on its way out whose topic cannot be deleted now; None: it has to wait.
 
     `going_seconds` is how long ago it was deleted, `error` what the brokers said the last time.
     """
     if is_broker_gone:
-        return Release(reason="BrokerGone", message="there is no Broker that could have the topic")
+        return FinalizerRemoval(
+            reason="BrokerGone", message="there is no Broker that could have the topic"
+        )
     if is_namespace_going:
-        return Release(
+        return FinalizerRemoval(
             reason="NamespaceTerminating",
             message="the namespace is being deleted and must not wait; the topic is left alone",
         )
     if unreachable_seconds > patience_seconds:
-        return Release(
+        return FinalizerRemoval(
             reason="BrokersUnreachable",
             message=f"no broker has answered for {patience_seconds:.0f} s; the topic is left alone",
         )
     if going_seconds > patience_seconds:
-        return Release(
+        return FinalizerRemoval(
             reason="TopicNotDeleted",
             message=f"the topic could not be deleted for {patience_seconds:.0f} s and is left"
             f" alone: {error or 'the brokers do not answer'}",
@@ -84,10 +86,10 @@ def going_seconds(manifest: Mapping[str, Any], now: datetime) -> float:
     return (now - datetime.fromisoformat(str(deleted))).total_seconds() if deleted else 0.0
 
 
-def patch_of(manifest: Mapping[str, Any], mark: Mark) -> dict[str, Any]:
+def finalizer_patch(manifest: Mapping[str, Any], change: FinalizerChange) -> dict[str, Any]:
     """The merge patch that does it, on this very version: finalizers of others must not be lost."""
     others = [one for one in finalizers_of(manifest) if one != FINALIZER]
-    wanted = [*others, FINALIZER] if mark is Mark.PUT else others
+    wanted = [*others, FINALIZER] if change is FinalizerChange.ADD else others
     return {
         "metadata": {
             "resourceVersion": resource_version_of(manifest),

@@ -1,16 +1,18 @@
-"""One pass over all Topics of one cluster.
+"""One pass over those Topics of one cluster that are due.
 
-List, look at the brokers once, plan, carry out in batches, look again, write what differs. A pass
-costs the same few requests for one topic as for a thousand.
+Look at the brokers once, plan, carry out in batches, look again, write what differs. A pass costs
+the same few requests to the brokers for one topic as for two hundred, and to the API server one for
+each resource that changes.
 
-Not here: deciding (`topic_plan`), what a status says (`topic_status`), when finalizers go
-(`topic_finalizer`), the API server (`topic_resources`). Invariant: passes of several clusters run
-at the same time, so what one of them has met with is its own; all that they share is in `Tools`.
+Not here: which Topics (`portions`), deciding (`topic_plan`), what a status says (`topic_status`),
+when finalizers go (`topic_finalizer`), the API server (`topic_resources`). Invariants: passes of
+several clusters run at the same time, so what one of them has met with is its own, and all that
+they share is in `Tools`; no topic is deleted, or made again, for resources that a new list of them
+does not show as they were planned from.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,8 +25,7 @@ from barnabas_operator import conditions
 from barnabas_operator.admin_pool import AdminPool, bootstrap_servers
 from barnabas_operator.conditions import Condition
 from barnabas_operator.gateway.kafka_topics import KafkaTopics
-from barnabas_operator.kubernetes.api import KubernetesApi, Object
-from barnabas_operator.kubernetes.kinds import BROKER
+from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, Object
 from barnabas_operator.kubernetes.objects import (
     is_going,
     is_paused,
@@ -34,51 +35,57 @@ from barnabas_operator.kubernetes.objects import (
 )
 from barnabas_operator.reconcile.broker_reference import admits
 from barnabas_operator.reconcile.connection_secret import SecretState
+from barnabas_operator.reconcile.elsewhere import Elsewhere, NotAdmittedError, not_admitted
+from barnabas_operator.reconcile.portions import Portion, Portions
 from barnabas_operator.reconcile.topic_apply import (
+    LastingGateway,
+    Outcome,
     SkippedError,
-    StepResult,
-    TopicGateway,
-    reconcile_topics,
+    reconcile_and_observe,
 )
-from barnabas_operator.reconcile.topic_discovery import patterns_of
 from barnabas_operator.reconcile.topic_extras import TopicExtras
 from barnabas_operator.reconcile.topic_finalizer import (
-    Release,
+    FinalizerRemoval,
     going_seconds,
-    release_without_cluster,
+    removal_without_cluster,
 )
 from barnabas_operator.reconcile.topic_measuring import Measurer, Measuring
 from barnabas_operator.reconcile.topic_plan import why_kept
 from barnabas_operator.reconcile.topic_plan_text import step_summary
-from barnabas_operator.reconcile.topic_resources import TopicResource, TopicResources
+from barnabas_operator.reconcile.topic_resources import (
+    TopicResource,
+    TopicResources,
+    read_topic,
+    topic_of,
+)
 from barnabas_operator.reconcile.topic_state import (
     CreateTopic,
     DeleteTopic,
-    Finding,
-    ObservedCluster,
-    Reason,
+    TopicPlan,
 )
 from barnabas_operator.reconcile.topic_status import (
     TopicFacts,
     is_moving,
     is_ready,
+    is_settled,
     status_without_cluster,
     topic_status,
+    without_broker,
+    without_brokers_answer,
 )
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import MADE, DeletionPolicy, TopicSpec
+from barnabas_operator.work.bounded import in_portions
 from barnabas_operator.work.key import Key
 
 # While something is on its way, or brokers are away, and no event will tell of its end.
 _SOON_SECONDS = 3.0
-_LET_GO = Release(reason="", message="")
+_WITHOUT_EVENT = FinalizerRemoval(reason="", message="")
 _MADE_MAX = 50_000
 
 
-class Gateway(TopicGateway, Measurer, Protocol):
-    """The brokers of one cluster; `last` is what `observe` has told last, if it has."""
-
-    last: ObservedCluster | None
+class Gateway(LastingGateway, Measurer, Protocol):
+    """The brokers of one cluster."""
 
 
 MakeGateway = Callable[[Admin], Gateway]
@@ -93,6 +100,8 @@ class Tools:
     settings: OperatorSettings
     clock: Clock
     extras: TopicExtras
+    elsewhere: Elsewhere
+    portions: Portions
     make_gateway: MakeGateway = KafkaTopics
     measuring: dict[Key, Measuring] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)  # uids of resources whose topic we have made
@@ -101,160 +110,177 @@ class Tools:
 Statuses = dict[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """What a pass has found out and done at the brokers.
-
-    `errors` has what went wrong first, by topic; `findings` are by resource.
-    """
-
-    observed: ObservedCluster
-    results: Sequence[StepResult]
-    errors: Mapping[str, Exception]
-    findings: Mapping[str, Sequence[Finding]]
-
-    def is_conflict(self, spec: TopicSpec) -> bool:
-        """Whether another resource has the topic."""
-        findings = self.findings.get(spec.resource, ())
-        return any(finding.reason is Reason.CONFLICT for finding in findings)
-
-
 class TopicPass:
     """A pass; `resources` are its own."""
 
     def __init__(self, tools: Tools, resources: TopicResources) -> None:
-        self._api = tools.api
         self._admins = tools.admins
         self._settings = tools.settings
         self._clock = tools.clock
         self._extras = tools.extras
+        self._elsewhere = tools.elsewhere
         self._make_gateway = tools.make_gateway
         self._measuring = tools.measuring
         self._made = tools.made
+        self._portions = tools.portions
         self._resources = resources
+        self._topics: list[TopicResource] = []
+        self._again_seconds: dict[str, float | None] = {}
 
-    async def run(self, key: Key) -> tuple[list[TopicResource], float | None]:
-        """The Topics as they are then, and the seconds until they should be looked at again.
+    async def run(self, key: Key, portion: Portion) -> list[TopicResource]:
+        """Do what is due; the Topics as they are then.
 
         Raises: KubernetesError; what went wrong with a single resource is with `resources`.
         """
-        brokers = await self._api.list(BROKER, namespace=key.namespace)
-        places = [(namespace_of(one), name_of(one)) for one in brokers]
-        broker = next(
-            (one for one in brokers if name_of(one) == key.name and not is_going(one)), None
-        )
-        topics = await self._resources.of_cluster((key.namespace, key.name), places)
-        if broker is None:
-            return topics, await self._without_broker(key, topics, len(places))
-        if topics or patterns_of(broker):
-            return topics, await self._with_broker(key, broker, topics)
-        self._measuring.pop(key, None)
-        return topics, None
-
-    async def _without_broker(
-        self, key: Key, resources: list[TopicResource], brokers: int
-    ) -> float | None:
-        """Say which Broker is missing, and hold up no deletion."""
-        self._measuring.pop(key, None)
-        await self._admins.forget(key.namespace, key.name)
-        if key.name:
-            verdict = conditions.stalled(
-                "BrokerNotFound", f"there is no Broker {key.namespace}/{key.name}"
-            )
-        elif brokers:
-            verdict = conditions.stalled(
-                "BrokerAmbiguous",
-                f"namespace {key.namespace} has {brokers} Brokers: name one in spec.brokerRef",
-            )
+        self._topics = topics = [
+            read_topic(resource) async for resource in in_portions(portion.due)
+        ]
+        settled_before = {
+            resource.name
+            for resource in topics
+            if is_settled(resource.old_status, resource.generation)
+        }
+        if portion.broker is None:
+            await self._without_broker(key, topics, len(portion.brokers))
         else:
-            verdict = conditions.stalled(
-                "BrokerNotFound",
-                f"namespace {key.namespace} has no Broker: name one in spec.brokerRef",
-            )
-        release = release_without_cluster(
+            await self._with_broker(key, portion.broker, topics, portion.resources)
+        for name in self._resources.written - settled_before:
+            # Brokers may show more of it in a moment.
+            self._again_seconds.setdefault(name, _SOON_SECONDS)
+        return topics
+
+    def again_seconds(self, resource: TopicResource) -> float | None:
+        """When a resource should be looked at again; None: when it, or its Broker, changes."""
+        return self._again_seconds.get(resource.name, self._settings.resync_seconds)
+
+    async def _without_broker(self, key: Key, resources: list[TopicResource], brokers: int) -> None:
+        """Say which Broker is missing, and hold up no deletion."""
+        removal = removal_without_cluster(
             is_broker_gone=True,
             is_namespace_going=False,
             unreachable_seconds=0,
             patience_seconds=0,
         )
-        await self._let_go({one.name: release for one in resources}, resources)
-        await self._say(verdict, [one for one in resources if not is_going(one.manifest)])
-        return None
+        await self._remove_finalizers({resource.name: removal for resource in resources}, resources)
+        verdict = without_broker(key.namespace, key.name, brokers)
+        await self._write_conditions(
+            verdict, [resource for resource in resources if not is_going(resource.manifest)]
+        )
+        self._again_seconds = {resource.name: None for resource in resources}
 
     async def _with_broker(
-        self, key: Key, broker: Object, resources: list[TopicResource]
-    ) -> float | None:
+        self,
+        key: Key,
+        broker: Object,
+        resources: list[TopicResource],
+        all_: Sequence[Object],
+    ) -> None:
         self._admins.learn(broker)
         going = await self._resources.going_namespaces(resources)
         if key.namespace in going:
             # The Broker goes as well: its topics are not worth waiting for.
-            await self._let_go(
-                {one.name: self._release(key, one, going) for one in resources}, resources
+            await self._remove_finalizers(
+                {resource.name: self._removal(key, resource, going) for resource in resources},
+                resources,
             )
-        meant = await self._sort_out(broker, resources)
-        await self._resources.mark(meant)
+        resolved = await self._resolve(broker, resources)
         try:
+            self._elsewhere.check_namespace(broker)
+            await self._resources.change_finalizers(resolved)
             async with self._admins.using(key.namespace, key.name) as admin:
+                await self._elsewhere.check(broker, admin)
                 await self._extras.warn_of_auto_creation(broker, admin)
-                await self._resources.attempt(
-                    self._extras.show_undeclared(broker, admin, meant), None
+                removed = await self._resources.attempt(
+                    self._extras.show_undeclared(broker, admin, all_), frozenset[str]()
                 )
-                outcome = await self._bring_about(admin, [_spec(one) for one in meant])
+                resolved = [resource for resource in resolved if resource.name not in removed]
+
+                async def confirm(plan: TopicPlan) -> None:
+                    await self._confirm(key, plan)
+
+                gateway = self._make_gateway(admin)
+                outcome = await reconcile_and_observe(
+                    gateway, [_spec(resource) for resource in resolved], confirm
+                )
                 measuring = self._measuring.setdefault(key, Measuring())
                 await measuring.update(
                     self._clock.monotonic_ms() / 1000,
-                    self._make_gateway(admin),
+                    gateway,
                     outcome.observed.topics,
                 )
         except BarnabasError:
-            return await self._unreachable(key, broker, meant, going)
-        await self._let_go(
-            {one.name: self._release_after(outcome, key, one, going) for one in meant}, meant
+            await self._unreachable(key, broker, resolved, going)
+            return
+        except NotAdmittedError as error:
+            await self._refuse(not_admitted(error), resolved)
+            return
+        except ConflictError:
+            # The resources are others than planned from: the next pass plans from those.
+            self._resources.conflicted.update(resource.name for resource in resolved)
+            return
+        await self._remove_finalizers(
+            {
+                resource.name: self._removal_after(outcome, key, resource, going)
+                for resource in resolved
+            },
+            resolved,
         )
-        self._note_made(outcome, meant)
-        await self._tell(outcome, meant)
-        owners = [one for one in meant if not outcome.is_conflict(_spec(one))]
+        self._note_made(outcome, resolved)
+        await self._emit_events(outcome, resolved)
+        owners = [resource for resource in resolved if not outcome.is_conflict(_spec(resource))]
         secrets = await self._extras.secrets(broker, owners, self._resources.failed)
-        return await self._write(outcome, measuring, meant, secrets)
+        await self._write(outcome, measuring, resolved, secrets)
 
-    async def _sort_out(
-        self, broker: Object, resources: list[TopicResource]
-    ) -> list[TopicResource]:
-        """Those that can be meant and may be; the others are told, and not held up."""
-        meant = []
-        for one in resources:
-            if one.spec is None:
-                verdict = conditions.stalled("InvalidSpec", one.problem)
-            elif not admits(broker, namespace_of(one.manifest)):
+    async def _resolve(self, broker: Object, resources: list[TopicResource]) -> list[TopicResource]:
+        """Those that are valid and admitted; the others say why not, and hold up no deletion."""
+        resolved = []
+        for resource in resources:
+            if resource.spec is None:
+                verdict = conditions.stalled("InvalidSpec", resource.problem)
+            elif not admits(broker, namespace_of(resource.manifest)):
                 verdict = conditions.stalled(
                     "NotAdmitted",
                     f"Broker {namespace_of(broker)}/{name_of(broker)} takes no resources of"
-                    f" namespace {namespace_of(one.manifest)}",
+                    f" namespace {namespace_of(resource.manifest)}",
                 )
             else:
-                meant.append(one)
+                resolved.append(resource)
                 continue
-            await self._let_go({one.name: _LET_GO}, [one])
-            if not is_going(one.manifest):
-                await self._say(verdict, [one])
-        return meant
+            await self._refuse(verdict, [resource])
+        return resolved
 
-    async def _bring_about(self, admin: Admin, specs: Sequence[TopicSpec]) -> _Outcome:
-        """Look, plan and act; at the end it has looked after the last act."""
-        gateway = self._make_gateway(admin)
-        plan, results = await reconcile_topics(specs, gateway)
-        observed = gateway.last
-        if observed is None or plan.steps:
-            # Something was tried after the last look.
-            observed = await gateway.observe(sorted({spec.topic for spec in specs}))
-        errors: dict[str, Exception] = {}
-        for result in results:
-            if result.error is not None:
-                errors.setdefault(result.step.topic, result.error)
-        findings: dict[str, list[Finding]] = defaultdict(list)
-        for finding in plan.findings:
-            findings[finding.resource].append(finding)
-        return _Outcome(observed=observed, results=results, errors=errors, findings=findings)
+    async def _refuse(
+        self, verdict: Sequence[Condition], resources: Sequence[TopicResource]
+    ) -> None:
+        """Say why nothing is done, and hold up no deletion."""
+        await self._remove_finalizers(
+            {resource.name: _WITHOUT_EVENT for resource in resources}, list(resources)
+        )
+        await self._write_conditions(
+            verdict, [resource for resource in resources if not is_going(resource.manifest)]
+        )
+
+    async def _confirm(self, key: Key, plan: TopicPlan) -> None:
+        """See that nothing goes, or is made a second time, because of resources of yesterday.
+
+        Raises: ConflictError where they are not what they were; KubernetesError.
+        """
+        known = {
+            topic_of(resource.manifest)
+            for resource in self._topics
+            if resource.old_status.get("topicId")
+        }
+        topics = {
+            step.topic
+            for step in plan.steps
+            if isinstance(step, DeleteTopic)
+            or (isinstance(step, CreateTopic) and step.topic in known)
+        }
+        if not topics:
+            return
+        planned = [resource.manifest for resource in self._topics]
+        if not await self._portions.are_still(key, planned, topics):
+            raise ConflictError(f"the resources of {', '.join(sorted(topics))[:200]} have changed")
 
     async def _unreachable(
         self,
@@ -262,42 +288,30 @@ class TopicPass:
         broker: Object,
         resources: list[TopicResource],
         going: frozenset[str],
-    ) -> float:
+    ) -> None:
         """Leave what was seen last for a while; then it counts as not known."""
-        await self._let_go(
-            {one.name: self._release(key, one, going) for one in resources}, resources
+        await self._remove_finalizers(
+            {resource.name: self._removal(key, resource, going) for resource in resources},
+            resources,
         )
-        message = f"no broker answers at {bootstrap_servers(broker)}"
-        verdict = (
-            Condition(
-                type=conditions.READY,
-                status="Unknown",
-                reason="BrokersUnreachable",
-                message=message,
-            ),
-            Condition(
-                type=conditions.RECONCILING,
-                status="True",
-                reason="BrokersUnreachable",
-                message=message,
-            ),
-        )
+        verdict = without_brokers_answer(bootstrap_servers(broker))
         seconds = self._admins.unreachable_seconds(key.namespace, key.name)
         has_patience = seconds <= self._settings.unreachable_seconds
-        await self._say(
+        await self._write_conditions(
             verdict,
             [
-                one
-                for one in resources
-                if not is_going(one.manifest) and not (has_patience and is_ready(one.old_status))
+                resource
+                for resource in resources
+                if not is_going(resource.manifest)
+                and not (has_patience and is_ready(resource.old_status))
             ],
         )
-        return _SOON_SECONDS
+        self._again_seconds = {resource.name: _SOON_SECONDS for resource in resources}
 
-    def _release(
+    def _removal(
         self, key: Key, resource: TopicResource, going: frozenset[str], error: str = ""
-    ) -> Release | None:
-        return release_without_cluster(
+    ) -> FinalizerRemoval | None:
+        return removal_without_cluster(
             is_broker_gone=False,
             is_namespace_going=namespace_of(resource.manifest) in going,
             unreachable_seconds=self._admins.unreachable_seconds(key.namespace, key.name),
@@ -306,7 +320,7 @@ class TopicPass:
             error=error,
         )
 
-    def _note_made(self, outcome: _Outcome, resources: Sequence[TopicResource]) -> None:
+    def _note_made(self, outcome: Outcome, resources: Sequence[TopicResource]) -> None:
         """Remember what was made, until the status says so, which may be refused at first."""
         made = {
             result.step.topic
@@ -315,51 +329,57 @@ class TopicPass:
         }
         if len(self._made) > _MADE_MAX:
             self._made.clear()
-        for one in resources:
-            if is_going(one.manifest) or outcome.is_conflict(_spec(one)):
+        for resource in resources:
+            if is_going(resource.manifest) or outcome.is_conflict(_spec(resource)):
                 continue
-            if _spec(one).topic in made:
-                self._made.add(uid_of(one.manifest))
-            elif one.old_status.get("origin") == MADE:
-                self._made.discard(uid_of(one.manifest))
+            if _spec(resource).topic in made:
+                self._made.add(uid_of(resource.manifest))
+            elif resource.old_status.get("origin") == MADE:
+                self._made.discard(uid_of(resource.manifest))
 
-    def _release_after(
-        self, outcome: _Outcome, key: Key, resource: TopicResource, going: frozenset[str]
-    ) -> Release | None:
+    def _removal_after(
+        self, outcome: Outcome, key: Key, resource: TopicResource, going: frozenset[str]
+    ) -> FinalizerRemoval | None:
         """A resource may go when its topic is gone, or was not its own to delete."""
         spec = _spec(resource)
         error = outcome.errors.get(spec.topic)
         refusal = outcome.observed.refused.get(spec.topic, "")
         if error is not None or refusal:
-            return self._release(key, resource, going, str(error or refusal))
+            return self._removal(key, resource, going, str(error or refusal))
         kept = why_kept(spec) if spec.deletion_policy is DeletionPolicy.DELETE else ""
         if kept and spec.topic in outcome.observed.topics:
-            return Release(reason="TopicKept", message=f"topic {spec.topic} is left alone: {kept}")
-        return _LET_GO
+            return FinalizerRemoval(
+                reason="TopicKept", message=f"topic {spec.topic} is left alone: {kept}"
+            )
+        return _WITHOUT_EVENT
 
-    async def _let_go(
-        self, releases: Mapping[str, Release | None], resources: list[TopicResource]
+    async def _remove_finalizers(
+        self, removals: Mapping[str, FinalizerRemoval | None], resources: list[TopicResource]
     ) -> None:
-        known = {name: release for name, release in releases.items() if release is not None}
-        await self._resources.release(known, resources)
+        known = {name: removal for name, removal in removals.items() if removal is not None}
+        await self._resources.remove_finalizers(known, resources)
 
-    async def _say(self, verdict: Sequence[Condition], resources: Sequence[TopicResource]) -> None:
+    async def _write_conditions(
+        self, verdict: Sequence[Condition], resources: Sequence[TopicResource]
+    ) -> None:
         statuses: Statuses = {
-            one.name: status_without_cluster(
-                "" if one.spec is None else one.spec.topic,
-                one.generation,
+            resource.name: status_without_cluster(
+                "" if resource.spec is None else resource.spec.topic,
+                resource.generation,
                 verdict,
-                one.old_status,
+                resource.old_status,
                 self._now(),
             )
-            for one in resources
+            for resource in resources
         }
         await self._resources.write(statuses, list(resources))
 
-    async def _tell(self, outcome: _Outcome, resources: Sequence[TopicResource]) -> None:
+    async def _emit_events(self, outcome: Outcome, resources: Sequence[TopicResource]) -> None:
         """Events of changes to topics that existed; that a topic was made its status tells."""
         by_topic = {
-            _spec(one).topic: one for one in reversed(resources) if not is_going(one.manifest)
+            _spec(resource).topic: resource
+            for resource in reversed(resources)
+            if not is_going(resource.manifest)
         }
         for result in outcome.results:
             resource = by_topic.get(result.step.topic)
@@ -367,22 +387,23 @@ class TopicPass:
                 continue
             if result.error is None:
                 summary = step_summary(result.step)
-                await self._resources.events.tell(
+                await self._resources.events.emit(
                     resource.manifest, "Changed", summary, occasion=str(resource.generation)
                 )
 
     async def _write(
         self,
-        outcome: _Outcome,
+        outcome: Outcome,
         measuring: Measuring,
         resources: list[TopicResource],
         secrets: Mapping[str, SecretState],
-    ) -> float:
+    ) -> None:
         statuses: Statuses = {}
-        for resource in resources:
+        async for resource in in_portions(resources):
             spec = _spec(resource)
             error = outcome.errors.get(spec.topic)
             if is_going(resource.manifest) and error is None:
+                self._again_seconds[resource.name] = _SOON_SECONDS
                 continue
             facts = TopicFacts(
                 spec=spec,
@@ -399,16 +420,16 @@ class TopicPass:
             statuses[resource.name] = topic_status(
                 facts, outcome.observed, resource.old_status, self._now()
             )
+            if is_moving(statuses[resource.name]):
+                self._again_seconds[resource.name] = _SOON_SECONDS
         await self._resources.write(statuses, resources)
-        is_on_its_way = any(map(is_moving, statuses.values()))
-        return _SOON_SECONDS if is_on_its_way else self._settings.resync_seconds
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
 
 
 def _spec(resource: TopicResource) -> TopicSpec:
-    """The spec of a resource that can be meant; the annotation pauses it as the field does."""
+    """The spec of a valid resource; the annotation pauses it as the field does."""
     assert resource.spec is not None
     if is_paused(resource.manifest) and not resource.spec.is_paused:
         return replace(resource.spec, is_paused=True)

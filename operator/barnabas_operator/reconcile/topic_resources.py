@@ -1,12 +1,12 @@
-"""The Topics of one cluster at the API server: reading them, marking them, letting them go.
+"""The Topics of one pass at the API server: changes their finalizers, writes their statuses.
 
-Invariant: a resource that has changed or gone since it was read is left to the next pass; any other
-failure is raised after all others were done.
+Not here: finding them (`portions`). Invariant: a resource that has changed or gone since it was
+read is left to the next pass; any other failure is raised after all others were done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -27,16 +27,16 @@ from barnabas_operator.kubernetes.objects import (
     namespace_of,
 )
 from barnabas_operator.kubernetes.status_write import write_status
-from barnabas_operator.reconcile.broker_reference import Place, broker_of
 from barnabas_operator.reconcile.topic_finalizer import (
     FINALIZER,
-    Mark,
-    Release,
-    mark_of_living,
-    patch_of,
+    FinalizerChange,
+    FinalizerRemoval,
+    finalizer_change,
+    finalizer_patch,
 )
 from barnabas_operator.spec import SpecError, TopicSpec
 from barnabas_operator.work.bounded import for_each
+from barnabas_operator.work.watch_cache import WatchCache
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class TopicResource:
     """A Topic during one pass; `manifest` is the newest version that is known.
 
-    Without a spec it cannot be meant, and `problem` says why.
+    Without a spec it is invalid, and `problem` says why.
     """
 
     manifest: Object
@@ -76,28 +76,24 @@ class TopicResource:
 
 @dataclass(slots=True)
 class TopicResources:
-    """Reads and writes Topics, for one pass.
+    """Writes Topics, for one pass; what was written is in the cache at once.
 
-    `has_conflict` tells that one was another one than it was read. Mostly the change that it met
-    has asked for the next pass, but not where a server says so for another reason.
+    By name: `conflicted` are those that were others than they were read. Mostly the change that one
+    met has asked for the next pass, but not where a server says so for another reason. With
+    `unfinished` something else went wrong, and `written` are others than before.
     """
 
     api: KubernetesApi
     events: Events
-    namespaces: Collection[str] = ()
-    has_conflict: bool = field(default=False, init=False)
+    cache: WatchCache
+    conflicted: set[str] = field(default_factory=set, init=False)
+    unfinished: set[str] = field(default_factory=set, init=False)
+    written: set[str] = field(default_factory=set, init=False)
     _failure: KubernetesError | None = field(default=None, init=False)
-
-    async def of_cluster(self, place: Place, brokers: Collection[Place]) -> list[TopicResource]:
-        """All Topics that belong to a Broker, or with an empty name to none that is clear."""
-        found: list[Object] = []
-        for namespace in self.namespaces or (None,):
-            found += await self.api.list(TOPIC, namespace=namespace)
-        return [_read(one) for one in found if broker_of(one, brokers) == place]
 
     async def going_namespaces(self, resources: Iterable[TopicResource]) -> frozenset[str]:
         """Those of the namespaces of resources that wait for us which are being deleted."""
-        asked = {namespace_of(one.manifest) for one in resources if one.waits_for_us}
+        asked = {namespace_of(resource.manifest) for resource in resources if resource.waits_for_us}
         going = set()
         for name in sorted(asked):
             namespace = await self.api.get(NAMESPACE, None, name)
@@ -105,30 +101,32 @@ class TopicResources:
                 going.add(name)
         return frozenset(going)
 
-    async def mark(self, resources: Iterable[TopicResource]) -> None:
-        """Put our finalizer on those that want it, and take it off others."""
+    async def change_finalizers(self, resources: Iterable[TopicResource]) -> None:
+        """Add our finalizer where the deletion policy wants it, and remove it elsewhere."""
 
-        async def mark_one(resource: TopicResource) -> None:
+        async def change_one(resource: TopicResource) -> None:
             if resource.spec is None:
                 return
-            mark = mark_of_living(resource.manifest, resource.spec)
-            if mark is not Mark.LEAVE:
-                await self._patch(resource, patch_of(resource.manifest, mark))
+            change = finalizer_change(resource.manifest, resource.spec)
+            if change is not FinalizerChange.NONE:
+                await self._patch(resource, finalizer_patch(resource.manifest, change))
 
-        await self._each(resources, mark_one)
+        await self._each(resources, change_one)
 
-    async def release(self, releases: Mapping[str, Release], all_: list[TopicResource]) -> None:
-        """Let resources go that wait for us, with an event where there is something to say."""
+    async def remove_finalizers(
+        self, removals: Mapping[str, FinalizerRemoval], all_: list[TopicResource]
+    ) -> None:
+        """Remove our finalizer from resources that are being deleted; a reason is an event."""
 
-        async def release_one(resource: TopicResource) -> None:
-            release = releases.get(resource.name)
-            if release is None or not resource.waits_for_us:
+        async def remove_one(resource: TopicResource) -> None:
+            removal = removals.get(resource.name)
+            if removal is None or not resource.waits_for_us:
                 return
-            if release.reason:
-                await self.events.tell(resource.manifest, release.reason, release.message)
-            await self._patch(resource, patch_of(resource.manifest, Mark.TAKE_OFF))
+            if removal.reason:
+                await self.events.emit(resource.manifest, removal.reason, removal.message)
+            await self._patch(resource, finalizer_patch(resource.manifest, FinalizerChange.REMOVE))
 
-        await self._each(all_, release_one)
+        await self._each(all_, remove_one)
 
     async def write(
         self, statuses: Mapping[str, Mapping[str, Any]], all_: list[TopicResource]
@@ -141,7 +139,7 @@ class TopicResources:
                 return
             written = await write_status(self.api, resource.manifest, status)
             if written is not None:
-                resource.manifest = written
+                self._wrote(resource, written)
 
         await self._each(all_, write_one)
 
@@ -164,9 +162,15 @@ class TopicResources:
 
     async def _patch(self, resource: TopicResource, patch: Mapping[str, Any]) -> None:
         metadata = resource.manifest["metadata"]
-        resource.manifest = await self.api.patch(
+        written = await self.api.patch(
             TOPIC, metadata["namespace"], metadata["name"], patch, uid=metadata["uid"]
         )
+        self._wrote(resource, written)
+
+    def _wrote(self, resource: TopicResource, manifest: Object) -> None:
+        resource.manifest = manifest
+        self.cache.wrote(manifest)
+        self.written.add(resource.name)
 
     async def _each(
         self,
@@ -177,17 +181,24 @@ class TopicResources:
             try:
                 await action(resource)
             except NotFoundError:
-                return
+                self.cache.missed(resource.manifest)
             except ConflictError:
-                self.has_conflict = True
+                self.conflicted.add(resource.name)
             except KubernetesError as error:
+                self.unfinished.add(resource.name)
                 self.failed(error)
 
         await for_each(resources, attempt)
 
 
-def _read(manifest: Object) -> TopicResource:
+def read_topic(manifest: Object) -> TopicResource:
+    """What a manifest asks for, or what is wrong with it."""
     try:
         return TopicResource(manifest, spec=TopicSpec.from_manifest(manifest))
     except SpecError as error:
         return TopicResource(manifest, problem=str(error))
+
+
+def topic_of(manifest: Object) -> str:
+    """The topic that a Topic is about, whether or not it is valid."""
+    return str((manifest.get("spec") or {}).get("topicName") or name_of(manifest))

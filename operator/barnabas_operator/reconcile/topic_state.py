@@ -1,4 +1,4 @@
-"""What a plan for topics is made from and made of: observed topics, steps, findings.
+"""Input and output of the planner of topics: observed topics, steps, findings.
 
 Values only. Not here: how they are found out (`topic_apply.TopicGateway`), how the one becomes the
 other (`topic_plan`).

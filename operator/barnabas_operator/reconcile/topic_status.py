@@ -14,7 +14,7 @@ from typing import Any
 from barnabas_operator import conditions
 from barnabas_operator.conditions import Condition
 from barnabas_operator.reconcile.connection_secret import SecretState
-from barnabas_operator.reconcile.rounding import rate_text, significant, size_text
+from barnabas_operator.reconcile.rounding import rate_text, significant
 from barnabas_operator.reconcile.topic_plan import THROTTLE_KEYS, plan_topics
 from barnabas_operator.reconcile.topic_plan_text import step_summary
 from barnabas_operator.reconcile.topic_state import (
@@ -24,6 +24,7 @@ from barnabas_operator.reconcile.topic_state import (
     Reason,
 )
 from barnabas_operator.spec import ADOPTED, MADE, TopicSpec
+from barnabas_protocol.settings.sizes import size_text
 
 DRIFT_DETECTED = "DriftDetected"
 PAUSED = "Paused"
@@ -90,12 +91,40 @@ def status_without_cluster(
     }
 
 
+def without_broker(namespace: str, name: str, brokers: int) -> tuple[Condition, ...]:
+    """The verdict on a resource whose Broker is not there, or not clear without a name."""
+    if name:
+        return conditions.stalled("BrokerNotFound", f"there is no Broker {namespace}/{name}")
+    if brokers:
+        return conditions.stalled(
+            "BrokerAmbiguous",
+            f"namespace {namespace} has {brokers} Brokers: name one in spec.brokerRef",
+        )
+    return conditions.stalled(
+        "BrokerNotFound", f"namespace {namespace} has no Broker: name one in spec.brokerRef"
+    )
+
+
+def without_brokers_answer(servers: str) -> tuple[Condition, ...]:
+    """The verdict on a resource whose brokers do not answer."""
+    reason, message = "BrokersUnreachable", f"no broker answers at {servers}"
+    return (
+        Condition(type=conditions.READY, status="Unknown", reason=reason, message=message),
+        Condition(type=conditions.RECONCILING, status="True", reason=reason, message=message),
+    )
+
+
 def is_ready(status: Mapping[str, Any]) -> bool:
     """Whether the status says that the resource is as declared."""
     return any(
         one.get("type") == conditions.READY and one.get("status") == "True"
         for one in status.get("conditions") or ()
     )
+
+
+def is_settled(status: Mapping[str, Any], generation: int) -> bool:
+    """Whether the status says that the resource is as this generation declares."""
+    return is_ready(status) and status.get("observedGeneration") == generation
 
 
 def is_moving(status: Mapping[str, Any]) -> bool:
@@ -112,9 +141,9 @@ def _conditions(facts: TopicFacts, observed: ObservedCluster) -> tuple[Condition
         verdict.append(facts.secret.condition)
     for finding in facts.findings:
         if finding.reason is Reason.DRIFT:
-            verdict.append(_true(DRIFT_DETECTED, Reason.DRIFT, finding.message))
+            verdict.append(conditions.holding(DRIFT_DETECTED, Reason.DRIFT, finding.message))
         elif finding.reason is Reason.PAUSED:
-            verdict.append(_true(PAUSED, Reason.PAUSED, finding.message))
+            verdict.append(conditions.holding(PAUSED, Reason.PAUSED, finding.message))
     return tuple(replace(one, observed_generation=facts.generation) for one in verdict)
 
 
@@ -184,7 +213,7 @@ def _of_topic(facts: TopicFacts, topic: ObservedTopic, old: Mapping[str, Any]) -
     if facts.size_bytes is None:
         fields |= {key: old.get(key) for key in ("size", "sizeBytes")}
     else:
-        fields["size"] = size_text(facts.size_bytes)
+        fields["size"] = size_text(facts.size_bytes, digits=2)
         fields["sizeBytes"] = int(significant(facts.size_bytes))
     before = str(old.get("messagesPerSecond") or "")
     if facts.messages_per_second is None:
@@ -199,7 +228,3 @@ def drift_text(spec: TopicSpec, topic: ObservedTopic) -> str:
     keys = sorted(set(topic.config) - set(spec.config) - THROTTLE_KEYS)
     shown = ",".join(keys[:_KEYS_SHOWN])
     return f"{shown},+{len(keys) - _KEYS_SHOWN}" if len(keys) > _KEYS_SHOWN else shown or "none"
-
-
-def _true(type_: str, reason: str, message: str) -> Condition:
-    return Condition(type=type_, status="True", reason=reason, message=message)

@@ -1,8 +1,9 @@
-"""Tells whether watching still hears of changes, by comparing it with what lists say.
+"""Detects watches that have died: compares the versions that events bring with those of lists.
 
 A watch that has died without a word is the one failure that nothing else shows: the process lives
-and nothing happens. Reconciling lists its resources anyway; an object that a list shows in a
-version that watching has never brought is lag, and lag that lasts is a dead watch.
+and nothing happens. The cache that passes look into (`watch_cache`) lists its kinds now and then;
+an object that a list shows in a version that watching has never brought is lag, and lag that lasts
+is a dead watch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class WatchFreshness:
         self._behind_since: dict[tuple[Kind, str], float] = {}
         self._namespace_of: dict[tuple[Kind, str], str] = {}
 
-    def heard(self, kind: Kind, manifest: Mapping[str, Any], *, is_deleted: bool = False) -> None:
+    def on_event(
+        self, kind: Kind, manifest: Mapping[str, Any], *, is_deleted: bool = False
+    ) -> None:
         """Note an event of the watch, which shows that it lives."""
         versions = self._versions.get(kind)
         if versions is None:
@@ -58,31 +61,36 @@ class WatchFreshness:
         if versions is None:
             return
         for manifest in manifests:
+            uid = uid_of(manifest)
+            watched = kind, uid
+            if versions.get(uid) == resource_version_of(manifest):
+                # As mostly: lists are long, and this runs at one go.
+                if watched in self._behind_since:
+                    del self._behind_since[watched]
+                continue
             if self._namespaces and namespace_of(manifest) not in self._namespaces:
                 # A Topic may name a Broker elsewhere, which is read and not watched.
                 continue
-            place = kind, uid_of(manifest)
-            self._namespace_of[place] = namespace_of(manifest)
-            if versions.get(uid_of(manifest)) == resource_version_of(manifest):
-                self._behind_since.pop(place, None)
-            else:
-                self._behind_since.setdefault(place, self._now())
-        if not label_selector:
+            self._namespace_of[watched] = namespace_of(manifest)
+            self._behind_since.setdefault(watched, self._now())
+        if not self._behind_since:
+            self._namespace_of.clear()
+        elif not label_selector:
             self._forget_missing(kind, {uid_of(one) for one in manifests}, namespace)
 
     def _forget_missing(self, kind: Kind, uids: Collection[str], namespace: str | None) -> None:
         gone = [
-            place
-            for place in self._behind_since
-            if place[0] == kind
-            and place[1] not in uids
-            and namespace in (None, self._namespace_of.get(place))
+            watched
+            for watched in self._behind_since
+            if watched[0] == kind
+            and watched[1] not in uids
+            and namespace in (None, self._namespace_of.get(watched))
         ]
-        for place in gone:
-            del self._behind_since[place]
+        for watched in gone:
+            del self._behind_since[watched]
         behind = self._behind_since
         self._namespace_of = {
-            place: where for place, where in self._namespace_of.items() if place in behind
+            watched: where for watched, where in self._namespace_of.items() if watched in behind
         }
 
     @property

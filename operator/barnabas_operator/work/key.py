@@ -1,4 +1,4 @@
-"""What is reconciled as one: the topics, the groups or the brokers of one Broker resource."""
+"""Keys of the work queue: the topics, the groups or the brokers of one Broker resource."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Work(StrEnum):
-    """Which of a cluster's resources; the values appear in metrics and logs."""
+class KeyKind(StrEnum):
+    """What of a cluster is reconciled; the values appear in metrics and logs."""
 
     TOPICS = "topics"
     GROUPS = "groups"
@@ -16,9 +16,9 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Key:
-    """One piece of work; `namespace` and `name` are those of the Broker resource."""
+    """What one pass reconciles; `namespace` and `name` are those of the Broker resource."""
 
-    kind: Work
+    kind: KeyKind
     namespace: str
     name: str
 

@@ -4,6 +4,10 @@ Watching puts in keys as often as it likes; a key waits at most once, and one th
 is being reconciled is reconciled again afterwards. A pass that fails comes back later and later, a
 pass that wants to look again says when.
 
+Most passes take a moment. One that takes longer waits for somebody, mostly for brokers that do not
+answer, and anybody may declare such: so it gives its worker free after a while, and the next time
+its key takes none. Of one namespace as many such passes go on at once as there are workers.
+
 Invariants: a key is never reconciled by two workers at once; a new event never postpones a key that
 waits already; nothing here knows what a key means.
 """
@@ -18,35 +22,31 @@ from dataclasses import dataclass
 from itertools import count
 
 from barnabas_operator.work.key import Key
+from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
 
 # Timers may be early by a tick of the clock; whoever waits again for so little only turns.
 _TICK_SECONDS = 0.001
+# A pass over 200 Topics, or over a Broker of three, is done in less on a busy machine.
+_LONG_SECONDS = 3.0
+# Each has a connection or two.
+_LONG_PASSES_MAX = 200
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
+BACKOFF = ExponentialBackoff(1_000, 60_000, RETRY_JITTER)
+"""How long a key that fails waits."""
+AFTER_CHANGE_SECONDS = 3.0
+"""A change may be the cure, so it need not wait out the backoff; but not a storm of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class ReconcileResult:
     """One finished reconcile; `error` is None where it went well."""
 
     key: Key
     seconds: float
     error: Exception | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """How long a key that fails waits: doubling, with up to a quarter more by chance."""
-
-    first_seconds: float = 1.0
-    most_seconds: float = 60.0
-    # A change may be the cure, so it need not wait out the backoff; but not a storm of them.
-    after_change_seconds: float = 5.0
-
-    def wait_seconds(self, failures: int, chance: float) -> float:
-        """The wait after so many failures in a row; `chance` is from 0 to 1."""
-        doubled = self.first_seconds * 2.0 ** min(failures - 1, 30)
-        return min(doubled, self.most_seconds) * (1 + chance / 4)
 
 
 class WorkQueue:
@@ -59,22 +59,28 @@ class WorkQueue:
         workers: int = 4,
         settle_seconds: float = 0.2,
         pass_timeout_seconds: float = 240.0,
-        backoff: Backoff | None = None,
-        on_pass: Callable[[Pass], None] = lambda done: None,
+        on_result: Callable[[ReconcileResult], None] = lambda done: None,
         chance: random.Random | None = None,
     ) -> None:
-        """Take what reconciles a key; it returns the seconds until it wants to be called again."""
+        """Take what reconciles a key; it returns the seconds until it wants to be called again.
+
+        `workers` is how many passes go on at once, without those that have become long.
+        """
         self._reconcile = reconcile
         self._workers = workers
         self._settle_seconds = settle_seconds
         self._pass_timeout_seconds = pass_timeout_seconds
-        self._backoff = backoff or Backoff()
-        self._on_pass = on_pass
+        self._on_result = on_result
         self._due: dict[Key, float] = {}
         # Entries whose time is no longer the key's are passed over when they come up.
         self._heap: list[tuple[float, int, Key]] = []
         self._order = count()
+        self._ready: dict[Key, float] = {}  # that are due, the longest first
         self._running: dict[Key, float] = {}
+        self._started_at = 0.0  # the last pass that has a worker
+        self._long: set[Key] = set()  # of those that run, without a worker
+        # Whether the last pass of a key became long; not known of keys that are new.
+        self._was_long: dict[Key, bool] = {}
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._waiters: set[asyncio.Future[None]] = set()
@@ -98,6 +104,14 @@ class WorkQueue:
         since = min((*self._due.values(), *self._running.values()), default=now)
         return max(0.0, now - since)
 
+    @property
+    def stuck_seconds(self) -> float:
+        """For how long no worker has taken what waits for one, or a pass has not ended."""
+        now = self._now()
+        waiting = [due for key, due in self._due.items() if due <= now and not self._is_long(key)]
+        since = [max(min(waiting), self._started_at)] if waiting else []
+        return max(0.0, now - min((*since, *self._running.values()), default=now))
+
     def failures_of(self, key: Key) -> int:
         """How often in a row the key has failed."""
         return self._failures.get(key, 0)
@@ -109,14 +123,15 @@ class WorkQueue:
             return
         delay = self._settle_seconds if delay_seconds is None else delay_seconds
         if self._failures.get(key):
-            delay = max(delay, self._backoff.after_change_seconds)
+            delay = max(delay, AFTER_CHANGE_SECONDS)
         self._schedule(key, delay)
 
     async def run(self) -> None:
         """Work until cancelled; passes under way are cancelled, too."""
         async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                group.create_task(self._work(), name=f"worker {number}")
+            while True:
+                key = await self._next()
+                group.create_task(self._pass(key), name=f"pass over {key}")
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -143,32 +158,57 @@ class WorkQueue:
         finally:
             self._waiters.discard(waiter)
 
-    async def _work(self) -> None:
-        while True:
-            key = await self._next()
-            await self._pass(key)
-
     async def _next(self) -> Key:
-        """The next key that is due; it counts as running from then on."""
+        """The next key that is due and may be taken; it counts as running from then on."""
+        ready: dict[Key, float] = self._ready
         while True:
-            wait: float | None = None
+            now, wait = self._now(), None
             while self._heap:
                 due, _, key = self._heap[0]
-                if self._due.get(key) != due:
-                    heapq.heappop(self._heap)
-                    continue
-                now = self._now()
-                if due > now + _TICK_SECONDS:
-                    wait = due - now
-                    break
+                if self._due.get(key) == due:
+                    if due > now + _TICK_SECONDS:
+                        wait = due - now
+                        break
+                    ready[key] = due
                 heapq.heappop(self._heap)
-                del self._due[key]
-                self._running[key] = now
-                return key
+            for key in ready:
+                if self._may_start(key):
+                    del ready[key], self._due[key]
+                    self._start(key, now)
+                    return key
             await self._sleep(wait)
+
+    def _may_start(self, key: Key) -> bool:
+        if self._is_long(key):
+            return len(self._long) < _LONG_PASSES_MAX and not self._is_crowded(key.namespace)
+        return len(self._running) - len(self._long) < self._workers
+
+    def _start(self, key: Key, now: float) -> None:
+        if self._is_long(key):
+            self._long.add(key)
+        else:
+            self._started_at = now
+        self._running[key] = now
+
+    def _is_long(self, key: Key) -> bool:
+        """Whether a pass is to begin without a worker, as its last one ended without."""
+        was_long = self._was_long.get(key)
+        # Of a namespace that has many of them a new one is taken for another.
+        return self._is_crowded(key.namespace) if was_long is None else was_long
+
+    def _is_crowded(self, namespace: str) -> bool:
+        return sum(key.namespace == namespace for key in self._long) >= self._workers
+
+    def _become_long(self, key: Key) -> None:
+        self._was_long[key] = True
+        if len(self._long) < _LONG_PASSES_MAX:
+            self._long.add(key)
+            self._wake()
 
     async def _pass(self, key: Key) -> None:
         started = self._now()
+        loop = asyncio.get_running_loop()
+        becoming_long = loop.call_later(_LONG_SECONDS, self._become_long, key)
         error: Exception | None = None
         again: float | None = None
         try:
@@ -177,15 +217,23 @@ class WorkQueue:
         except Exception as caught:
             error = caught
         finally:
+            becoming_long.cancel()
             del self._running[key]
-        self._on_pass(Pass(key=key, seconds=self._now() - started, error=error))
+            self._long.discard(key)
+        if self._now() - started < _LONG_SECONDS:
+            self._was_long[key] = False
+        self._on_result(ReconcileResult(key=key, seconds=self._now() - started, error=error))
         if error is None:
             self._failures.pop(key, None)
         else:
             self._failures[key] = self._failures.get(key, 0) + 1
-            again = self._backoff.wait_seconds(self._failures[key], self._chance.random())
+            wait_ms = BACKOFF.wait_ms(self._failures[key] - 1, self._chance.random())
+            again = wait_ms / 1000
         if key in self._again:
             self._again.discard(key)
             self.add(key)
         if again is not None:
             self._schedule(key, again)
+        elif key not in self._due:
+            self._was_long.pop(key, None)
+        self._wake()

@@ -3,8 +3,9 @@
 Not here: deciding (`broker_plan.py`), the status (which the reconciler writes first, because it
 holds the lock of a restart).
 
-Invariants: nothing is written that already is so; every delete names the uid of what is meant; pods
-are deleted with their own grace period, in which they give their leaderships away.
+Invariants: nothing is written that already is so; what belongs to somebody else is neither written
+nor deleted; every delete names the uid of what is meant; pods are deleted with their own grace
+period, in which they give their leaderships away, but for those whose process has never answered.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from barnabas_operator.kubernetes.api import (
 )
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import (
+    CONFIG_MAP,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
@@ -40,36 +42,61 @@ from barnabas_operator.reconcile.broker.child_drift import (
     marked,
 )
 from barnabas_operator.reconcile.broker.children import render
+from barnabas_operator.reconcile.broker.claim_plan import DropClaim
 from barnabas_operator.reconcile.broker.drain_request import DRAIN_REQUESTED_ANNOTATION
 from barnabas_operator.reconcile.broker.observed import Observed
-from barnabas_operator.reconcile.broker.pod_reading import DECOMMISSIONED_ANNOTATION
+from barnabas_operator.reconcile.broker.ownership import is_ours, not_ours_text
+from barnabas_operator.reconcile.broker.pod_reading import DECOMMISSIONED_ANNOTATION, read_pod
+from barnabas_operator.reconcile.broker.roll_plan import Restart
 
 logger = logging.getLogger(__name__)
 
+# The template of the pods, and the files that a broker reads when it starts.
+_POD_SOURCES = {STATEFUL_SET.kind, CONFIG_MAP.kind}
 # Fields that the API server writes in another way, of so many objects at most.
 _TOLERATED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """What a child is to be, and what was found: None if there is none, or it cannot be read."""
+    """What a child is to be, and what was found: None if there is none, or it cannot be read.
+
+    `not_ours` says whose the object of its name is, empty where it is this Broker's or there is
+    none.
+    """
 
     intent: Object
     found: Object | None
     error: KubernetesError | None = None
+    not_ours: str = ""
 
 
 def unwritten(children: Iterable[Child]) -> tuple[str, ...]:
     """The children that do not yet have what is declared, as `Kind name`.
 
-    Without the disruption budget, which follows the replicas in sync and not what is declared.
+    Without the disruption budget, which follows the replicas in sync and not what is declared, and
+    without what never will have it, because it belongs to somebody else.
     """
     return tuple(
         f"{child.intent['kind']} {name_of(child.intent)}"
         for child in children
         if child.intent["kind"] != POD_DISRUPTION_BUDGET.kind
+        and not child.not_ours
         and not is_marked_as(child.intent, child.found)
     )
+
+
+def not_ours(children: Iterable[Child]) -> tuple[str, ...]:
+    """What belongs to somebody else and has the name of a child, as text for people."""
+    return tuple(child.not_ours for child in children if child.not_ours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A child that the API server did not take."""
+
+    kind: str
+    error: KubernetesError
 
 
 class BrokerApplier:
@@ -95,15 +122,19 @@ class BrokerApplier:
                 if not error.code:
                     raise
                 failure = error
-            children.append(Child(intent=intent, found=found, error=failure))
+            whose = ""
+            if found is not None and not is_ours(found, spec):
+                whose = not_ours_text(kind.kind, found, spec)
+            children.append(Child(intent=intent, found=found, error=failure, not_ours=whose))
         return tuple(children)
 
     async def apply_children(
         self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan, children: Sequence[Child]
-    ) -> None:
-        """Make the children what they are to be, in order.
+    ) -> tuple[Refusal, ...]:
+        """Make the children what they are to be, in order; returns those that were refused.
 
-        One that is refused does not keep the others waiting. Raises: KubernetesError.
+        One that is refused does not keep the others waiting. Raises: KubernetesError if nobody
+        answers, or this operator may not act any more.
         """
         current = observed.stateful_set
         if plan.storage.recreated_set is not None:
@@ -116,10 +147,12 @@ class BrokerApplier:
                 propagation="Orphan",
             )
         is_set_going = current is not None and current.is_going
-        refusals: list[KubernetesError] = []
+        refusals: list[Refusal] = []
         for child in children:
             is_set = child.intent["kind"] == STATEFUL_SET.kind
-            if is_set and (is_set_going or plan.storage.recreated_set is not None):
+            if child.not_ours or (
+                is_set and (is_set_going or plan.storage.recreated_set is not None)
+            ):
                 continue
             try:
                 await self._apply(child)
@@ -127,15 +160,20 @@ class BrokerApplier:
                 if not error.code:
                     # Nobody answers, or this operator may not act any more.
                     raise
-                refusals.append(error)
-        if refusals:
-            raise refusals[0]
-        await self._prune_services(spec, plan)
+                refusals.append(Refusal(kind=child.intent["kind"], error=error))
+        if not refusals:
+            await self._prune_services(spec, plan)
+        return tuple(refusals)
 
     async def apply_steps(
-        self, broker: Object, spec: BrokerSpec, observed: Observed, plan: BrokerPlan
+        self, broker: Object, spec: BrokerSpec, plan: BrokerPlan, refusals: Sequence[Refusal] = ()
     ) -> None:
-        """Volumes, gates and restarts. Raises: KubernetesError."""
+        """Volumes, gates and restarts. Raises: KubernetesError.
+
+        While a child is refused no broker that serves is restarted, because it may lack what was
+        refused. Those that cannot start go on being replaced, unless the StatefulSet or the
+        ConfigMap is refused.
+        """
         for step in plan.storage.expansions:
             await self._api.patch(
                 PERSISTENT_VOLUME_CLAIM,
@@ -157,21 +195,38 @@ class BrokerApplier:
             metadata = {"labels": dict(relabel.labels), "annotations": dict(relabel.annotations)}
             declared = {"metadata": metadata}
             await self._api.patch(POD, spec.namespace, pod, declared, uid=relabel.pod_uid)
-        await self._mark_claims(spec, observed, plan)
+        for mark in plan.claims.marks:
+            noted = {DECOMMISSIONED_ANNOTATION: "true" if mark.is_empty else None}
+            await self._api.patch(
+                PERSISTENT_VOLUME_CLAIM,
+                spec.namespace,
+                mark.claim,
+                {"metadata": {"annotations": noted}},
+                uid=mark.uid,
+            )
+        for dropped in plan.claims.dropped:
+            await self._drop_claim(broker, spec, dropped)
         await self._replace_disks(broker, spec, plan)
-        await self._restart(broker, spec, plan)
+        refused = {refusal.kind for refusal in refusals}
+        if not refused & _POD_SOURCES:
+            restarts = plan.roll.restarts
+            chosen = [one for one in restarts if one.is_stuck] if refused else restarts
+            await self._restart(broker, spec, chosen)
 
     async def _apply(self, child: Child) -> None:
         if child.error is not None:
             raise child.error
         intent, metadata = child.intent, child.intent["metadata"]
-        place = (str(intent["kind"]), f"{metadata['namespace']}/{metadata['name']}")
-        if is_applied(intent, child.found, self._tolerated.get(place, frozenset())):
+        child_name = (str(intent["kind"]), f"{metadata['namespace']}/{metadata['name']}")
+        if is_applied(intent, child.found, self._tolerated.get(child_name, frozenset())):
             return
+        if child.found is not None:
+            # Of that very one it is known whose it is.
+            intent = {**intent, "metadata": {**metadata, "uid": uid_of(child.found)}}
         after = await self._api.apply(intent)
         if len(self._tolerated) > _TOLERATED_MAX:
             self._tolerated.clear()
-        self._tolerated[place] = differences(intent, after)
+        self._tolerated[child_name] = differences(intent, after)
 
     async def _prune_services(self, spec: BrokerSpec, plan: BrokerPlan) -> None:
         """Delete the Services of brokers that are gone, or of a listener that is."""
@@ -184,28 +239,22 @@ class BrokerApplier:
         )
         for service in found:
             name = name_of(service)
-            if names.is_of_one_broker(spec.name, name) and name not in wanted:
+            is_left = names.is_of_one_broker(spec.name, name) and name not in wanted
+            if is_left and is_ours(service, spec):
                 await self._api.delete(SERVICE, spec.namespace, name, uid=uid_of(service))
 
-    async def _mark_claims(self, spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> None:
-        """Note on a claim that its broker has nothing any more, and that one has it again."""
-        for node_id, volume in observed.volumes.items():
-            is_empty = node_id in plan.scale.unregistered
-            is_back = node_id < plan.scale.replicas
-            if is_empty == volume.is_decommissioned or not (is_empty or is_back):
-                continue
-            mark = {DECOMMISSIONED_ANNOTATION: "true" if is_empty else None}
-            await self._api.patch(
-                PERSISTENT_VOLUME_CLAIM,
-                spec.namespace,
-                volume.claim,
-                {"metadata": {"annotations": mark}},
-                uid=volume.uid,
-            )
+    async def _drop_claim(self, broker: Object, spec: BrokerSpec, dropped: DropClaim) -> None:
+        logger.info("deleting %s of %s: %s", dropped.claim, spec.name, dropped.why)
+        await self._events.emit(
+            broker, "ClaimDeleted", f"{dropped.claim}: {dropped.why}", occasion=dropped.uid
+        )
+        await self._api.delete(
+            PERSISTENT_VOLUME_CLAIM, spec.namespace, dropped.claim, uid=dropped.uid
+        )
 
     async def _replace_disks(self, broker: Object, spec: BrokerSpec, plan: BrokerPlan) -> None:
         for step in plan.storage.replacements:
-            await self._events.tell(
+            await self._events.emit(
                 broker,
                 "DiskReplaced",
                 f"broker {step.node_id} gets an empty disk in place of the lost one",
@@ -218,23 +267,45 @@ class BrokerApplier:
             )
             await self._delete_pod(spec, step.node_id, step.pod_uid)
 
-    async def _restart(self, broker: Object, spec: BrokerSpec, plan: BrokerPlan) -> None:
-        for restart in plan.roll.restarts:
+    async def _restart(self, broker: Object, spec: BrokerSpec, restarts: Iterable[Restart]) -> None:
+        for restart in restarts:
+            if restart.is_stuck and await self._has_started(spec, restart):
+                # Brokers that do not answer took so long to be looked at that it has started.
+                continue
             why = "; ".join(restart.reasons)
             logger.info("restarting broker %s of %s: %s", restart.node_id, spec.name, why)
-            await self._events.tell(
+            await self._events.emit(
                 broker,
                 "Restarting",
                 f"broker {restart.node_id}: {why}",
                 occasion=restart.pod_uid,
             )
-            await self._delete_pod(spec, restart.node_id, restart.pod_uid)
+            await self._delete_pod(
+                spec, restart.node_id, restart.pod_uid, grace_seconds=restart.grace_seconds
+            )
 
-    async def _delete_pod(self, spec: BrokerSpec, node_id: int, uid: str | None) -> None:
+    async def _has_started(self, spec: BrokerSpec, restart: Restart) -> bool:
+        """Whether a pod that could not start is ready by now, or its broker serves by now."""
+        name = names.pod(spec.name, restart.node_id)
+        found = await self._api.get(POD, spec.namespace, name)
+        if found is None:
+            return False
+        pod = read_pod(found, restart.node_id, None, None)
+        return pod.is_ready or (pod.is_broker_ready and not restart.is_serving)
+
+    async def _delete_pod(
+        self, spec: BrokerSpec, node_id: int, uid: str | None, *, grace_seconds: int | None = None
+    ) -> None:
         if uid is None:
             return
         try:
-            await self._api.delete(POD, spec.namespace, names.pod(spec.name, node_id), uid=uid)
+            await self._api.delete(
+                POD,
+                spec.namespace,
+                names.pod(spec.name, node_id),
+                uid=uid,
+                grace_seconds=grace_seconds,
+            )
         except ConflictError:
             # Somebody else has restarted it: the next plan sees another pod.
             logger.info("broker %s of %s has another pod by now", node_id, spec.name)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Protocol
 
 from barnabas_client.errors import BarnabasError
 from barnabas_operator.broker_spec import BrokerSpec
-from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError, Object
 from barnabas_operator.kubernetes.kinds import (
     CONFIG_MAP,
+    EVENT,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -31,13 +34,23 @@ from barnabas_operator.reconcile.broker.observed import (
     Observed,
     PodView,
     ProcessView,
+    SetView,
     VolumeView,
 )
+from barnabas_operator.reconcile.broker.ownership import is_ours
 from barnabas_operator.reconcile.broker.pod_reading import (
+    HOST_NAME_LABEL,
+    Tie,
     read_claim,
     read_pod,
     read_set,
     tied_to,
+)
+from barnabas_operator.reconcile.broker.pod_warnings import (
+    has_warnings,
+    pod_warning,
+    podless_warning,
+    with_warning,
 )
 from barnabas_operator.reconcile.broker.properties import own_file
 from barnabas_protocol.ids import TopicPartition
@@ -105,7 +118,7 @@ class BrokerObserver:
     async def observe(self, spec: BrokerSpec, status: Mapping[str, object]) -> Observed:
         """What is there. Raises: KubernetesError."""
         if spec.is_elsewhere:
-            return Observed(cluster=await self._cluster(spec, {}))
+            return Observed(cluster=await self._cluster(spec))
         selector = f"{BROKER_LABEL}={spec.name}"
         found_set, pods, claims, config = await asyncio.gather(
             self._api.get(STATEFUL_SET, spec.namespace, spec.name),
@@ -115,23 +128,33 @@ class BrokerObserver:
             ),
             self._api.get(CONFIG_MAP, spec.namespace, names.config_map(spec.name)),
         )
-        views = await self._pods(spec, pods)
-        processes, cluster, volumes = await asyncio.gather(
-            self._processes.statuses(
-                {node_id: pod.address for node_id, pod in views.items() if pod.address}
-            ),
-            self._cluster(spec, views),
+        # What somebody else has made under our names tells nothing about our brokers.
+        if found_set is not None and not is_ours(found_set, spec):
+            found_set = None
+        if config is not None and not is_ours(config, spec):
+            config = None
+        views = await self._with_warnings(spec, await self._pods(spec, pods))
+        stateful_set = None if found_set is None else read_set(found_set)
+        (processes, cluster), volumes, podless = await asyncio.gather(
+            self._brokers(spec, views),
             self._volumes(spec, claims, views),
+            self._podless(spec, stateful_set, views),
         )
         return Observed(
             pods=views,
+            podless=podless,
             volumes=volumes,
             processes=processes,
-            stateful_set=None if found_set is None else read_set(found_set),
+            stateful_set=stateful_set,
             cluster=cluster,
             racks=_racks(spec, config),
             remembered=remembered(status),
         )
+
+    async def observe_brokers(self, spec: BrokerSpec, known: Observed) -> Observed:
+        """What is there, but for what the brokers say taken from a look before."""
+        processes, cluster = await self._brokers(spec, known.pods)
+        return replace(known, processes=processes, cluster=cluster)
 
     async def _pods(self, spec: BrokerSpec, pods: list[Object]) -> dict[int, PodView]:
         ours = {}
@@ -151,15 +174,67 @@ class BrokerObserver:
             for node_id, pod in sorted(ours.items())
         }
 
+    async def _with_warnings(
+        self, spec: BrokerSpec, pods: Mapping[int, PodView]
+    ) -> dict[int, PodView]:
+        """The pods, with what Kubernetes warned of for those that do not start."""
+        asked = [pod for pod in pods.values() if has_warnings(pod)]
+        found = await asyncio.gather(*(self._warnings(spec, pod.uid) for pod in asked))
+        told = {
+            pod.node_id: with_warning(pod, pod_warning(events))
+            for pod, events in zip(asked, found, strict=True)
+        }
+        return {**pods, **told}
+
+    async def _podless(
+        self, spec: BrokerSpec, stateful_set: SetView | None, pods: Mapping[int, PodView]
+    ) -> dict[int, str]:
+        """Why there is no pod, of the brokers that should have one."""
+        if stateful_set is None or all(one in pods for one in range(stateful_set.replicas)):
+            return {}
+        events = await self._warnings(spec, stateful_set.uid)
+        return {
+            node_id: podless_warning(events, names.pod(spec.name, node_id))
+            for node_id in range(stateful_set.replicas)
+            if node_id not in pods
+        }
+
+    async def _warnings(self, spec: BrokerSpec, uid: str) -> list[Object]:
+        """The Warning events of an object; none where they may not be read."""
+        try:
+            return await self._api.list(
+                EVENT,
+                namespace=spec.namespace,
+                field_selector=f"involvedObject.uid={uid},type=Warning",
+            )
+        except KubernetesError as error:
+            if not error.code:
+                raise
+            logger.info("Events not read: Broker %s/%s: %s", spec.namespace, spec.name, error)
+            return []
+
     async def _nodes(self, node_names: set[str]) -> dict[str, Object | None]:
         wanted = sorted(node_names)
         found = await asyncio.gather(*(self._api.get(NODE, None, name) for name in wanted))
         return dict(zip(wanted, found, strict=True))
 
-    async def _cluster(self, spec: BrokerSpec, pods: Mapping[int, PodView]) -> ClusterView | None:
-        if not spec.is_elsewhere and not any(pod.is_ready for pod in pods.values()):
-            # Nobody would answer, and asking takes its time.
-            return None
+    async def _brokers(
+        self, spec: BrokerSpec, pods: Mapping[int, PodView]
+    ) -> tuple[dict[int, ProcessView], ClusterView | None]:
+        """What each broker says, and what all say together."""
+        if spec.is_elsewhere:
+            return {}, await self._cluster(spec)
+        asked = self._processes.statuses(_addresses(pods))
+        if any(pod.is_ready or pod.is_broker_ready for pod in pods.values()):
+            processes, cluster = await asyncio.gather(asked, self._cluster(spec))
+            return processes, cluster
+        # Mostly nobody would answer, and asking takes its time. But a pod is also not ready for
+        # what runs beside its broker.
+        processes = await asked
+        is_served = any(not process.is_fenced for process in processes.values())
+        return processes, await self._cluster(spec) if is_served else None
+
+    async def _cluster(self, spec: BrokerSpec) -> ClusterView | None:
         try:
             async with asyncio.timeout(self._cluster_timeout_seconds):
                 cluster = await self._clusters.cluster(spec.namespace, spec.name)
@@ -171,29 +246,30 @@ class BrokerObserver:
 
     async def _volumes(
         self, spec: BrokerSpec, claims: list[Object], pods: Mapping[int, PodView]
-    ) -> dict[int, VolumeView]:
-        ours = {}
+    ) -> tuple[VolumeView, ...]:
+        ours: dict[tuple[int, str], Object] = {}
         for claim in claims:
-            node_id = names.node_id_of(name_of(claim))
-            if node_id is not None and name_of(claim) == names.claim(spec.name, node_id):
-                ours[node_id] = claim
+            if (known := names.claimed(spec.name, name_of(claim))) is not None:
+                volume, node_id = known
+                ours[node_id, volume] = claim
         classes = await self._storage_classes(spec, ours)
-        volumes = {}
-        for node_id, claim in sorted(ours.items()):
+        volumes = []
+        for (node_id, volume), claim in sorted(ours.items(), key=itemgetter(0)):
             class_name = str((claim.get("spec") or {}).get("storageClassName") or "")
             pod = pods.get(node_id)
             lost = "" if pod is None or pod.node or pod.is_ready else await self._lost(claim)
-            volumes[node_id] = read_claim(claim, node_id, classes.get(class_name), lost)
-        return volumes
+            volumes.append(read_claim(claim, volume, node_id, classes.get(class_name), lost))
+        return tuple(volumes)
 
     async def _storage_classes(
-        self, spec: BrokerSpec, claims: Mapping[int, Object]
+        self, spec: BrokerSpec, claims: Mapping[tuple[int, str], Object]
     ) -> dict[str, Object | None]:
         """The classes of the claims that have to grow, by name."""
+        sizes = {volume.name: volume.size_bytes for volume in spec.volumes}
         wanted = {
             str(claim["spec"].get("storageClassName") or "")
-            for node_id, claim in claims.items()
-            if read_claim(claim, node_id, None, "").requested_bytes < spec.storage_bytes
+            for (node_id, volume), claim in claims.items()
+            if read_claim(claim, volume, node_id, None, "").requested_bytes < sizes.get(volume, 0)
         } - {""}
         return {name: await self._api.get(STORAGE_CLASS, None, name) for name in sorted(wanted)}
 
@@ -205,11 +281,32 @@ class BrokerObserver:
         volume = await self._api.get(PERSISTENT_VOLUME, None, volume_name)
         if volume is None:
             return "of an unknown name"
-        tied = tied_to(volume)
-        nodes = await self._nodes(set(tied))
-        if tied and all(node is None for node in nodes.values()):
-            return ", ".join(tied)
-        return ""
+        ties = tied_to(volume)
+        nodes = await self._nodes_of(ties)
+        if not ties or any(tie.holds(node) for tie in ties for node in nodes):
+            return ""
+        named = {name for tie in ties for one in (*tie.host_names, *tie.node_names) for name in one}
+        return ", ".join(sorted(named)) or "of an unknown name"
+
+    async def _nodes_of(self, ties: Sequence[Tie]) -> list[Object]:
+        """The nodes that there are of those that are named."""
+        names_of_nodes = {name for tie in ties for one in tie.node_names for name in one}
+        host_names = {name for tie in ties for one in tie.host_names for name in one}
+        named = await self._nodes(names_of_nodes)
+        labelled = await asyncio.gather(
+            *(
+                self._api.list(NODE, label_selector=f"{HOST_NAME_LABEL}={host_name}")
+                for host_name in sorted(host_names)
+            )
+        )
+        return [
+            *(node for node in named.values() if node is not None),
+            *(node for nodes in labelled for node in nodes),
+        ]
+
+
+def _addresses(pods: Mapping[int, PodView]) -> dict[int, str]:
+    return {node_id: pod.address for node_id, pod in pods.items() if pod.address}
 
 
 def _racks(spec: BrokerSpec, config: Object | None) -> dict[int, str | None]:

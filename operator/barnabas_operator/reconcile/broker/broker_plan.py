@@ -14,11 +14,13 @@ from datetime import datetime
 
 from barnabas_operator.broker_spec import BrokerSpec, MaintenanceWindow
 from barnabas_operator.kubernetes.objects import broker_labels
+from barnabas_operator.reconcile.broker.approval import announced_plan
 from barnabas_operator.reconcile.broker.children import Rendering
+from barnabas_operator.reconcile.broker.claim_plan import ClaimPlan, plan_claims
 from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance, members_warning
-from barnabas_operator.reconcile.broker.observed import Observed, PodView
+from barnabas_operator.reconcile.broker.observed import AnnouncedPlan, Observed, PodView
 from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS, size_defaults
 from barnabas_operator.reconcile.broker.revision import (
     ASKED_FOR,
@@ -26,11 +28,10 @@ from barnabas_operator.reconcile.broker.revision import (
     PARKED,
     REVISION_ANNOTATION,
     changes,
-    digest,
     revision_of,
     setting_changes,
 )
-from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll
+from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll, restart_in_flight
 from barnabas_operator.reconcile.broker.scale_plan import ScalePlan, plan_scale
 from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
 
@@ -67,21 +68,26 @@ class Relabel:
 class BrokerPlan:
     """What to do. `problems` need somebody, `warnings` should be known.
 
-    `unwritten` are the children that do not have yet what is declared.
+    `unwritten` are the children that do not have yet what is declared, `unknown_ids` brokers that
+    `maintenance` names and that there are not. `not_ours` says of objects with the names of
+    children whose they are.
     """
 
     rendering: Rendering
-    plan_hash: str
+    announced: AnnouncedPlan
     roll: RollPlan
     scale: ScalePlan
     storage: StoragePlan
+    claims: ClaimPlan
     live: LiveConfigPlan
     ungated: tuple[Ungate, ...] = ()
     forgotten: tuple[ForgetDrain, ...] = ()
     relabelled: tuple[Relabel, ...] = ()
     unwritten: tuple[str, ...] = ()
+    not_ours: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unknown_ids: tuple[int, ...] = ()
 
     @property
     def waiting_on(self) -> str:
@@ -103,17 +109,24 @@ def plan_broker(
     if spec.is_paused:
         live = replace(live, remembered=observed.remembered.live_config)
     current = observed.stateful_set.replicas if observed.stateful_set is not None else 0
-    is_rolling = observed.remembered.in_flight is not None
+    returning = observed.remembered.in_flight
+    # One that does not come back, and is to go for good, keeps nobody here.
+    is_rolling = returning is not None and returning.node_id < spec.replicas
     scale = plan_scale(spec, observed, is_rolling=is_rolling)
     expected = range(min(current, scale.replicas))
-    reasons = restart_reasons(spec, observed, image=image, live=live)
-    plan_hash = digest([revision_of(spec, image), dict(spec.config)])
+    flying, _ = restart_in_flight(spec, observed, expected)
+    storage = plan_storage(spec, observed, expected=expected, is_rolling=flying is not None)
+    # What pods are made with from now on: volumes that cannot go yet are among them.
+    given = replace(spec, volumes=storage.volumes)
+    reasons = restart_reasons(given, observed, image=image, live=live)
+    announced = announced_plan(spec, observed, reasons, image=image, expected=expected)
     roll = plan_roll(
         spec,
         observed,
         reasons,
         expected=expected,
-        plan_hash=plan_hash,
+        plan_hash=announced.hash,
+        now=now,
         closed=closed_windows(spec.windows, now),
     )
     if live.unknown and roll.restarts:
@@ -122,26 +135,29 @@ def plan_broker(
         roll = replace(_held(roll, unknown), stalled=unknown)
     elif scale.replicas < current or any(node_id >= current for node_id in observed.pods):
         roll = _held(roll, "a broker that leaves")
-    storage = plan_storage(spec, observed, expected=expected, is_rolling=roll.in_flight is not None)
+    elif storage.recreated_set is not None:
+        roll = _held(roll, "the StatefulSet, which is made again")
     return BrokerPlan(
         rendering=Rendering(
             image=image,
             replicas=scale.replicas,
             max_unavailable=max_unavailable(observed),
-            storage_size=spec.storage_size if storage.recreated_set else storage.template_size,
+            volumes=storage.volumes,
             racks=known_racks(spec, observed, scale.replicas),
             kept_files=_mounted_files(observed),
             cluster_domain=cluster_domain,
         ),
-        plan_hash=plan_hash,
+        announced=announced,
         roll=roll,
         scale=scale,
         storage=storage,
+        claims=plan_claims(spec, observed, scale, storage),
         live=live,
         ungated=tuple(_ungated(spec, observed)),
         relabelled=tuple(_relabelled(spec, observed)),
         problems=tuple(_problems(storage, scale, live)),
         warnings=tuple(_warnings(observed)),
+        unknown_ids=tuple(sorted(_unknown_ids(spec, observed))),
     )
 
 
@@ -178,8 +194,9 @@ def restart_reasons(
         found += _factor_reasons(spec, observed, node_id)
         if pod.restart_asked:
             found.append(f"{ASKED_FOR} on its pod ({pod.restart_asked})")
-        secrets = tuple(str(one.get("name")) for one in spec.pod_template.image_pull_secrets)
-        if secrets and secrets != pod.pull_secrets:
+        secrets = {str(one.get("name")) for one in spec.pod_template.image_pull_secrets}
+        # Pods may have others besides, which a webhook or their ServiceAccount has put there.
+        if not secrets.issubset(pod.pull_secrets):
             found.append("imagePullSecrets changed")
         if node_id in spec.parked and not pod.is_gated:
             found.append(PARKED)
@@ -313,12 +330,24 @@ def _warnings(observed: Observed) -> list[str]:
     return ([text] if alone else []) + ([of_members] if of_members else [])
 
 
+def _unknown_ids(spec: BrokerSpec, observed: Observed) -> frozenset[int]:
+    """Ids in `maintenance` that mean nobody; none while all brokers are stopped.
+
+    The schema refuses new ones. Others were there when the resource was made, or their brokers went
+    by a scale-in, after which the spec must still be one that can be changed.
+    """
+    if spec.replicas == 0:
+        return frozenset()
+    named_ids = spec.parked | spec.decommissioned
+    return frozenset(one for one in named_ids if one >= spec.replicas) - observed.pods.keys()
+
+
 def lost_or_waiting(observed: Observed) -> Mapping[int, str]:
     """Brokers that need a hand with their node or disk, and what happened."""
     found: dict[int, str] = {}
-    for node_id, volume in observed.volumes.items():
+    for volume in observed.volumes:
         if volume.lost_node:
-            found[node_id] = f"its disk was on node {volume.lost_node}, which is gone"
+            found[volume.node_id] = f"its disk was on node {volume.lost_node}, which is gone"
     for node_id, pod in observed.pods.items():
         if pod.is_terminating and pod.is_node_lost:
             found[node_id] = (

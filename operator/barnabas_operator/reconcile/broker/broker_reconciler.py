@@ -4,7 +4,8 @@ The status is written before anything is done: a restart that is in flight stand
 operator that starts anew waits for that broker and never takes a second one down.
 
 Invariants: an idle Broker causes no write; a Broker that is deleted is left to Kubernetes, which
-removes what it owns; volumes and the arbiter's Lease are owned by nobody and stay.
+removes what it owns; volumes and the arbiter's Lease are owned by nobody and stay, unless
+`deleteClaim` says otherwise (`broker_deletion.py`).
 """
 
 from __future__ import annotations
@@ -32,8 +33,14 @@ from barnabas_operator.kubernetes.api import (
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER
 from barnabas_operator.kubernetes.objects import is_going
-from barnabas_operator.kubernetes.status_write import write_status
-from barnabas_operator.reconcile.broker.broker_apply import BrokerApplier, unwritten
+from barnabas_operator.kubernetes.status_write import merge_patch, write_status
+from barnabas_operator.reconcile.broker.broker_apply import (
+    BrokerApplier,
+    Child,
+    not_ours,
+    unwritten,
+)
+from barnabas_operator.reconcile.broker.broker_deletion import BrokerDeletion
 from barnabas_operator.reconcile.broker.broker_observe import (
     BrokerObserver,
     Cluster,
@@ -52,8 +59,10 @@ from barnabas_operator.reconcile.broker.broker_status import (
     full_disks,
     invalid_status,
 )
-from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
+from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status, refused_status
+from barnabas_operator.reconcile.broker.idle_look import ChangesOf, IdleBrokers
 from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.reconcile.elsewhere import Elsewhere, NotAdmittedError
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
 from barnabas_operator.work.key import Key
@@ -79,15 +88,23 @@ class BrokerReconciler:
         *,
         clusters: Clusters | None = None,
         processes: Processes | None = None,
+        changes_of: ChangesOf | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
-        """Clusters and processes are the real ones unless others are given."""
+        """Clusters and processes are the real ones unless others are given.
+
+        Without `changes_of` every pass is a whole one.
+        """
         self._api = api
+        self._elsewhere = elsewhere or Elsewhere()
         self._clusters = clusters or KafkaClusters(admins)
         self._events = Events(api)
         self._observer = BrokerObserver(api, self._clusters, processes or BrokerAdmin())
         self._applier = BrokerApplier(api, self._events)
+        self._deletion = BrokerDeletion(api)
         self._settings = settings
         self._clock = clock
+        self._idle = IdleBrokers(changes_of, clock, settings.resync_seconds)
         self._closed_since_ms: dict[Key, int] = {}
         self._refused: dict[Key, tuple[dict[str, str], str]] = {}
         self._forbidden: dict[Key, str] = {}
@@ -98,6 +115,10 @@ class BrokerReconciler:
 
         Raises: KubernetesError; BarnabasError.
         """
+        if await self._is_idle_still(key):
+            return IDLE_SECONDS
+        self._idle.forget(key)
+        changes = self._idle.changes(key)
         broker = await self._api.get(BROKER, key.namespace, key.name)
         if broker is None or is_going(broker):
             for remembered in (
@@ -107,18 +128,104 @@ class BrokerReconciler:
                 self._failures,
             ):
                 remembered.pop(key, None)
-            return None
+            if broker is None or not await self._deletion.go_on(broker, self._now()):
+                return None
+            return BUSY_SECONDS
         try:
-            spec = BrokerSpec.from_manifest(broker)
+            return await self._reconcile(key, broker, BrokerSpec.from_manifest(broker), changes)
         except SpecError as error:
             await self._write_invalid(broker, str(error))
             return None
+
+    async def _reconcile(
+        self, key: Key, broker: Object, spec: BrokerSpec, changes: int
+    ) -> float | None:
+        """A whole pass for a Broker that stays. Raises: as `reconcile` does; SpecError."""
+        if not spec.is_paused and await self._deletion.keep_finalizer(broker):
+            # Another version of it, which the pass has to begin with.
+            return 0.0
         before = broker.get("status") or {}
-        observed = await self._observer.observe(spec, before)
         if spec.is_elsewhere:
-            status = elsewhere_status(spec, observed, before=before, now=self._now())
-            await write_status(self._api, broker, status)
+            status = await self._status_elsewhere(broker, spec)
+            if await write_status(self._api, broker, status) is None:
+                self._idle.note(key, changes, spec, before, Observed(), broker=broker)
             return IDLE_SECONDS
+        observed = await self._observer.observe(spec, before)
+        plan = self._plan(key, spec, observed)
+        children = await self._applier.read_children(spec, plan)
+        plan = replace(plan, unwritten=unwritten(children), not_ours=not_ours(children))
+        status = broker_status(spec, observed, plan, before=before, now=self._now())
+        written = await write_status(self._api, broker, status)
+        await self._tell_full_disks(broker, observed, before)
+        if spec.is_paused:
+            return IDLE_SECONDS
+        has_changed = await self._apply(key, broker, spec, observed, plan, children)
+        if _is_busy(observed, plan):
+            return BUSY_SECONDS
+        if written is None and not has_changed and not plan.not_ours:
+            self._idle.note(key, changes, spec, before, observed, plan)
+        return IDLE_SECONDS
+
+    async def _apply(
+        self,
+        key: Key,
+        broker: Object,
+        spec: BrokerSpec,
+        observed: Observed,
+        plan: BrokerPlan,
+        children: Sequence[Child],
+    ) -> bool:
+        """Whether the cluster was asked for anything, besides what Kubernetes was.
+
+        Raises: KubernetesError; BarnabasError. A child that was refused is told when all else that
+        does not need it has been done.
+        """
+        try:
+            refusals = await self._applier.apply_children(spec, observed, plan, children)
+            await self._applier.apply_steps(broker, spec, plan, refusals)
+        except KubernetesError as error:
+            self._note_refusal(key, error)
+            raise
+        if refusals:
+            self._note_refusal(key, refusals[0].error)
+        else:
+            self._forbidden.pop(key, None)
+            self._failures.pop(key, None)
+        has_changed = await self._apply_to_cluster(key, broker, plan)
+        if refusals:
+            raise refusals[0].error
+        return has_changed
+
+    async def _is_idle_still(self, key: Key) -> bool:
+        """Whether a Broker that had nothing to do has not by what its brokers say now, either."""
+        idle = self._idle.find(key)
+        if idle is None:
+            return False
+        spec, before, now = idle.spec, idle.status, self._now()
+        if idle.broker is not None:
+            return not merge_patch(before, await self._status_elsewhere(idle.broker, spec))
+        observed = await self._observer.observe_brokers(spec, idle.observed)
+        assert idle.plan is not None
+        plan = replace(self._plan(key, spec, observed), unwritten=idle.plan.unwritten)
+        status = broker_status(spec, observed, plan, before=before, now=now)
+        return (
+            plan == idle.plan and not _is_busy(observed, plan) and not merge_patch(before, status)
+        )
+
+    async def _status_elsewhere(self, broker: Object, spec: BrokerSpec) -> dict[str, Any]:
+        """The status of a Broker whose brokers somebody else runs, from a look at them."""
+        before, now = broker.get("status") or {}, self._now()
+        try:
+            self._elsewhere.check_namespace(broker)
+            observed = await self._observer.observe(spec, before)
+            if observed.cluster is not None:
+                self._elsewhere.check_cluster(broker, observed.cluster.cluster_id)
+        except NotAdmittedError as error:
+            return refused_status(spec, error, before=before, now=now)
+        return elsewhere_status(spec, observed, before=before, now=now)
+
+    def _plan(self, key: Key, spec: BrokerSpec, observed: Observed) -> BrokerPlan:
+        """The plan, but for what of its children is not written yet."""
         plan = plan_broker(
             spec,
             observed,
@@ -126,28 +233,8 @@ class BrokerReconciler:
             default_image=self._settings.broker_image,
             cluster_domain=self._settings.cluster_domain,
         )
-        plan = self._with_refusals(key, self._with_budget(key, plan))
-        children = await self._applier.read_children(spec, plan)
-        plan = replace(
-            plan,
-            forgotten=forgotten_drains(observed, self._now()),
-            unwritten=unwritten(children),
-        )
-        status = broker_status(spec, observed, plan, before=before, now=self._now())
-        await write_status(self._api, broker, status)
-        await self._tell_full_disks(broker, observed, before)
-        if spec.is_paused:
-            return IDLE_SECONDS
-        try:
-            await self._applier.apply_children(spec, observed, plan, children)
-            await self._applier.apply_steps(broker, spec, observed, plan)
-        except KubernetesError as error:
-            self._note_refusal(key, error)
-            raise
-        self._forbidden.pop(key, None)
-        self._failures.pop(key, None)
-        await self._apply_to_cluster(key, broker, plan)
-        return BUSY_SECONDS if _is_busy(observed, plan) else IDLE_SECONDS
+        plan = replace(plan, forgotten=forgotten_drains(observed, self._now()))
+        return self._with_refusals(key, self._with_budget(key, plan))
 
     def _note_refusal(self, key: Key, error: KubernetesError) -> None:
         """Have the next status tell what was refused, unless it may pass by itself.
@@ -194,13 +281,14 @@ class BrokerReconciler:
         text = full_disks(observed)
         known = any(one.get("type") == DISK_GUARD for one in before.get("conditions") or ())
         if text and not known:
-            await self._events.tell(broker, DISKS_FULL, text, type_="Warning")
+            await self._events.emit(broker, DISKS_FULL, text, type_="Warning")
 
-    async def _apply_to_cluster(self, key: Key, broker: Object, plan: BrokerPlan) -> None:
+    async def _apply_to_cluster(self, key: Key, broker: Object, plan: BrokerPlan) -> bool:
+        """Whether there was anything to do."""
         changes_settings = bool(plan.live.assigned or plan.live.removed)
         scale = plan.scale
         if not (changes_settings or scale.moves or scale.unregistered or scale.leaving):
-            return
+            return False
         cluster = await self._clusters.cluster(key.namespace, key.name)
         if changes_settings:
             await self._change_settings(key, cluster, plan)
@@ -209,12 +297,13 @@ class BrokerReconciler:
         for node_id in plan.scale.unregistered:
             await cluster.unregister(node_id)
         errors = await cluster.move(plan.scale.moves) if plan.scale.moves else {}
-        for place, error in sorted(errors.items())[:5]:
-            message = f"{place} cannot be moved: {error}"
-            await self._events.tell(broker, "MoveFailed", message, type_="Warning")
+        for topic_partition, error in sorted(errors.items())[:5]:
+            message = f"{topic_partition} cannot be moved: {error}"
+            await self._events.emit(broker, "MoveFailed", message, type_="Warning")
         others = [error for error in errors.values() if isinstance(error, RetriableError)]
         if others:
             raise others[0]
+        return True
 
     async def _change_settings(self, key: Key, cluster: Cluster, plan: BrokerPlan) -> None:
         """Change all of them, or each that is not refused. Raises: RetriableError."""
@@ -229,7 +318,7 @@ class BrokerReconciler:
         messages = "; ".join(str(error) for error in refusals if error is not None)
         if messages:
             # Trying again the same does not help: the status says so until it is changed.
-            logger.info("settings of %s are refused: %s", key, messages)
+            logger.info("settings refused by the brokers: %s: %s", key, messages)
             self._refused[key] = (dict(assigned), f"settings are refused: {messages}")
 
     async def _write_invalid(self, broker: Object, message: str) -> None:
@@ -262,6 +351,9 @@ def _is_busy(observed: Observed, plan: BrokerPlan) -> bool:
     if any(pod.drain_request is not None for pod in observed.pods.values()):
         # Who evicts asks again soon, and the disruption budget should be up to date then.
         return True
+    if observed.stateful_set is None and plan.not_ours:
+        # Whose it is takes it away some time, or nobody does.
+        return False
     if observed.stateful_set is None or observed.cluster is None or plan.storage.recreated_set:
         return plan.rendering.replicas > 0
     return bool(plan.waiting_on) or observed.stateful_set.replicas != plan.rendering.replicas

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.conditions import (
     DEGRADED,
     PAUSED,
     RECONCILING,
     Condition,
     from_manifest,
+    holding,
     merged_manifests,
     ready,
     reconciling,
@@ -24,7 +25,9 @@ from barnabas_operator.conditions import (
     timestamp,
     with_progressing,
 )
+from barnabas_operator.kubernetes.quantity import quantity_text
 from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.approval import read_announced, told
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
 from barnabas_operator.reconcile.broker.eviction_gate import eviction_hindrance
 from barnabas_operator.reconcile.broker.isr_gate import may_go
@@ -67,9 +70,10 @@ def broker_status(
             f"{names.bootstrap_service(spec.name)}.{spec.namespace}.svc:{names.KAFKA_PORT}"
         ),
         **cluster_fields(cluster, before),
+        "volumeSize": _largest_request(observed),
         "disk": _size_text(sum(one.size_bytes for one in observed.processes.values())),
         "brokers": list(_brokers(spec, observed, plan)),
-        "plan": _plan(plan),
+        "plan": _plan(spec, plan),
         "restarting": _restarting(plan.roll.in_flight),
         "decommission": _decommission(plan),
         "liveConfig": dict(plan.live.remembered) or None,
@@ -131,6 +135,7 @@ def remembered(status: Mapping[str, Any]) -> Remembered:
         in_flight=in_flight,
         live_config=dict(status.get("liveConfig") or {}),
         last_reasons=reasons,
+        announced=read_announced(status.get("plan") or {}),
     )
 
 
@@ -142,11 +147,17 @@ def _conditions(
     yield from with_progressing(verdict)
     yield _degraded(spec, observed, plan, has_served=bool(before.get("clusterId")))
     if spec.is_paused:
-        yield _true(PAUSED, PAUSED, "nothing is changed while it is paused", generation)
+        yield holding(
+            PAUSED, PAUSED, "nothing is changed while it is paused", generation=generation
+        )
     if text := full_disks(observed):
-        yield _true(DISK_GUARD, DISKS_FULL, text, generation)
+        yield holding(DISK_GUARD, DISKS_FULL, text, generation=generation)
+    if plan.unknown_ids:
+        ids = ", ".join(map(str, plan.unknown_ids))
+        message = f"spec.maintenance names brokers that there are not: {ids}"
+        yield holding("UnknownBrokers", "NoSuchBroker", message, generation=generation)
     if plan.warnings:
-        yield _true("Warning", "NothingToSpare", "; ".join(plan.warnings), generation)
+        yield holding("Warning", "NothingToSpare", "; ".join(plan.warnings), generation=generation)
 
 
 def _verdict(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[Condition, ...]:
@@ -155,6 +166,8 @@ def _verdict(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[Co
     if spec.is_paused and (waiting := _held_by_pause(spec, plan)):
         text = f"waits for the end of the pause: {waiting}"
         return stalled(PAUSED, text, generation=generation)
+    if plan.not_ours:
+        return stalled("NotOurs", "; ".join(plan.not_ours), generation=generation)
     if plan.roll.stalled:
         return stalled("RollStopped", plan.roll.stalled, generation=generation)
     if plan.problems:
@@ -164,7 +177,12 @@ def _verdict(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[Co
         return stalled("BrokerLost", text, generation=generation)
     if not _is_done(spec, observed, plan):
         reason = "Restarting" if plan.roll.needs or plan.roll.in_flight else "Progressing"
-        text = plan.waiting_on or ", ".join(plan.unwritten) or "children are made"
+        stopping = sorted(one for one in observed.pods if one >= plan.rendering.replicas)
+        text = plan.waiting_on or ", ".join(plan.unwritten)
+        if not text:
+            text = (
+                f"brokers {', '.join(map(str, stopping))} stop" if stopping else "children are made"
+            )
         return reconciling(reason, text, generation=generation)
     if lack := _lack(spec, observed, plan):
         return reconciling(*lack, generation=generation)
@@ -225,16 +243,6 @@ def _damage(
     return "", ""
 
 
-def _true(type_: str, reason: str, message: str, generation: int) -> Condition:
-    return Condition(
-        type=type_,
-        status="True",
-        reason=reason,
-        message=message,
-        observed_generation=generation,
-    )
-
-
 def full_disks(observed: Observed) -> str:
     """The disks that have too little room, of all brokers; empty where there are none."""
     return "; ".join(
@@ -249,6 +257,8 @@ def _is_done(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> bool:
     if plan.waiting_on or plan.roll.needs or replicas != spec.replicas or plan.unwritten:
         return False
     if observed.stateful_set is None or observed.stateful_set.replicas != replicas:
+        return False
+    if any(node_id >= replicas for node_id in observed.pods):
         return False
     return all(
         node_id in spec.parked or (node_id in observed.pods and observed.pods[node_id].is_ready)
@@ -321,8 +331,7 @@ def _eviction_waits(spec: BrokerSpec, observed: Observed, pod: PodView | None) -
 
 def _phase(spec: BrokerSpec, observed: Observed, node_id: int) -> str:
     pod = observed.pods.get(node_id)
-    volume = observed.volumes.get(node_id)
-    if volume is not None and volume.lost_node:
+    if any(volume.lost_node for volume in observed.volumes if volume.node_id == node_id):
         return "DiskLost"
     if pod is None:
         return "Missing"
@@ -348,7 +357,7 @@ def _running_phase(observed: Observed, pod: PodView) -> str:
     )
 
 
-def _plan(plan: BrokerPlan) -> dict[str, Any]:
+def _plan(spec: BrokerSpec, plan: BrokerPlan) -> dict[str, Any]:
     needs = [{"broker": need.node_id, "reasons": list(need.reasons)} for need in plan.roll.needs]
     if plan.roll.in_flight is not None:
         summary = f"restarting {plan.roll.in_flight.node_id}"
@@ -359,10 +368,11 @@ def _plan(plan: BrokerPlan) -> dict[str, Any]:
     else:
         summary = "waiting" if plan.waiting_on else "done"
     return {
-        "hash": plan.plan_hash,
+        "hash": plan.announced.hash,
         "summary": summary,
         "waitingOn": plan.waiting_on or None,
         "restarts": needs or None,
+        "covers": told(plan.announced) if spec.update_policy is UpdatePolicy.ON_APPROVAL else None,
     }
 
 
@@ -382,6 +392,12 @@ def _decommission(plan: BrokerPlan) -> dict[str, Any] | None:
         "moving": emptying.moving,
         "message": emptying.blocked or None,
     }
+
+
+def _largest_request(observed: Observed) -> str | None:
+    """What the largest claim asks for."""
+    largest = max((one.requested_bytes for one in observed.volumes), default=0)
+    return quantity_text(largest) if largest else None
 
 
 def _rounded(size_bytes: int) -> int:

@@ -11,11 +11,11 @@ that is given by the caller, who knows what the present StatefulSet says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.broker_spec import BrokerSpec, Volume
 from barnabas_operator.kubernetes.api import Object
 from barnabas_operator.kubernetes.objects import BROKER_LABEL, broker_labels
 from barnabas_operator.reconcile.broker import names
@@ -28,14 +28,15 @@ from barnabas_operator.spec import API_VERSION
 class Rendering:
     """What the children depend on besides the spec.
 
-    `storage_size` is that of the StatefulSet's claim template, which cannot change in place.
+    `volumes` are those of the StatefulSet's claim templates, which cannot change in place; none:
+    the declared ones.
     `kept_files` are brokers whose files pods mount, also where there are fewer brokers by now.
     """
 
     image: str
     replicas: int
     max_unavailable: int = 1
-    storage_size: str = ""
+    volumes: tuple[Volume, ...] = ()
     racks: Mapping[int, str | None] = field(default_factory=dict)
     kept_files: frozenset[int] = frozenset()
     cluster_domain: str = "cluster.local"
@@ -43,6 +44,7 @@ class Rendering:
 
 def render(spec: BrokerSpec, given: Rendering) -> list[Object]:
     """All children, in the order in which they have to be there."""
+    spec = replace(spec, volumes=given.volumes or spec.volumes)
     return [
         _service_account(spec),
         _role(spec),
@@ -238,18 +240,6 @@ def _disruption_budget(spec: BrokerSpec, max_unavailable: int) -> Object:
 
 
 def _stateful_set(spec: BrokerSpec, given: Rendering) -> Object:
-    claim_spec: dict[str, Any] = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": given.storage_size or spec.storage_size}},
-    }
-    if spec.storage_class_name is not None:
-        claim_spec["storageClassName"] = spec.storage_class_name
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": names.DATA_VOLUME, "labels": broker_labels(spec.name)},
-        "spec": claim_spec,
-    }
     return _child(
         spec,
         "apps/v1",
@@ -271,9 +261,24 @@ def _stateful_set(spec: BrokerSpec, given: Rendering) -> Object:
                 replicas=given.replicas,
                 cluster_domain=given.cluster_domain,
             ),
-            "volumeClaimTemplates": [claim],
+            "volumeClaimTemplates": [_claim(spec, volume) for volume in spec.volumes],
         },
     )
+
+
+def _claim(spec: BrokerSpec, volume: Volume) -> dict[str, Any]:
+    claim_spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": volume.size}},
+    }
+    if volume.storage_class is not None:
+        claim_spec["storageClassName"] = volume.storage_class
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": volume.name, "labels": broker_labels(spec.name)},
+        "spec": claim_spec,
+    }
 
 
 def _port(name: str, number: int) -> dict[str, Any]:

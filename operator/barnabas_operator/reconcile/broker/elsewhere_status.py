@@ -15,6 +15,7 @@ from barnabas_operator.conditions import merged_manifests, ready, reconciling, w
 from barnabas_operator.reconcile.broker.broker_status import cluster_fields
 from barnabas_operator.reconcile.broker.isr_gate import may_go
 from barnabas_operator.reconcile.broker.observed import ClusterView, Observed
+from barnabas_operator.reconcile.elsewhere import NotAdmittedError, not_admitted
 
 
 def elsewhere_status(
@@ -36,6 +37,17 @@ def elsewhere_status(
         **cluster_fields(cluster, before),
         "brokers": None if cluster is None else _brokers(cluster),
         "conditions": merged_manifests(before, with_progressing(conditions), now),
+    }
+
+
+def refused_status(
+    spec: BrokerSpec, error: NotAdmittedError, *, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """The status of one that is not worked for: it tells nothing of the cluster."""
+    verdict = with_progressing(not_admitted(error, spec.generation))
+    return {
+        "observedGeneration": spec.generation,
+        "conditions": merged_manifests(before, verdict, now),
     }
 
 

@@ -18,7 +18,7 @@ from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.drain_request import DrainRequest
 from barnabas_operator.reconcile.broker.isr_gate import hindrance
 from barnabas_operator.reconcile.broker.observed import Observed, PodView
-from barnabas_operator.reconcile.broker.roll_plan import restart_in_flight, unready
+from barnabas_operator.reconcile.broker.roll_plan import restart_in_flight, takes_part, unready
 
 
 class Ruling(StrEnum):
@@ -63,7 +63,7 @@ def judge(
     pod = observed.pods.get(node_id)
     if spec.is_paused or spec.is_elsewhere:
         return Verdict(ruling=Ruling.LEFT_ALONE)
-    if pod is None or pod.is_terminating or _serves_nobody(pod):
+    if pod is None or pod.is_terminating or _serves_nobody(observed, pod):
         return Verdict(ruling=Ruling.SERVES_NOBODY)
     if pod.is_node_lost:
         return Verdict(ruling=Ruling.NODE_LOST)
@@ -91,6 +91,11 @@ def eviction_hindrance(spec: BrokerSpec, observed: Observed, node_id: int) -> st
     return f"broker {node_id}: {text}" if text else ""
 
 
-def _serves_nobody(pod: PodView) -> bool:
-    """Whether it waits for a node or cannot start; one that starts may be recovering its logs."""
-    return pod.is_gated or not pod.node or (bool(pod.stuck) and not pod.is_ready)
+def _serves_nobody(observed: Observed, pod: PodView) -> bool:
+    """Whether it waits for a node or cannot start; one that starts may be recovering its logs.
+
+    A broker may serve beside a container that cannot start.
+    """
+    if pod.is_gated or not pod.node:
+        return True
+    return bool(pod.stuck) and not pod.is_ready and not takes_part(observed, pod)

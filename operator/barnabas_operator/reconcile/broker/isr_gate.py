@@ -55,9 +55,15 @@ def unguarded(cluster: ClusterView) -> list[PartitionView]:
 
 def named(partitions: Iterable[PartitionView]) -> str:
     """The partitions for people, not more than a few of them."""
-    places = [f"{one.place.topic}-{one.place.partition}" for one in partitions]
-    more = f" and {len(places) - NAMED_MAX} more" if len(places) > NAMED_MAX else ""
-    return ", ".join(places[:NAMED_MAX]) + more
+    topic_partitions = [
+        f"{one.topic_partition.topic}-{one.topic_partition.partition}" for one in partitions
+    ]
+    more = (
+        f" and {len(topic_partitions) - NAMED_MAX} more"
+        if len(topic_partitions) > NAMED_MAX
+        else ""
+    )
+    return ", ".join(topic_partitions[:NAMED_MAX]) + more
 
 
 def _can_spare(partition: PartitionView, node_id: int) -> bool:

@@ -1,17 +1,21 @@
 """Names of what belongs to a Broker: a contract with the chart, the images and the users.
 
-Source: docs/architecture.md, Kubernetes. Invariant: the ordinal of a pod is its broker's node id.
+Source: docs/architecture.md, Kubernetes. Invariants: the ordinal of a pod is its broker's node id;
+the name of a volume has no hyphen, so a claim's name says of which Broker it is.
 """
 
 from __future__ import annotations
 
 import re
 
+from barnabas_operator.broker_spec import DATA_VOLUME
+
 KAFKA_PORT = 9092
 REPLICATION_PORT = 9091  # for brokers only
 ADMIN_PORT = 9644
-DATA_VOLUME = "data"
 DATA_PATH = "/var/lib/barnabas"
+# Where the volumes beside `data` are mounted, by their names.
+VOLUMES_PATH = "/var/lib/barnabas-volumes"
 CONFIG_PATH = "/etc/barnabas"
 CONTAINER = "broker"
 
@@ -59,14 +63,38 @@ def arbiter_lease(broker: str) -> str:
     return f"{broker}-arbiter"
 
 
+def group_operations(broker: str) -> str:
+    """The ConfigMap that says what was begun for the cluster's groups; it belongs to the data."""
+    return f"{broker}-group-operations"
+
+
 def pod(broker: str, node_id: int) -> str:
     """The pod of a broker."""
     return f"{broker}-{node_id}"
 
 
-def claim(broker: str, node_id: int) -> str:
-    """The PersistentVolumeClaim of a broker."""
-    return f"{DATA_VOLUME}-{broker}-{node_id}"
+def claim(broker: str, node_id: int, volume: str = DATA_VOLUME) -> str:
+    """The PersistentVolumeClaim of a volume of a broker, as its StatefulSet makes it."""
+    return f"{volume}-{broker}-{node_id}"
+
+
+def claimed(broker: str, claim_name: str) -> tuple[str, int] | None:
+    """The volume and the broker's id that a claim is for, None for what is no claim of ours."""
+    volume, _, rest = claim_name.partition("-")
+    node_id = node_id_of(rest)
+    if node_id is None or not volume or rest != pod(broker, node_id):
+        return None
+    return volume, node_id
+
+
+def mount_path(volume: str) -> str:
+    """Where a volume of a broker is mounted in its pod."""
+    return DATA_PATH if volume == DATA_VOLUME else f"{VOLUMES_PATH}/{volume}"
+
+
+def log_directory(volume: str) -> str:
+    """The log directory on a volume; the root of a file system may have files of its own."""
+    return f"{mount_path(volume)}/data"
 
 
 def node_id_of(name: str) -> int | None:

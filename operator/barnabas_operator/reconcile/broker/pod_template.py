@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.broker_spec import DATA_VOLUME, BrokerSpec
 from barnabas_operator.kubernetes.objects import broker_labels
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.properties import (
@@ -113,6 +113,8 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
             "timeoutSeconds": 5,
             "failureThreshold": 3,
         },
+        # What a broker says last is why it has ended: it is told in the status of the Broker.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": _drain_command(drain_seconds)}}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -120,7 +122,10 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [
-            {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
+            *(
+                {"name": volume.name, "mountPath": names.mount_path(volume.name)}
+                for volume in spec.volumes
+            ),
             {"name": "config", "mountPath": names.CONFIG_PATH, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
         ],
@@ -145,6 +150,7 @@ def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
             f"{names.CONFIG_PATH}/broker-$(NODE_ID).properties",
             "--set",
             "node.id=$(NODE_ID)",
+            *_log_directories(spec),
         ]
     host = names.broker_host(spec.name, "$(POD_NAMESPACE)", "$(NODE_ID)", cluster_domain)
     return [
@@ -154,6 +160,25 @@ def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
         "node.id=$(NODE_ID)",
         "--set",
         f"advertised.listeners={names.advertised_inside(host)}",
+        *_log_directories(spec),
+    ]
+
+
+def _log_directories(spec: BrokerSpec) -> list[str]:
+    """What the file does not say of them: what a pod mounts and what its broker uses go together.
+
+    A file would change under pods that have other volumes yet.
+    """
+    found = sorted(volume.name for volume in spec.volumes)
+    if found == [DATA_VOLUME]:
+        return []
+    directories = [names.log_directory(spec.metadata_volume)]
+    directories += [names.log_directory(one) for one in found if one != spec.metadata_volume]
+    return [
+        "--set",
+        f"log.dirs={','.join(directories)}",
+        "--set",
+        f"metadata.log.dir={directories[0]}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a pod was made from, written on the pod itself, and why it has to be made again.
+"""The revision of a pod, kept in annotations on the pod, and what triggers its restart.
 
 The StatefulSet's own revision changes with anything in the template, also with what needs no
 restart; so pods carry two annotations instead: the parts that matter, and the declared settings
@@ -15,7 +15,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.broker_spec import DATA_VOLUME, BrokerSpec
 
 REVISION_ANNOTATION = "barnabas.dev/revision"
 CONFIG_ANNOTATION = "barnabas.dev/config"
@@ -31,6 +31,7 @@ _WORDS = {
     "listeners": "the listeners",
     "rack": "rack.topologyKey",
     "pod": "podTemplate",
+    "volumes": "storage.volumes",
 }
 
 
@@ -54,7 +55,14 @@ def revision_of(spec: BrokerSpec, image: str) -> dict[str, str]:
         "rack": spec.topology_key or "",
         "pod": digest(template.pod) if template.pod else "",
         "restart": spec.restart,
+        **_volumes(spec),
     }
+
+
+def _volumes(spec: BrokerSpec) -> dict[str, str]:
+    """The log directories of a broker; nothing for the one that brokers have always had."""
+    found = sorted(volume.name for volume in spec.volumes)
+    return {} if found == [DATA_VOLUME] else {"volumes": digest([spec.metadata_volume, *found])}
 
 
 def revision_annotations(spec: BrokerSpec, image: str) -> dict[str, str]:
@@ -77,7 +85,7 @@ def read_annotation(annotations: Mapping[str, str], name: str) -> dict[str, str]
 def changes(started: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
     """Why a pod of that revision has to be made again, empty if it does not."""
     reasons = []
-    for part, value in wanted.items():
+    for part, value in {"volumes": "", **wanted}.items():
         if started.get(part, "") == value:
             continue
         if part == "image":

@@ -6,9 +6,11 @@ Rules, in this order; the first that holds back says what is waited for:
    broker registered and unfenced, and all of its replicas in sync again.
 2. Pods of an old revision that cannot start are replaced, all of them: they serve nobody, and
    together they may be what a majority needs. So is one that starts and is not wanted: it has not
-   answered yet, or it is the one in flight. One that recovers its logs is waited for; one that
-   takes part already, and whose pod is only not known to be ready, goes like any that serves.
-3. A pod of the present revision that cannot start stops the roll.
+   answered yet, or it is the one in flight. One that recovers its logs is waited for; one whose
+   broker takes part already, while its pod is not known to be ready or has another container that
+   does not start, goes alone and if it can be spared, like any that serves.
+3. A pod of the present revision that cannot start stops the roll. While a container that has ended
+   has not run for a minute again, no broker is restarted but that of its pod.
 4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
 5. The policy has to allow restarts, and a maintenance window has to be open, if there are any; one
    that somebody asks for by an annotation or by parking waits for no window.
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.reconcile.broker.isr_gate import hindrance, named, not_caught_up
@@ -37,16 +40,25 @@ from barnabas_operator.reconcile.broker.revision import ASKED_FOR, PARKED
 
 # The state in which a broker reads its logs after a crash; to stop it then is to begin anew.
 RECOVERY = "RECOVERY"
+# Time for a process that has never answered to end: it leads nothing that it could give away, and
+# one that hangs would take all of the time that brokers have for that.
+UNANSWERED_GRACE_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """A pod that is to be deleted now; the StatefulSet makes it again."""
+    """A pod that is to be deleted now; the StatefulSet makes it again.
+
+    Without `grace_seconds` it has the time that it declares. `is_stuck` is a pod that cannot start;
+    its broker may serve all the same (`is_serving`).
+    """
 
     node_id: int
     pod_uid: str
     reasons: tuple[str, ...]
     is_stuck: bool = False
+    is_serving: bool = True
+    grace_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +92,7 @@ def plan_roll(
     *,
     expected: Sequence[int],
     plan_hash: str,
+    now: datetime,
     closed: str = "",
 ) -> RollPlan:
     """The restarts to carry out now.
@@ -87,15 +100,20 @@ def plan_roll(
     `reasons` say for each broker why it has to be restarted; `expected` are the brokers that the
     StatefulSet has. `closed` is what is waited for while no maintenance window is open.
     """
-    needs = _ordered(observed, reasons, expected)
+    needs = _ordered(observed, reasons, expected, now)
     in_flight, arriving = restart_in_flight(spec, observed, expected)
     stuck = tuple(_stuck_restarts(spec, observed, reasons, expected, plan_hash))
     waiting = dict(unready(spec, observed, expected))
+    unsettled = dict(_unsettled(observed, expected, now))
     stalled = _stalled(spec, observed, reasons, expected)
     waiting_on = arriving or stalled or _first(waiting)
     restarts = stuck
+    if unsettled and not any(need.node_id in unsettled for need in needs):
+        waiting_on = waiting_on or _first(unsettled)
+        waiting.update(unsettled)
     if not (waiting_on or stuck) and needs:
-        chosen, waiting_on, blocked = _choose(spec, observed, needs, plan_hash, closed)
+        able = [one for one in needs if not unsettled or one.node_id in unsettled]
+        chosen, waiting_on, blocked = _choose(spec, observed, able, plan_hash, closed)
         waiting.update(blocked)
         if chosen is not None:
             restarts = (chosen,)
@@ -115,16 +133,20 @@ def plan_roll(
 
 
 def _ordered(
-    observed: Observed, reasons: Mapping[int, Sequence[str]], expected: Sequence[int]
+    observed: Observed,
+    reasons: Mapping[int, Sequence[str]],
+    expected: Sequence[int],
+    now: datetime,
 ) -> tuple[Need, ...]:
-    """Unready first, the controller last."""
+    """Unready first, and those that may not stay ready; the controller last."""
     controller = None if observed.cluster is None else observed.cluster.controller_id
 
-    def place(node_id: int) -> tuple[bool, bool, int]:
+    def order(node_id: int) -> tuple[bool, bool, int]:
         pod = observed.pods.get(node_id)
-        return node_id == controller, pod is not None and pod.is_ready, node_id
+        is_well = pod is not None and pod.is_ready and not _is_unsettled(pod, now)
+        return node_id == controller, is_well, node_id
 
-    waiting = sorted((one for one in expected if reasons.get(one)), key=place)
+    waiting = sorted((one for one in expected if reasons.get(one)), key=order)
     return tuple(Need(node_id=one, reasons=tuple(reasons[one])) for one in waiting)
 
 
@@ -148,7 +170,9 @@ def _missing_of(
     spec: BrokerSpec, observed: Observed, node_id: int, pod: PodView | None, old_uid: str
 ) -> str:
     """What a restarted broker still lacks, empty when it is back."""
-    if pod is None or pod.uid == old_uid:
+    if pod is None:
+        return _podless_text(observed, node_id)
+    if pod.uid == old_uid:
         return "its old pod stops"
     if node_id in spec.parked and pod.is_gated:
         return ""
@@ -177,33 +201,68 @@ def _stuck_restarts(
     if spec.is_paused or spec.update_policy is UpdatePolicy.PAUSED:
         return
     is_allowed = spec.update_policy is UpdatePolicy.AUTOMATIC or spec.approved_hash == plan_hash
-    for node_id in expected:
+    controller = None if observed.cluster is None else observed.cluster.controller_id
+    is_one_spared = False
+    for node_id in sorted(expected, key=lambda one: (one == controller, one)):
         pod = observed.pods.get(node_id)
         if pod is None or pod.is_terminating or not reasons.get(node_id):
             continue
-        if pod.stuck:
-            why = (*reasons[node_id], f"its pod cannot start ({pod.stuck})")
-        elif (
-            is_allowed
-            and _starts_in_vain(observed, pod)
-            and _can_be_spared(spec, observed, expected, node_id)
-        ):
-            why = (*reasons[node_id], "its pod has not started yet")
+        is_serving = takes_part(observed, pod)
+        if pod.stuck and not is_serving:
+            why = f"its pod cannot start ({pod.stuck})"
+        elif is_allowed and (pod.stuck or _starts_in_vain(observed, pod)):
+            if is_serving and (
+                is_one_spared or not _can_be_spared(spec, observed, expected, node_id)
+            ):
+                continue
+            is_one_spared = is_one_spared or is_serving
+            why = (
+                f"its pod cannot start ({pod.stuck})"
+                if pod.stuck
+                else "its pod has not started yet"
+            )
         else:
             continue
-        yield Restart(node_id=node_id, pod_uid=pod.uid, reasons=why, is_stuck=True)
+        has_answered = is_serving or pod.is_started or node_id in observed.processes
+        yield Restart(
+            node_id=node_id,
+            pod_uid=pod.uid,
+            reasons=(*reasons[node_id], why),
+            is_stuck=True,
+            is_serving=is_serving,
+            grace_seconds=None if has_answered else UNANSWERED_GRACE_SECONDS,
+        )
+
+
+def takes_part(observed: Observed, pod: PodView) -> bool:
+    """Whether a broker serves, whatever is the matter with its pod."""
+    process, cluster = observed.processes.get(pod.node_id), observed.cluster
+    if process is not None:
+        return not process.is_fenced
+    if pod.is_broker_ready:
+        # The kubelet reaches it, even where the operator does not.
+        return True
+    # One that has just crashed counts as live for a while.
+    return pod.is_running and cluster is not None and pod.node_id in cluster.live_ids
 
 
 def _can_be_spared(
     spec: BrokerSpec, observed: Observed, expected: Sequence[int], node_id: int
 ) -> bool:
-    """Whether a broker does not take part yet, or is the only one that is not well."""
-    process, cluster = observed.processes.get(node_id), observed.cluster
-    if process is None or process.is_fenced:
-        return True
-    others = [one for one in expected if one != node_id]
-    is_alone = next(unready(spec, observed, others), None) is None
-    return is_alone and cluster is not None and not hindrance(cluster, node_id)
+    """Whether all others serve, and the partitions can do without this broker."""
+    cluster = observed.cluster
+    if cluster is None or hindrance(cluster, node_id):
+        return False
+    others = [one for one in expected if one != node_id and one not in spec.parked]
+    return all(one in cluster.live_ids and _is_seen_well(observed, one) for one in others)
+
+
+def _is_seen_well(observed: Observed, node_id: int) -> bool:
+    """Whether a broker serves as far as its pod, or itself, says; metadata is late."""
+    pod, process = observed.pods.get(node_id), observed.processes.get(node_id)
+    if pod is None or pod.is_terminating:
+        return False
+    return pod.is_ready or (process is not None and not process.is_fenced)
 
 
 def _starts_in_vain(observed: Observed, pod: PodView) -> bool:
@@ -239,6 +298,20 @@ def _stalled(
     return ""
 
 
+def _unsettled(
+    observed: Observed, expected: Sequence[int], now: datetime
+) -> Iterator[tuple[int, str]]:
+    """The brokers whose pods may not stay ready, and why."""
+    for node_id in expected:
+        pod = observed.pods.get(node_id)
+        if pod is not None and _is_unsettled(pod, now):
+            yield node_id, f"{pod.unsettled}, and was started again less than a minute ago"
+
+
+def _is_unsettled(pod: PodView, now: datetime) -> bool:
+    return pod.settles is not None and now < pod.settles
+
+
 def unready(
     spec: BrokerSpec, observed: Observed, expected: Sequence[int]
 ) -> Iterator[tuple[int, str]]:
@@ -247,7 +320,7 @@ def unready(
         if node_id in spec.parked:
             continue
         pod = observed.pods.get(node_id)
-        text = "it has no pod yet" if pod is None else _unready_text(pod)
+        text = _podless_text(observed, node_id) if pod is None else _unready_text(pod)
         if not text and observed.cluster and node_id not in observed.cluster.live_ids:
             text = "it does not take part in the cluster"
         if text:
@@ -261,7 +334,17 @@ def _unready_text(pod: PodView) -> str:
         return ""
     if pod.stuck:
         return f"its pod cannot start ({pod.stuck})"
-    return "its pod starts" if pod.node else "its pod has no node yet"
+    if not pod.node:
+        waits = f", and waits for the scheduler {pod.scheduler}" if pod.scheduler else ""
+        return f"its pod has no node yet{waits}"
+    if pod.is_running and not pod.is_started:
+        return "its pod runs and does not answer yet"
+    return "its pod starts" + (f" ({pod.warning})" if pod.warning else "")
+
+
+def _podless_text(observed: Observed, node_id: int) -> str:
+    why = observed.podless.get(node_id)
+    return "it has no pod yet" + (f" ({why})" if why else "")
 
 
 def _first(waiting: Mapping[int, str]) -> str:

@@ -102,7 +102,8 @@ def _removed(
     current = node_id + 1
     if is_rolling:
         return ScalePlan(replicas=current, waiting_on="the restart of a broker")
-    for other, why in unready(spec, observed, range(node_id)):
+    # Not for others that are to go: those may be what is to be got rid of.
+    for other, why in unready(spec, observed, range(spec.replicas)):
         return ScalePlan(replicas=current, waiting_on=f"broker {other}: {why}")
     members = cluster.members
     if members is None:
@@ -133,7 +134,7 @@ def _leaving(spec: BrokerSpec, current: int) -> list[int]:
 
 def _brokers_with_data(observed: Observed) -> int:
     """How many brokers there were when all were stopped, or before the Broker was made again."""
-    owners = [one.node_id for one in observed.volumes.values() if not one.is_decommissioned]
+    owners = [one.node_id for one in observed.volumes if not one.is_decommissioned]
     return max(owners, default=-1) + 1
 
 
@@ -188,9 +189,9 @@ def _moves(
         staying = [replica for replica in one.replicas if replica not in one.leaving]
         free = [taker for taker in takers if taker not in staying]
         if not free:
-            place = f"{one.place.topic}-{one.place.partition}"
+            name = f"{one.topic_partition.topic}-{one.topic_partition.partition}"
             blocked = blocked or (
-                f"{place} has {len(staying)} replicas, and without broker {node_id} there are"
+                f"{name} has {len(staying)} replicas, and without broker {node_id} there are"
                 f" {len(takers)} brokers"
             )
             continue
@@ -201,7 +202,9 @@ def _moves(
             free, key=lambda broker: (_shared_racks(cluster, broker, others), load[broker], broker)
         )
         load[taker] += 1
-        moves[one.place] = tuple(taker if replica == node_id else replica for replica in staying)
+        moves[one.topic_partition] = tuple(
+            taker if replica == node_id else replica for replica in staying
+        )
     return moves, blocked
 
 

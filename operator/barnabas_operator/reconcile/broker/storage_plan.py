@@ -1,23 +1,38 @@
-"""What is to be done about volumes: growth, and disks that are lost. Pure.
+"""What is to be done about volumes: growth, more and fewer of them, and disks that are lost. Pure.
 
 Growing: each claim is asked for more where its storage class can expand; a claim that has more than
-is wanted counts as grown. The claim template of a StatefulSet cannot change, so the StatefulSet is
-deleted without its pods and made again with the new size; in between the pods run on.
+is wanted counts as grown. The claim templates of a StatefulSet cannot change, so the StatefulSet is
+deleted without its pods and made again with the new ones; in between the pods run on.
+
+More volumes: the StatefulSet is made again likewise, and the pods, which lack the volume then, are
+restarted one after the other. Fewer: the same, but only when every broker says that nothing is on
+that volume. Until then, and when something turns up there before all brokers do without it, the
+volume stays, and a problem says why.
 
 A disk is lost when its volume is tied to a node that is gone. Its broker never starts again by
 itself. With the annotation `barnabas.dev/replace-disk` naming that volume it gets an empty one; but
 only if every partition of it has another replica in sync, because what only it had is gone then.
+Brokers that do not run, and others whose disks are lost, do not count for that: nobody has taken
+them out of the ISR where nobody leads the control plane, or where they were the last ones. One disk
+is replaced at a time.
 
-Invariant: a claim is deleted in that one case.
+Invariant: a claim is deleted in that one case, and in those of `claim_plan.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from barnabas_operator.broker_spec import REPLACE_DISK_ANNOTATION, BrokerSpec, quantity_bytes
+from barnabas_operator.broker_spec import (
+    REPLACE_DISK_ANNOTATION,
+    BrokerSpec,
+    Volume,
+)
+from barnabas_operator.kubernetes.quantity import quantity_text
+from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.isr_gate import named
+from barnabas_operator.reconcile.broker.members_gate import members_hindrance
 from barnabas_operator.reconcile.broker.observed import Observed, VolumeView
 
 
@@ -42,13 +57,13 @@ class ReplaceDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoragePlan:
-    """`template_size` is what the StatefulSet's claim template has to say.
+    """`volumes` are what the StatefulSet's claim templates have to say, and what pods get.
 
     `recreated_set` is the uid of the StatefulSet that has to be made again for that. `problems`
     need somebody; `waiting_on` comes about by itself.
     """
 
-    template_size: str
+    volumes: tuple[Volume, ...]
     expansions: tuple[ExpandClaim, ...] = ()
     replacements: tuple[ReplaceDisk, ...] = ()
     recreated_set: str | None = None
@@ -59,39 +74,41 @@ class StoragePlan:
 def plan_storage(
     spec: BrokerSpec, observed: Observed, *, expected: Collection[int], is_rolling: bool
 ) -> StoragePlan:
-    """What is to be done; the StatefulSet is not touched while a broker is being restarted."""
+    """What is to be done; for growth the StatefulSet is not touched while a broker restarts.
+
+    For another set of volumes it is: the broker that does not come back may be one that waits for a
+    volume which nobody can provide, and which is not wanted any more.
+    """
     current = observed.stateful_set
-    template_size = spec.storage_size if current is None else current.storage_size
+    there = {} if current is None else {volume.name: volume for volume in current.volumes}
     problems = list(_lost(spec, observed, expected))
-    if current is not None and quantity_bytes(current.storage_size) > spec.storage_bytes:
-        problems.append(
-            f"a volume cannot shrink from {current.storage_size} to {spec.storage_size}"
-        )
-        return StoragePlan(
-            template_size=template_size,
-            problems=tuple(problems),
-            replacements=tuple(_replacements(spec, observed, expected)),
-        )
+    kept = dict(_kept(spec, observed, problems))
+    wanted = (*_possible(spec, observed, there, problems), *kept.values())
+    sizes = {volume.name: volume for volume in wanted}
     expansions = []
-    for volume in observed.volumes.values():
-        if volume.node_id not in expected or volume.requested_bytes >= spec.storage_bytes:
+    for claim in observed.volumes:
+        volume = sizes.get(claim.volume)
+        if volume is None or claim.volume in kept or claim.node_id not in expected:
             continue
-        if volume.can_expand is False:
+        if claim.requested_bytes >= volume.size_bytes:
+            continue
+        if claim.can_expand is False:
             problems.append(
-                f"{volume.claim} stays as it is: storage class {volume.storage_class} does not"
+                f"{claim.claim} stays as it is: storage class {claim.storage_class} does not"
                 " expand volumes"
             )
             continue
-        expansions.append(ExpandClaim(claim=volume.claim, uid=volume.uid, size=spec.storage_size))
-    growing = current is not None and quantity_bytes(current.storage_size) < spec.storage_bytes
-    recreated = current.uid if current and growing and not is_rolling else None
+        expansions.append(ExpandClaim(claim=claim.claim, uid=claim.uid, size=volume.size))
+    recreated = None
+    if current is not None and not current.is_going and _is_outdated(there, sizes, is_rolling):
+        recreated = current.uid
     return StoragePlan(
-        template_size=template_size,
+        volumes=wanted if current is None or recreated is not None else current.volumes,
         expansions=tuple(expansions),
         replacements=tuple(_replacements(spec, observed, expected)),
         recreated_set=recreated,
         problems=tuple(problems),
-        waiting_on=_growing(spec, observed, expected),
+        waiting_on=_growing(sizes, observed, expected),
     )
 
 
@@ -100,14 +117,102 @@ def permission(volume: VolumeView) -> str:
     return f"{volume.node_id}/{volume.uid[:8]}"
 
 
-def _growing(spec: BrokerSpec, observed: Observed, expected: Collection[int]) -> str:
-    for volume in observed.volumes.values():
-        if volume.node_id not in expected or not volume.is_bound:
+def _possible(
+    spec: BrokerSpec, observed: Observed, there: Mapping[str, Volume], problems: list[str]
+) -> Iterator[Volume]:
+    """The declared volumes, with what cannot change as it is.
+
+    A size that no claim was ever asked for, such as one that a quota refused, can be taken back.
+    """
+    for volume in spec.volumes:
+        old = there.get(volume.name)
+        requested = max(
+            (one.requested_bytes for one in observed.volumes if one.volume == volume.name),
+            default=0,
+        )
+        if old is not None and requested > volume.size_bytes < old.size_bytes:
+            size = quantity_text(requested)
+            problems.append(f"volume {volume.name} cannot shrink from {size} to {volume.size}")
+            volume = replace(volume, size=old.size)
+        if old is not None and volume.storage_class is None:
+            # Who names none has no other one in mind; a claim's own is the default by its name.
+            volume = replace(volume, storage_class=old.storage_class)
+        elif old is not None and old.storage_class != volume.storage_class:
+            problems.append(
+                f"volume {volume.name} cannot change its storage class from"
+                f" {old.storage_class or 'the default'} to {volume.storage_class}"
+            )
+            volume = replace(volume, storage_class=old.storage_class)
+        yield volume
+
+
+def _is_outdated(
+    there: Mapping[str, Volume], wanted: Mapping[str, Volume], is_rolling: bool
+) -> bool:
+    if there.keys() != wanted.keys():
+        return True
+    differs = any(there[name].size_bytes != one.size_bytes for name, one in wanted.items())
+    return differs and not is_rolling
+
+
+def _kept(
+    spec: BrokerSpec, observed: Observed, problems: list[str]
+) -> Iterator[tuple[str, Volume]]:
+    """The volumes that brokers have, that are not declared, and that may hold something."""
+    declared = {volume.name for volume in spec.volumes}
+    current = observed.stateful_set
+    known = {} if current is None else {volume.name: volume for volume in current.volumes}
+    mounted = {name for pod in observed.pods.values() for name in pod.volumes}
+    for claim in observed.volumes:
+        if claim.volume not in known and (current is None or claim.volume in mounted):
+            known[claim.volume] = Volume(
+                name=claim.volume,
+                size=str(claim.requested_bytes),
+                storage_class=claim.storage_class or None,
+            )
+    for name in sorted(known.keys() - declared):
+        if why := _held(observed, name):
+            problems.append(
+                f"volume {name} is not declared any more, and stays: {why}; move it to another"
+                " volume, or declare the volume again"
+            )
+            yield name, known[name]
+
+
+def _held(observed: Observed, name: str) -> str:
+    """What is on a volume, or may be, for all that is known; empty if surely nothing.
+
+    Once the StatefulSet does without it, because nothing was there, only something that turns up
+    counts: a broker that is being restarted tells nothing.
+    """
+    current = observed.stateful_set
+    is_dropped = current is not None and name not in {one.name for one in current.volumes}
+    for claim in observed.volumes:
+        if claim.volume != name or claim.is_decommissioned or not claim.is_bound:
             continue
-        if volume.is_waiting_for_file_system:
-            return f"the file system of {volume.claim} to grow"
-        if volume.capacity_bytes < min(spec.storage_bytes, volume.requested_bytes):
-            return f"the volume of {volume.claim} to grow"
+        node_id = claim.node_id
+        pod, process = observed.pods.get(node_id), observed.processes.get(node_id)
+        if pod is not None and name not in pod.volumes:
+            # It does without: what is there is nothing of the cluster's.
+            continue
+        is_told = pod is not None and process is not None and process.node_id == node_id
+        count = process.held.get(names.log_directory(name)) if process and is_told else None
+        if count:
+            return f"broker {node_id} has {count} logs there"
+        if count is None and not is_dropped:
+            return f"broker {node_id} does not tell what it has there"
+    return ""
+
+
+def _growing(wanted: Mapping[str, Volume], observed: Observed, expected: Collection[int]) -> str:
+    for claim in observed.volumes:
+        volume = wanted.get(claim.volume)
+        if volume is None or claim.node_id not in expected or not claim.is_bound:
+            continue
+        if claim.is_waiting_for_file_system:
+            return f"the file system of {claim.claim} to grow"
+        if claim.capacity_bytes < min(volume.size_bytes, claim.requested_bytes):
+            return f"the volume of {claim.claim} to grow"
     return ""
 
 
@@ -136,19 +241,26 @@ def _replacements(
             claim_uid=volume.uid,
             pod_uid=None if pod is None else pod.uid,
         )
+        return
 
 
 def _lost_volumes(observed: Observed, expected: Collection[int]) -> list[VolumeView]:
     return [
-        volume
-        for volume in observed.volumes.values()
-        if volume.node_id in expected and volume.lost_node
+        volume for volume in observed.volumes if volume.node_id in expected and volume.lost_node
     ]
 
 
 def _only_there(observed: Observed, node_id: int) -> str:
     """What would be lost with the disk, or why that is not known; empty when nothing would."""
-    if observed.cluster is None:
+    cluster = observed.cluster
+    if cluster is None:
         return "the other brokers, which do not answer"
-    alone = [one for one in observed.cluster.held_by(node_id) if not one.in_sync - {node_id}]
-    return f"{named(alone)}, which no other broker has in sync" if alone else ""
+    if cluster.controller_id is None:
+        return "the control plane, which nobody leads: who is in sync may be known no more"
+    lost = {volume.node_id for volume in observed.volumes if volume.lost_node}
+    having = cluster.live_ids - lost - {node_id}
+    alone = [one for one in cluster.held_by(node_id) if not one.in_sync & having]
+    if alone:
+        return f"{named(alone)}, which no other broker that runs has in sync"
+    held_back = members_hindrance(cluster, node_id)
+    return f"the metadata log: {held_back}" if held_back else ""

@@ -52,7 +52,7 @@ def glob_of(broker: Mapping[str, Any]) -> str:
     return annotations_of(broker).get(DISCOVER_GROUPS_ANNOTATION, "").strip()
 
 
-class Discovery:
+class GroupDiscovery:
     """What was seen of the groups of one cluster: for how long those with an object are gone."""
 
     def __init__(self) -> None:

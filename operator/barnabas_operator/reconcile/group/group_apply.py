@@ -17,7 +17,7 @@ from barnabas_operator.group_spec import GroupSpec, ResetRequest
 from barnabas_operator.reconcile.group.group_plan import acknowledged, failing, plan_group
 from barnabas_operator.reconcile.group.group_state import (
     Action,
-    Finding,
+    GroupFinding,
     ObservedGroups,
     Operations,
 )
@@ -53,8 +53,11 @@ class GroupGateway(Protocol):
         ...
 
 
-Record = Callable[[Operations, Sequence[Finding], ObservedGroups], Awaitable[None]]
+Record = Callable[[Operations, Sequence[GroupFinding], ObservedGroups], Awaitable[None]]
 """Stores what is recorded for a resource, and what was found. Raises: if it may not be stored."""
+
+Confirm = Callable[[], Awaitable[None]]
+"""Sees that the resource is the one that the plan was made for. Raises: if it is not."""
 
 
 def question_of(spec: GroupSpec, recorded: Operations) -> GroupQuestion:
@@ -65,7 +68,7 @@ def question_of(spec: GroupSpec, recorded: Operations) -> GroupQuestion:
     return GroupQuestion(group_id=spec.group_id, reset=reset)
 
 
-async def carry_on(
+async def resume(
     spec: GroupSpec,
     recorded: Operations,
     observed: ObservedGroups,
@@ -73,10 +76,11 @@ async def carry_on(
     record: Record,
     *,
     owner: GroupSpec,
+    confirm: Confirm,
 ) -> None:
     """Do what there is to do for one resource, beginning with what was observed.
 
-    Raises: what `record` and `gateway` raise.
+    Raises: what `record`, `confirm` and `gateway` raise.
     """
     for _ in range(ROUNDS_MAX):
         decision = plan_group(spec, recorded, observed, owner=owner)
@@ -85,6 +89,7 @@ async def carry_on(
         recorded = decision.operations
         if decision.action is None:
             return
+        await confirm()
         error = await gateway.carry_out(decision.action)
         if error is not None:
             await record(failing(recorded, str(error)), decision.findings, observed)

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from barnabas_operator.kubernetes.api import Object
-from barnabas_operator.kubernetes.objects import is_going, name_of, namespace_of
-from barnabas_operator.reconcile.broker_reference import Place, admits, broker_of
+from barnabas_operator.kubernetes.objects import is_going, namespace_of
+from barnabas_operator.reconcile.broker_reference import NamespacedName, admits
+from barnabas_operator.reconcile.portions import Portion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,34 +32,35 @@ class Claims:
     misfits: tuple[Misfit, ...] = ()
 
 
-def claims_on(place: Place, manifests: Iterable[Object], brokers: Iterable[Object]) -> Claims:
+def claims_on(broker_name: NamespacedName, portion: Portion) -> Claims:
     """What concerns the Broker of that namespace and name.
 
     Without a name: the resources of the namespace that name no Broker and for which there is none,
     or no only one.
     """
-    by_place = {(namespace_of(broker), name_of(broker)): broker for broker in brokers}
+    broker = portion.broker
     chosen: list[Object] = []
     misfits: list[Misfit] = []
-    for manifest in manifests:
-        if is_going(manifest) or broker_of(manifest, by_place.keys()) != place:
+    for manifest in portion.resources:
+        if is_going(manifest):
             continue
-        broker = by_place.get(place)
         if broker is None:
-            misfits.append(_without_broker(manifest, place, by_place))
+            misfits.append(_without_broker(manifest, broker_name, portion.brokers))
         elif not admits(broker, namespace_of(manifest)):
             message = (
-                f"the Broker {place[0]}/{place[1]} takes nothing from the namespace"
+                f"the Broker {broker_name[0]}/{broker_name[1]} takes nothing from the namespace"
                 f" '{namespace_of(manifest)}'"
             )
             misfits.append(Misfit(manifest=manifest, reason="NamespaceNotAllowed", message=message))
         else:
             chosen.append(manifest)
-    return Claims(broker=by_place.get(place), manifests=tuple(chosen), misfits=tuple(misfits))
+    return Claims(broker=broker, manifests=tuple(chosen), misfits=tuple(misfits))
 
 
-def _without_broker(manifest: Object, place: Place, brokers: Iterable[Place]) -> Misfit:
-    namespace, name = place
+def _without_broker(
+    manifest: Object, broker_name: NamespacedName, brokers: Iterable[NamespacedName]
+) -> Misfit:
+    namespace, name = broker_name
     if name:
         message = f"there is no Broker '{name}' in the namespace '{namespace}'"
         return Misfit(manifest=manifest, reason="BrokerNotFound", message=message)

@@ -32,15 +32,15 @@ from barnabas_operator.group_spec import (
 from barnabas_operator.reconcile.group.group_state import (
     Action,
     DeleteGroup,
-    Finding,
     GroupDecision,
+    GroupFinding,
+    GroupReason,
     ObservedGroup,
     ObservedGroups,
     Offsets,
     Operation,
     Operations,
     Phase,
-    Reason,
     SetOffsets,
     Snapshot,
 )
@@ -70,19 +70,20 @@ def plan_group(
     if owner.resource != spec.resource:
         message = f"'{owner.resource}' named this group first: remove one of the two"
         return GroupDecision(
-            operations=recorded, findings=(Finding(reason=Reason.CONFLICT, message=message),)
+            operations=recorded,
+            findings=(GroupFinding(reason=GroupReason.CONFLICT, message=message),),
         )
     if spec.is_discovered:
         return GroupDecision(operations=recorded, findings=_read_only(spec))
     if spec.is_paused:
-        finding = Finding(reason=Reason.PAUSED, message="paused: nothing is changed")
+        finding = GroupFinding(reason=GroupReason.PAUSED, message="paused: nothing is changed")
         return GroupDecision(operations=recorded, findings=(finding,))
     if not group.is_known:
         return GroupDecision(operations=recorded)
     return _Planner(spec, recorded, group, observed).plan()
 
 
-def _read_only(spec: GroupSpec) -> tuple[Finding, ...]:
+def _read_only(spec: GroupSpec) -> tuple[GroupFinding, ...]:
     """What to tell who asks something of a resource that was made to be looked at."""
     if not (spec.reset or spec.undo or spec.deletion):
         return ()
@@ -90,7 +91,7 @@ def _read_only(spec: GroupSpec) -> tuple[Finding, ...]:
         "this resource was made by the operator to be looked at: to change the group, take the"
         f" label {DISCOVERED_LABEL} off"
     )
-    return (Finding(reason=Reason.READ_ONLY, message=message),)
+    return (GroupFinding(reason=GroupReason.READ_ONLY, message=message),)
 
 
 def acknowledged(operations: Operations, action: Action) -> Operations:
@@ -132,7 +133,7 @@ class _Planner:
 
     def plan(self) -> GroupDecision:
         """One operation at a time: the reset, then its undoing, then the deletion."""
-        findings: list[Finding] = []
+        findings: list[GroupFinding] = []
         operations, action = self._plan_reset(self.recorded, findings)
         if not _is_running(operations.reset):
             operations, action = self._plan_undo(operations, findings)
@@ -143,7 +144,7 @@ class _Planner:
     # ---- resets --------------------------------------------------------------------------------
 
     def _plan_reset(
-        self, operations: Operations, findings: list[Finding]
+        self, operations: Operations, findings: list[GroupFinding]
     ) -> tuple[Operations, Action | None]:
         request, current = self.spec.reset, operations.reset
         if current is not None and current.phase is Phase.RUNNING:
@@ -190,7 +191,9 @@ class _Planner:
         except NotKnownYetError as error:
             return replace(new, phase=Phase.WAITING, message=str(error))
         new = replace(new, before=before, after=after)
-        changed = sum(before[place] != after[place] for place in after)
+        changed = sum(
+            before[topic_partition] != after[topic_partition] for topic_partition in after
+        )
         what = f"{changed} of {len(after)} partitions would change"
         if request.is_dry_run:
             return replace(new, phase=Phase.PREVIEW, message=f"dry run: {what}")
@@ -201,7 +204,7 @@ class _Planner:
     # ---- undoing -------------------------------------------------------------------------------
 
     def _plan_undo(
-        self, operations: Operations, findings: list[Finding]
+        self, operations: Operations, findings: list[GroupFinding]
     ) -> tuple[Operations, Action | None]:
         request, current = self.spec.undo, operations.undo
         if current is not None and current.phase is Phase.RUNNING:
@@ -216,7 +219,7 @@ class _Planner:
         if current is not None and _is_given_up(current, request.id, request.text):
             return operations, None
         prepared = self._prepare_undo(request, operations.snapshot)
-        if isinstance(prepared, Finding):
+        if isinstance(prepared, GroupFinding):
             findings.append(prepared)
             return operations, None
         if prepared.phase is not Phase.RUNNING:
@@ -225,16 +228,21 @@ class _Planner:
             return replace(operations, undo=_done(prepared)), None
         return replace(operations, undo=prepared), self._advance(prepared, WhenActive.WAIT)[1]
 
-    def _prepare_undo(self, request: UndoRequest, snapshot: Snapshot | None) -> Operation | Finding:
+    def _prepare_undo(
+        self, request: UndoRequest, snapshot: Snapshot | None
+    ) -> Operation | GroupFinding:
         if snapshot is None or snapshot.id != request.id:
             last = f"the last was '{snapshot.id}'" if snapshot is not None else "there was none yet"
             message = f"only the last reset can be undone, and '{request.id}' is not: {last}"
-            return Finding(reason=Reason.NOTHING_TO_UNDO, message=message)
+            return GroupFinding(reason=GroupReason.NOTHING_TO_UNDO, message=message)
         new = Operation(
             id=request.id,
             request=request.text,
             phase=Phase.RUNNING,
-            before={place: self.group.committed.get(place) for place in snapshot.offsets},
+            before={
+                topic_partition: self.group.committed.get(topic_partition)
+                for topic_partition in snapshot.offsets
+            },
             after=snapshot.offsets,
         )
         return self._held_back(new, request.when_active) if self.group.is_live else new
@@ -242,7 +250,7 @@ class _Planner:
     # ---- deletions -----------------------------------------------------------------------------
 
     def _plan_deletion(
-        self, operations: Operations, findings: list[Finding]
+        self, operations: Operations, findings: list[GroupFinding]
     ) -> tuple[Operations, Action | None]:
         request, current = self.spec.deletion, operations.deletion
         if current is not None and current.phase is Phase.RUNNING:
@@ -333,7 +341,7 @@ class _Planner:
                 message = "partly carried out; the rest waits until the members have left"
                 return replace(running, message=message), None
             return self._held_back(running, when_active), None
-        offsets = {place: running.after[place] for place in remaining}
+        offsets = {topic_partition: running.after[topic_partition] for topic_partition in remaining}
         return running, SetOffsets(group_id=self.group.group_id, offsets=offsets)
 
     def _not_repeated(self, running: Operation) -> Operation:
@@ -350,21 +358,24 @@ def _progress(
     """What is as before; whether something is as it should be; whether something is neither."""
     remaining = []
     has_applied = has_moved = False
-    for place, new in running.after.items():
-        old, now = running.before[place], committed.get(place)
+    for topic_partition, new in running.after.items():
+        old, now = running.before[topic_partition], committed.get(topic_partition)
         if new == old:
             has_moved |= now != old
         elif now == new:
             has_applied = True
         elif now == old:
-            remaining.append(place)
+            remaining.append(topic_partition)
         else:
             has_moved = True
     return tuple(remaining), has_applied, has_moved
 
 
 def _done(operation: Operation) -> Operation:
-    changed = sum(operation.before[place] != after for place, after in operation.after.items())
+    changed = sum(
+        operation.before[topic_partition] != after
+        for topic_partition, after in operation.after.items()
+    )
     message = f"{changed} partition{'s' * (changed != 1)} changed"
     return replace(operation, phase=Phase.DONE, message=message)
 
@@ -384,7 +395,7 @@ def _done_before(
     kind: str,
     request: ResetRequest | DeleteRequest,
     current: Operation | None,
-) -> Operation | Finding | None:
+) -> Operation | GroupFinding | None:
     """What to say of a request that another resource has begun; None where none has."""
     if current is not None and current.id == request.id:
         return None
@@ -409,9 +420,9 @@ def _key(kind: str, id_: str) -> str:
     return f"{kind}/{id_}"
 
 
-def _used(kind: str, id_: str) -> Finding:
-    return Finding(
-        reason=Reason.ID_USED,
+def _used(kind: str, id_: str) -> GroupFinding:
+    return GroupFinding(
+        reason=GroupReason.ID_USED,
         message=f"{kind} '{id_}' has been carried out already: another {kind} needs another id",
     )
 

@@ -1,11 +1,12 @@
-"""Reconciles all ConsumerGroups of one cluster in one pass: looks at all groups together, then
-carries out what is asked of each, and writes the statuses that differ.
+"""Reconciles ConsumerGroups of one cluster: in one pass those that are due, which are looked at
+together; then what is asked of each is carried out, and the statuses that differ are written.
 
-Not here: deciding (`group_plan`), what a status says (`group_status`), the brokers
-(`gateway/kafka_groups.py`).
+Not here: which of them (`portions`), deciding (`group_plan`), what a status says (`group_status`),
+the brokers (`gateway/kafka_groups.py`).
 
 Invariants: one resource's trouble does not keep the others from being looked after; a status that
-says so already is not written; when the cluster cannot be asked for long, statuses say Unknown.
+says so already is not written; when the cluster cannot be asked for long, statuses say Unknown;
+nothing is done to a group for a resource that is another one by now.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from barnabas_client.env import Clock
 from barnabas_client.errors import BarnabasError
 from barnabas_operator.admin_pool import AdminPool
 from barnabas_operator.gateway.kafka_groups import KafkaGroups
-from barnabas_operator.group_spec import GroupSpec
+from barnabas_operator.group_spec import DISCOVERED_LABEL, GroupSpec
 from barnabas_operator.kubernetes.api import (
     ConflictError,
     KubernetesApi,
@@ -31,20 +32,27 @@ from barnabas_operator.kubernetes.api import (
     Object,
 )
 from barnabas_operator.kubernetes.events import Events
-from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, Kind
-from barnabas_operator.kubernetes.objects import name_of, namespace_of, uid_of
+from barnabas_operator.kubernetes.kinds import CONSUMER_GROUP
+from barnabas_operator.kubernetes.objects import (
+    labels_of,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    uid_of,
+)
 from barnabas_operator.kubernetes.status_write import write_status
-from barnabas_operator.reconcile.group.discovery import Discovery, glob_of
+from barnabas_operator.reconcile.elsewhere import NOT_ADMITTED, Elsewhere, NotAdmittedError
+from barnabas_operator.reconcile.group.discovery import GroupDiscovery, glob_of
 from barnabas_operator.reconcile.group.group_apply import (
     GroupGateway,
-    carry_on,
     question_of,
+    resume,
 )
 from barnabas_operator.reconcile.group.group_claims import Claims, claims_on
 from barnabas_operator.reconcile.group.group_plan import owners
 from barnabas_operator.reconcile.group.group_record import read_operations
 from barnabas_operator.reconcile.group.group_state import (
-    Finding,
+    GroupFinding,
     ObservedGroups,
     Operations,
     Phase,
@@ -56,10 +64,12 @@ from barnabas_operator.reconcile.group.group_status import (
 )
 from barnabas_operator.reconcile.group.operation_ledger import OperationLedger
 from barnabas_operator.reconcile.group.progress_watch import ProgressWatch
+from barnabas_operator.reconcile.portions import Portion, Portions
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
-from barnabas_operator.work.bounded import for_each
+from barnabas_operator.work.bounded import for_each, in_portions
 from barnabas_operator.work.key import Key
+from barnabas_operator.work.watch_cache import WatchCache
 from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -81,7 +91,7 @@ class _Cluster:
     admin: Admin
     gateway: GroupGateway
     watch: ProgressWatch
-    discovery: Discovery
+    discovery: GroupDiscovery
     ledger: OperationLedger
 
 
@@ -94,6 +104,7 @@ class GroupReconciler:
         admins: AdminPool,
         settings: OperatorSettings,
         clock: Clock,
+        cache: WatchCache,
         *,
         make_gateway: MakeGateway = KafkaGroups,
     ) -> None:
@@ -103,6 +114,9 @@ class GroupReconciler:
         self._clock = clock
         self.events = Events(api)
         self._make_gateway = make_gateway
+        self._cache = cache
+        self._elsewhere = Elsewhere(cache.all_brokers, settings.elsewhere_namespaces)
+        self._portions = Portions(cache, CONSUMER_GROUP, clock, _group_of, extra_of=glob_of)
         self._clusters: dict[tuple[str, str], _Cluster] = {}
 
     async def reconcile(self, key: Key) -> float | None:
@@ -111,56 +125,96 @@ class GroupReconciler:
         Raises: what went wrong with a resource, after all others were looked after;
         KubernetesError, BarnabasError.
         """
-        place = key.namespace, key.name
-        claims = claims_on(place, await self._all(CONSUMER_GROUP), await self._all(BROKER))
+        portion = await self._portions.take(key)
+        if portion.due or portion.is_extra_due:
+            await self._reconcile(key, portion)
+        if portion.broker is None or not (portion.resources or glob_of(portion.broker)):
+            self._clusters.pop((key.namespace, key.name), None)
+        return self._portions.again_seconds(key)
+
+    async def _reconcile(self, key: Key, portion: Portion) -> None:
+        claims = claims_on((key.namespace, key.name), portion)
+        recheck_seconds = min(RECHECK_SECONDS, self._settings.resync_seconds)
+        due = {uid_of(resource) for resource in portion.due}
         for misfit in claims.misfits:
-            await self._write_invalid(misfit.manifest, misfit.reason, misfit.message)
+            if uid_of(misfit.manifest) in due:
+                await self._write_invalid(misfit.manifest, misfit.reason, misfit.message)
         specs = await self._specs(claims)
-        broker = claims.broker
-        if broker is None or not (specs or glob_of(broker)):
-            self._clusters.pop(place, None)
-            return None
-        return await self._pass(key, broker, specs)
+        resources = [
+            _Resource(self, key, manifest, spec)
+            for manifest, spec in specs
+            if uid_of(manifest) in due
+        ]
+        if claims.broker is not None and (specs or glob_of(claims.broker)):
+            await self._pass(key, claims.broker, specs, resources)
+            self._portions.settle_extra(key, claims.broker, recheck_seconds)
+        known = {resource.uid: resource for resource in resources}
+        for manifest in portion.due:
+            resource = known.get(uid_of(manifest))
+            if resource is None:
+                # A misfit, or on its way out: it, or its Broker, has to change.
+                self._portions.settle(key, manifest, None)
+            elif not resource.has_failed:
+                is_waiting = resource.is_waiting
+                seconds = (
+                    min(WAITING_RECHECK_SECONDS, recheck_seconds) if is_waiting else recheck_seconds
+                )
+                self._portions.settle(key, resource.manifest, seconds)
+        failures = [resource.failure for resource in resources if resource.failure is not None]
+        if failures:
+            raise failures[0]
 
     async def _pass(
-        self, key: Key, broker: Object, specs: Sequence[tuple[Object, GroupSpec]]
-    ) -> float:
-        place = key.namespace, key.name
+        self,
+        key: Key,
+        broker: Object,
+        specs: Sequence[tuple[Object, GroupSpec]],
+        resources: Sequence[_Resource],
+    ) -> None:
+        """Look after some resources of all that the cluster has."""
+        broker_name = key.namespace, key.name
         in_charge = owners([spec for _, spec in specs])
         questions = [
-            question_of(spec, read_operations(manifest.get("status")))
-            for manifest, spec in specs
-            if in_charge[spec.group_id] is spec
+            question_of(resource.spec, read_operations(resource.manifest.get("status")))
+            for resource in resources
+            if in_charge[resource.spec.group_id] is resource.spec
         ]
         try:
-            async with self._admins.using(*place) as admin:
-                cluster = self._cluster(place, admin, broker)
+            self._elsewhere.check_namespace(broker)
+            async with self._admins.using(*broker_name) as admin:
+                await self._elsewhere.check(broker, admin)
+                cluster = self._cluster(broker_name, admin, broker)
                 await cluster.ledger.load()
                 await self._discover(cluster, broker, specs)
                 observed = await cluster.gateway.observe(questions)
+        except NotAdmittedError as error:
+            for resource in resources:
+                await self._write_invalid(resource.manifest, NOT_ADMITTED, str(error))
+            return
         except BarnabasError as error:
-            if self._admins.unreachable_seconds(*place) >= self._settings.unreachable_seconds:
-                await self._write_unreachable([manifest for manifest, _ in specs], str(error))
+            if self._admins.unreachable_seconds(*broker_name) >= self._settings.unreachable_seconds:
+                await self._write_unreachable(
+                    [resource.manifest for resource in resources], str(error)
+                )
             raise
         cluster.watch.forget_others(in_charge)
-        resources = [_Resource(self, key, manifest, spec) for manifest, spec in specs]
-        failures: list[Exception] = []
 
-        async def carry_on_with(resource: _Resource) -> None:
+        async def resume_one(resource: _Resource) -> None:
             try:
-                await resource.carry_on(cluster, observed, in_charge[resource.spec.group_id])
+                await resource.resume(cluster, observed, in_charge[resource.spec.group_id])
             except NotFoundError:
-                return  # the resource was deleted meanwhile
+                self._cache.missed(resource.manifest)
             except (KubernetesError, BarnabasError) as error:
-                logger.warning("ConsumerGroup %s: %s", resource.spec.resource, error)
-                failures.append(error)
+                logger.warning(
+                    "ConsumerGroup not reconciled: %s: %s", resource.spec.resource, error
+                )
+                resource.failure = error
+            except Exception as error:
+                # A fault of ours that one resource brings to light is not to stop the others.
+                resource.failure = error
+                await self._write_fault(resource.manifest, error)
 
-        await for_each(resources, carry_on_with)
-        if failures:
-            raise failures[0]
-        is_waiting = any(resource.is_waiting for resource in resources)
-        recheck_seconds = WAITING_RECHECK_SECONDS if is_waiting else RECHECK_SECONDS
-        return min(recheck_seconds, self._settings.resync_seconds)
+        await for_each(resources, resume_one)
 
     async def _discover(
         self, cluster: _Cluster, broker: Object, specs: Sequence[tuple[Object, GroupSpec]]
@@ -175,9 +229,13 @@ class GroupReconciler:
         now_ms = self._clock.monotonic_ms()
         plan = cluster.discovery.plan(broker, group_ids, specs, now_ms)
         for manifest in plan.deleted:
-            place = namespace_of(manifest), name_of(manifest)
+            broker_name = namespace_of(manifest), name_of(manifest)
+            # Somebody may have taken the label off meanwhile, and then it is a declaration.
+            there = await self._api.get(CONSUMER_GROUP, *broker_name)
+            if there is None or labels_of(there).get(DISCOVERED_LABEL) != "true":
+                continue
             with suppress(ConflictError):  # it is another object by now
-                await self._api.delete(CONSUMER_GROUP, *place, uid=uid_of(manifest))
+                await self._api.delete(CONSUMER_GROUP, *broker_name, uid=uid_of(manifest))
         for manifest in plan.made:
             with suppress(ConflictError):  # one of its name exists
                 await self._api.create(manifest)
@@ -186,36 +244,31 @@ class GroupReconciler:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
 
-    def _cluster(self, place: tuple[str, str], admin: Admin, broker: Object) -> _Cluster:
-        known = self._clusters.get(place)
+    def _cluster(self, broker_name: tuple[str, str], admin: Admin, broker: Object) -> _Cluster:
+        known = self._clusters.get(broker_name)
         if known is None or known.admin is not admin:
             known = _Cluster(
                 admin,
                 self._make_gateway(admin),
                 ProgressWatch() if known is None else known.watch,
-                Discovery() if known is None else known.discovery,
+                GroupDiscovery() if known is None else known.discovery,
                 OperationLedger(self._api, broker),
             )
-            self._clusters[place] = known
+            self._clusters[broker_name] = known
         return known
 
-    async def _all(self, kind: Kind) -> list[Object]:
-        """All objects of a kind in the namespaces that are watched."""
-        if self._settings.is_clusterwide:
-            return await self._api.list(kind)
-        found = []
-        for namespace in self._settings.namespaces:
-            found += await self._api.list(kind, namespace=namespace)
-        return found
-
     async def _specs(self, claims: Claims) -> list[tuple[Object, GroupSpec]]:
-        """What the resources ask for, oldest first; those that cannot be meant are told so."""
+        """What the resources ask for, oldest first; invalid ones get a condition."""
         specs = []
-        for manifest in claims.manifests:
+        async for manifest in in_portions(claims.manifests):
             try:
+                read_operations(manifest.get("status"))
                 specs.append((manifest, GroupSpec.from_manifest(manifest)))
             except SpecError as error:
                 await self._write_invalid(manifest, "InvalidSpec", str(error))
+            except Exception as error:
+                logger.exception("ConsumerGroup %s cannot be read", name_of(manifest))
+                await self._write_fault(manifest, error)
         return sorted(specs, key=lambda pair: pair[1].age)
 
     async def _write_unreachable(self, manifests: Sequence[Object], error: str) -> None:
@@ -230,11 +283,31 @@ class GroupReconciler:
         try:
             await self._write(manifest, invalid_status(manifest, reason, message, self._now))
         except NotFoundError:
-            return  # the resource was deleted meanwhile
+            self._cache.missed(manifest)
+
+    async def _write_fault(self, manifest: Object, error: Exception) -> None:
+        """Say on the resource what its pass has failed with, as far as that can be written."""
+        try:
+            await self._write_invalid(manifest, "InternalError", f"{type(error).__name__}: {error}")
+        except KubernetesError as failure:
+            logger.warning("the status of a ConsumerGroup was not written: %s", failure)
 
     async def _write(self, manifest: Object, status: Mapping[str, Any]) -> Object:
         """The object as it is now. Raises: ConflictError, NotFoundError, KubernetesError."""
-        return await write_status(self._api, manifest, status) or manifest
+        written = await write_status(self._api, manifest, status)
+        if written is None:
+            return manifest
+        self._cache.wrote(written)
+        return written
+
+    async def _confirm(self, manifest: Object) -> None:
+        """See that a resource is what is known of it. Raises: ConflictError; NotFoundError."""
+        there = await self._api.get(CONSUMER_GROUP, namespace_of(manifest), name_of(manifest))
+        if there is None or uid_of(there) != uid_of(manifest):
+            raise NotFoundError(f"ConsumerGroup {name_of(manifest)} has gone", code=404)
+        if resource_version_of(there) != resource_version_of(manifest):
+            self._cache.wrote(there)
+            raise ConflictError(f"ConsumerGroup {name_of(manifest)} has changed", code=409)
 
 
 class _Resource:
@@ -245,38 +318,51 @@ class _Resource:
     ) -> None:
         self._reconciler = reconciler
         self._broker = f"{key.namespace}/{key.name}"
-        self._manifest = manifest
+        self.manifest = manifest
         self.spec = spec
+        self.failure: Exception | None = None
         self._stuck: frozenset[TopicPartition] = frozenset()
-        self._told = _told(read_operations(manifest.get("status")))
+        self._reported = _reported(read_operations(manifest.get("status")))
         self.is_waiting = False
 
-    async def carry_on(self, cluster: _Cluster, observed: ObservedGroups, owner: GroupSpec) -> None:
+    @property
+    def uid(self) -> str:
+        """Of its object."""
+        return uid_of(self.manifest)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the next pass has to try again."""
+        return self.failure is not None
+
+    async def resume(self, cluster: _Cluster, observed: ObservedGroups, owner: GroupSpec) -> None:
         """Carry out what is asked for, and write what has become of the group."""
         group = observed.groups[self.spec.group_id]
         if group.is_known:
             now_ms = self._reconciler._clock.monotonic_ms()
-            told = _told_stuck(self._manifest)
+            told = _reported_stuck(self.manifest)
             self._stuck = cluster.watch.stuck(group, observed, now_ms, told)
-        recorded = read_operations(self._manifest.get("status"))
+        recorded = read_operations(self.manifest.get("status"))
 
         async def record(
-            operations: Operations, findings: Sequence[Finding], seen: ObservedGroups
+            operations: Operations, findings: Sequence[GroupFinding], seen: ObservedGroups
         ) -> None:
             await self._record(operations, findings, seen)
-            await cluster.ledger.note(self.spec.group_id, operations)
+            namespace = namespace_of(self.manifest)
+            await cluster.ledger.note(namespace, self.spec.group_id, operations)
 
-        await carry_on(
+        await resume(
             self.spec,
             replace(recorded, done_before=cluster.ledger.of(self.spec.group_id)),
             observed,
             cluster.gateway,
             record,
             owner=owner,
+            confirm=lambda: self._reconciler._confirm(self.manifest),
         )
 
     async def _record(
-        self, operations: Operations, findings: Sequence[Finding], observed: ObservedGroups
+        self, operations: Operations, findings: Sequence[GroupFinding], observed: ObservedGroups
     ) -> None:
         going_on = (operations.reset, operations.undo, operations.deletion)
         self.is_waiting = any(
@@ -284,7 +370,7 @@ class _Resource:
             for operation in going_on
         )
         status = group_status(
-            self._manifest,
+            self.manifest,
             self.spec,
             self._broker,
             operations,
@@ -293,21 +379,21 @@ class _Resource:
             stuck=self._stuck,
             now=self._reconciler._now,
         )
-        self._manifest = await self._reconciler._write(self._manifest, status)
-        now = _told(operations)
+        self.manifest = await self._reconciler._write(self.manifest, status)
+        now = _reported(operations)
         for name, (id_, phase, message) in now.items():
-            before = self._told.get(name)
+            before = self._reported.get(name)
             if phase in _EVENTFUL and (before is None or before[:2] != (id_, phase)):
-                await self._reconciler.events.tell(
-                    self._manifest,
+                await self._reconciler.events.emit(
+                    self.manifest,
                     f"{name}{phase}",
                     f"{name.lower()} '{id_}': {message}",
                     type_="Warning" if phase in (Phase.REFUSED, Phase.FAILED) else "Normal",
                 )
-        self._told = now
+        self._reported = now
 
 
-def _told(operations: Operations) -> dict[str, tuple[str, Phase, str]]:
+def _reported(operations: Operations) -> dict[str, tuple[str, Phase, str]]:
     """By operation, what an event would say of it."""
     named = {
         "Reset": operations.reset,
@@ -315,12 +401,17 @@ def _told(operations: Operations) -> dict[str, tuple[str, Phase, str]]:
         "Delete": operations.deletion,
     }
     return {
-        name: (one.id, one.phase, one.message or one.request)
-        for name, one in named.items()
-        if one is not None
+        name: (operation.id, operation.phase, operation.message or operation.request)
+        for name, operation in named.items()
+        if operation is not None
     }
 
 
-def _told_stuck(manifest: Mapping[str, Any]) -> set[TopicPartition]:
+def _reported_stuck(manifest: Mapping[str, Any]) -> set[TopicPartition]:
     rows = (manifest.get("status") or {}).get("partitions") or ()
     return {TopicPartition(row["topic"], row["partition"]) for row in rows if row.get("stuck")}
+
+
+def _group_of(manifest: Object) -> str:
+    """The group that a ConsumerGroup is about, whether or not it is valid."""
+    return str((manifest.get("spec") or {}).get("groupId") or name_of(manifest))

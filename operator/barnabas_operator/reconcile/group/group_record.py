@@ -56,10 +56,10 @@ def read_operations(status: Mapping[str, Any] | None) -> Operations:
 def offsets_text(offsets: MaybeOffsets) -> dict[str, str]:
     """By topic, the partitions and their offsets."""
     by_topic: dict[str, list[str]] = {}
-    for place in sorted(offsets):
-        offset = offsets[place]
-        entry = f"{place.partition}:{_NONE if offset is None else offset}"
-        by_topic.setdefault(place.topic, []).append(entry)
+    for topic_partition in sorted(offsets):
+        offset = offsets[topic_partition]
+        entry = f"{topic_partition.partition}:{_NONE if offset is None else offset}"
+        by_topic.setdefault(topic_partition.topic, []).append(entry)
     return {topic: ",".join(entries) for topic, entries in by_topic.items()}
 
 
@@ -69,8 +69,8 @@ def read_offsets(texts: Mapping[str, str]) -> dict[TopicPartition, int | None]:
     for topic, text in texts.items():
         for entry in text.split(","):
             partition, _, offset = entry.partition(":")
-            place = TopicPartition(topic, int(partition))
-            offsets[place] = None if offset == _NONE else int(offset)
+            topic_partition = TopicPartition(topic, int(partition))
+            offsets[topic_partition] = None if offset == _NONE else int(offset)
     return offsets
 
 
@@ -92,9 +92,12 @@ def _operation_fields(operation: Operation | None) -> dict[str, Any] | None:
 
 def _rows(operation: Operation) -> list[dict[str, Any]]:
     rows = []
-    for place in sorted(operation.after)[:ROWS_MAX]:
-        row: dict[str, Any] = {"topic": place.topic, "partition": place.partition}
-        old, new = operation.before.get(place), operation.after[place]
+    for topic_partition in sorted(operation.after)[:ROWS_MAX]:
+        row: dict[str, Any] = {
+            "topic": topic_partition.topic,
+            "partition": topic_partition.partition,
+        }
+        old, new = operation.before.get(topic_partition), operation.after[topic_partition]
         if old is not None:
             row["old"] = old
         if new is not None:

@@ -1,4 +1,4 @@
-"""What a decision about a group is made from and made of: the observed group, operations, actions.
+"""Input and output of the planner of groups: the observed group, operations, actions.
 
 Values only. Not here: how they are found out (`gateway/kafka_groups.py`), how the one becomes the
 other (`group_plan`), how they are kept (`group_record`).
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_protocol.ids import TopicPartition
 
 # A group's id at the broker is free; Spark makes up such ones.
@@ -73,16 +74,8 @@ class ObservedGroup:
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Those it has committed offsets for or reads now, in order."""
-        read = {place for member in self.members for place in member.assignment}
+        read = {topic_partition for member in self.members for topic_partition in member.assignment}
         return tuple(sorted({*read, *self.committed}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionEnds:
-    """The first offset that can be read, and the one behind the last."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,21 +88,21 @@ class ObservedGroups:
 
     groups: Mapping[str, ObservedGroup]
     partition_counts: Mapping[str, int] = field(default_factory=dict)
-    ends: Mapping[TopicPartition, PartitionEnds] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
     by_timestamp: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
     record_times: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
-    def position(self, group: ObservedGroup, place: TopicPartition) -> int | None:
+    def position(self, group: ObservedGroup, topic_partition: TopicPartition) -> int | None:
         """The next record that the group would read; None where that is not known."""
-        committed, ends = group.committed.get(place), self.ends.get(place)
+        committed, ends = group.committed.get(topic_partition), self.ends.get(topic_partition)
         if committed is None or ends is None:
             return None
-        return max(committed, ends.start)
+        return ends.position(committed)
 
-    def lag(self, group: ObservedGroup, place: TopicPartition) -> int | None:
+    def lag(self, group: ObservedGroup, topic_partition: TopicPartition) -> int | None:
         """How many records are left to read; None where that is not known."""
-        position = self.position(group, place)
-        return None if position is None else max(self.ends[place].end - position, 0)
+        committed, ends = group.committed.get(topic_partition), self.ends.get(topic_partition)
+        return None if committed is None or ends is None else ends.lag(committed)
 
 
 class Phase(StrEnum):
@@ -190,7 +183,7 @@ class DeleteGroup:
 Action: TypeAlias = SetOffsets | DeleteGroup
 
 
-class Reason(StrEnum):
+class GroupReason(StrEnum):
     """Why something is reported: also the reason of a condition."""
 
     CONFLICT = "ResourceConflict"
@@ -202,10 +195,10 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class GroupFinding:
     """Something about a resource that no operation mends."""
 
-    reason: Reason
+    reason: GroupReason
     message: str
 
 
@@ -215,4 +208,4 @@ class GroupDecision:
 
     operations: Operations
     action: Action | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GroupFinding, ...] = ()

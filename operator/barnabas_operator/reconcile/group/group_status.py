@@ -23,17 +23,17 @@ from barnabas_operator.conditions import (
     stalled,
     timestamp,
 )
-from barnabas_operator.group_spec import GroupSpec
+from barnabas_operator.group_spec import LAST_MOMENT_MS, GroupSpec
 from barnabas_operator.reconcile.group.group_record import operations_fields
 from barnabas_operator.reconcile.group.group_state import (
     UNKNOWN,
-    Finding,
+    GroupFinding,
+    GroupReason,
     ObservedGroup,
     ObservedGroups,
     Operation,
     Operations,
     Phase,
-    Reason,
 )
 from barnabas_protocol.ids import TopicPartition
 
@@ -62,12 +62,23 @@ def group_lag(group: ObservedGroup, observed: ObservedGroups) -> GroupLag:
     The total is known only where that of each partition is: a sum with parts missing would look
     like progress. Offsets of topics that do not exist any more do not count.
     """
-    places = [place for place in group.committed if place.topic in observed.partition_counts]
-    lags = {place: observed.lag(group, place) for place in places}
-    known = {place: lag for place, lag in lags.items() if lag is not None}
+    topic_partitions = [
+        topic_partition
+        for topic_partition in group.committed
+        if topic_partition.topic in observed.partition_counts
+    ]
+    lags = {
+        topic_partition: observed.lag(group, topic_partition)
+        for topic_partition in topic_partitions
+    }
+    known = {topic_partition: lag for topic_partition, lag in lags.items() if lag is not None}
     if not known or len(known) < len(lags):
         return GroupLag(total=None, largest=None, oldest_ms=None, partitions=known)
-    times = [_record_time(group, observed, place) for place, lag in known.items() if lag]
+    times = [
+        _record_time(group, observed, topic_partition)
+        for topic_partition, lag in known.items()
+        if lag
+    ]
     told = [time for time in times if time is not None]
     return GroupLag(
         total=sum(known.values()),
@@ -82,7 +93,7 @@ def group_status(
     spec: GroupSpec,
     broker: str,
     operations: Operations,
-    findings: Sequence[Finding],
+    findings: Sequence[GroupFinding],
     observed: ObservedGroups,
     *,
     stuck: frozenset[TopicPartition] = frozenset(),
@@ -119,7 +130,7 @@ def group_status(
 def invalid_status(
     manifest: Mapping[str, Any], reason: str, message: str, now: datetime
 ) -> dict[str, Any]:
-    """The status of a resource that cannot be meant, or whose cluster is not there.
+    """The status of a resource that is invalid, or whose cluster is not there.
 
     What it says of operations stays: what has been carried out is not to be done again.
     """
@@ -182,10 +193,10 @@ def recommended_replicas(
 
 
 def _record_time(
-    group: ObservedGroup, observed: ObservedGroups, place: TopicPartition
+    group: ObservedGroup, observed: ObservedGroups, topic_partition: TopicPartition
 ) -> int | None:
-    position = observed.position(group, place)
-    return None if position is None else observed.record_times.get((place, position))
+    position = observed.position(group, topic_partition)
+    return None if position is None else observed.record_times.get((topic_partition, position))
 
 
 def _observed_fields(group: ObservedGroup) -> dict[str, Any]:
@@ -199,7 +210,7 @@ def _observed_fields(group: ObservedGroup) -> dict[str, Any]:
         "application": group.application or None,
         "coordinator": group.coordinator,
         "members": len(group.members),
-        "topics": len({place.topic for place in partitions}),
+        "topics": len({topic_partition.topic for topic_partition in partitions}),
         "partitionCount": len(partitions),
     }
 
@@ -207,18 +218,31 @@ def _observed_fields(group: ObservedGroup) -> dict[str, Any]:
 def _rows(
     group: ObservedGroup, lag: GroupLag, stuck: frozenset[TopicPartition]
 ) -> list[dict[str, Any]]:
-    readers = {place: member.client_id for member in group.members for place in member.assignment}
+    readers = {
+        topic_partition: member.client_id
+        for member in group.members
+        for topic_partition in member.assignment
+    }
     # Rounded, so that the choice among more than can be shown does not change all the time.
-    lags = {place: rounded(lag.partitions.get(place)) for place in group.partitions}
-    worst = sorted(group.partitions, key=lambda place: (-(lags[place] or 0), place))
+    lags = {
+        topic_partition: rounded(lag.partitions.get(topic_partition))
+        for topic_partition in group.partitions
+    }
+    worst = sorted(
+        group.partitions,
+        key=lambda topic_partition: (-(lags[topic_partition] or 0), topic_partition),
+    )
     rows = []
-    for place in sorted(worst[:ROWS_MAX]):
-        row: dict[str, Any] = {"topic": place.topic, "partition": place.partition}
-        if lags[place] is not None:
-            row["lag"] = lags[place]
-        if place in readers:
-            row["member"] = readers[place]
-        if place in stuck:
+    for topic_partition in sorted(worst[:ROWS_MAX]):
+        row: dict[str, Any] = {
+            "topic": topic_partition.topic,
+            "partition": topic_partition.partition,
+        }
+        if lags[topic_partition] is not None:
+            row["lag"] = lags[topic_partition]
+        if topic_partition in readers:
+            row["member"] = readers[topic_partition]
+        if topic_partition in stuck:
             row["stuck"] = True
         rows.append(row)
     return rows
@@ -229,16 +253,17 @@ def _lag_seconds(seconds: float) -> int:
 
 
 def _moment(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
+    """None, too, for what is no moment: producers choose the timestamps of their records."""
+    if milliseconds is None or not 0 <= milliseconds <= LAST_MOMENT_MS:
         return None
     return timestamp(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
 def _conditions(
-    group: ObservedGroup, operations: Operations, findings: Sequence[Finding], generation: int
+    group: ObservedGroup, operations: Operations, findings: Sequence[GroupFinding], generation: int
 ) -> tuple[Condition, ...]:
     for finding in findings:
-        if finding.reason is Reason.PAUSED:
+        if finding.reason is GroupReason.PAUSED:
             return ready(finding.reason, finding.message, generation=generation)
         return stalled(finding.reason, finding.message, generation=generation)
     if not group.is_known:

@@ -5,6 +5,10 @@ another one for its group, does not ask for the same reset a second time. Nor do
 Broker and makes it again on the same volumes: like those, and the arbiter's Lease, the ConfigMap is
 owned by nobody and stays. It names the cluster whose data it is about.
 
+It has room for some thousands of groups. Each namespace has an entry of its own, and where there is
+no more room the oldest groups of the namespace with the most text go: whoever declares thousands of
+ConsumerGroups crowds nobody else's out.
+
 Not here: the steps of an operation, which only the status has.
 
 Invariants: an operation is noted after its status says that it is running, and before anything of
@@ -27,13 +31,15 @@ from barnabas_operator.kubernetes.objects import (
     name_of,
     namespace_of,
 )
+from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.group.group_state import Operation, Operations, Phase
 
-# The oldest go first. A ConfigMap has room for 1 MiB.
+# A ConfigMap has room for 1 MiB.
 BYTES_MAX = 512 * 1024
-_DATA_KEY = "operations.json"
+_KEY_START, _KEY_END = "operations.", ".json"
 CLUSTER_ID_ANNOTATION = "barnabas.dev/cluster-id"
 
+_Groups = dict[str, dict[str, str]]  # of one namespace, the one that changed last comes last
 Begun = Mapping[str, str]
 """What was asked for by `reset/ID` or `delete/ID`; empty where that is not known any more."""
 
@@ -61,31 +67,37 @@ class OperationLedger:
     def __init__(self, api: KubernetesApi, broker: Object) -> None:
         self._api = api
         self._namespace = namespace_of(broker)
-        self._name = f"{name_of(broker)}-group-operations"
-        self._by_group: dict[str, dict[str, str]] | None = None
+        self._name = names.group_operations(name_of(broker))
+        self._by_namespace: dict[str, _Groups] | None = None
         self._cluster_id = str((broker.get("status") or {}).get("clusterId") or "")
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
         """Read it, the first time. Raises: KubernetesError."""
-        if self._by_group is not None:
+        if self._by_namespace is not None:
             return
         found = await self._api.get(CONFIG_MAP, self._namespace, self._name)
         known_id = annotations_of(found or {}).get(CLUSTER_ID_ANNOTATION, "")
         is_of_another = bool(known_id and self._cluster_id and known_id != self._cluster_id)
-        by_group = {} if is_of_another else _read(found)
+        by_namespace = {} if is_of_another else _read(found)
         self._cluster_id = self._cluster_id or known_id
         if found is not None and found["metadata"].get("ownerReferences"):
             # As earlier releases made it: it would go with the Broker.
-            await self._api.apply(self._manifest(by_group))
-        self._by_group = by_group
+            await self._api.apply(self._manifest(by_namespace))
+        self._by_namespace = by_namespace
 
     def of(self, group_id: str) -> Begun:
         """What was begun for a group."""
-        return (self._by_group or {}).get(group_id, {})
+        for groups in (self._by_namespace or {}).values():
+            if group_id in groups:
+                return groups[group_id]
+        return {}
 
-    async def note(self, group_id: str, operations: Operations) -> None:
-        """Note what a status says, if that is not known yet. Raises: KubernetesError."""
+    async def note(self, namespace: str, group_id: str, operations: Operations) -> None:
+        """Note what the status of a ConsumerGroup says, if that is not known yet.
+
+        Raises: KubernetesError.
+        """
         async with self._lock:
             await self.load()
             known = self.of(group_id)
@@ -94,13 +106,17 @@ class OperationLedger:
             after = {**kept, **news}
             if after == known:
                 return
-            # The group that changed comes last, so that the oldest are known.
-            others = {one: keys for one, keys in (self._by_group or {}).items() if one != group_id}
-            by_group = _bounded({**others, **({group_id: after} if after else {})})
-            await self._api.apply(self._manifest(by_group))
-            self._by_group = by_group
+            by_namespace = {
+                one: {other: keys for other, keys in groups.items() if other != group_id}
+                for one, groups in (self._by_namespace or {}).items()
+            }
+            if after:
+                by_namespace.setdefault(namespace, {})[group_id] = after
+            by_namespace = _bounded({one: groups for one, groups in by_namespace.items() if groups})
+            await self._api.apply(self._manifest(by_namespace))
+            self._by_namespace = by_namespace
 
-    def _manifest(self, by_group: Mapping[str, Begun]) -> Object:
+    def _manifest(self, by_namespace: Mapping[str, _Groups]) -> Object:
         return {
             "apiVersion": CONFIG_MAP.api_version,
             "kind": CONFIG_MAP.kind,
@@ -110,7 +126,10 @@ class OperationLedger:
                 "labels": {MANAGED_BY_LABEL: MANAGED_BY},
                 "annotations": {CLUSTER_ID_ANNOTATION: self._cluster_id},
             },
-            "data": {_DATA_KEY: _text(by_group)},
+            "data": {
+                f"{_KEY_START}{namespace}{_KEY_END}": _text(groups)
+                for namespace, groups in sorted(by_namespace.items())
+            },
         }
 
 
@@ -119,23 +138,42 @@ def _of_groups(operations: Operations) -> tuple[tuple[str, Operation], ...]:
     return tuple((kind, operation) for kind, operation in named if operation is not None)
 
 
-def _text(by_group: Mapping[str, Begun]) -> str:
-    return json.dumps(by_group, ensure_ascii=False, indent=1)
+def _text(groups: _Groups) -> str:
+    return json.dumps(groups, ensure_ascii=False, indent=1)
 
 
-def _bounded(by_group: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    while len(_text(by_group).encode()) > BYTES_MAX and len(by_group) > 1:
-        del by_group[next(iter(by_group))]
-    return by_group
+def _size(groups: _Groups) -> int:
+    """How many bytes of text, two more where there is one group."""
+    return len(_text(groups).encode())
 
 
-def _read(manifest: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+def _bounded(by_namespace: dict[str, _Groups]) -> dict[str, _Groups]:
+    sizes = {namespace: _size(groups) for namespace, groups in by_namespace.items()}
+    while sum(sizes.values()) > BYTES_MAX:
+        largest = max(sizes, key=lambda one: (sizes[one], one))
+        groups = by_namespace[largest]
+        if len(groups) == 1:
+            break
+        oldest = next(iter(groups))
+        sizes[largest] -= _size({oldest: groups.pop(oldest)}) - 2
+    return by_namespace
+
+
+def _read(manifest: Mapping[str, Any] | None) -> dict[str, _Groups]:
+    data = (manifest or {}).get("data") or {}
+    return {
+        key.removeprefix(_KEY_START).removesuffix(_KEY_END): _read_groups(str(text))
+        for key, text in data.items()
+        if key.startswith(_KEY_START) and key.endswith(_KEY_END)
+    }
+
+
+def _read_groups(text: str) -> _Groups:
     """What somebody else wrote there counts as nothing: it is not ours to guess at."""
     try:
-        found = json.loads(((manifest or {}).get("data") or {}).get(_DATA_KEY, "{}"))
         return {
             str(group): {str(key): str(what) for key, what in keys.items()}
-            for group, keys in found.items()
+            for group, keys in json.loads(text).items()
         }
     except (ValueError, AttributeError):
         return {}

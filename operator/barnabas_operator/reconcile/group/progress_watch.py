@@ -32,6 +32,10 @@ class ProgressWatch:
     def __init__(self) -> None:
         self._groups: dict[str, dict[TopicPartition, _Seen]] = {}
 
+    def __len__(self) -> int:
+        """How many groups are remembered."""
+        return len(self._groups)
+
     def stuck(
         self,
         group: ObservedGroup,
@@ -47,16 +51,16 @@ class ProgressWatch:
         for gone in seen.keys() - group.committed.keys():
             del seen[gone]
         stuck = set()
-        for place, committed in group.committed.items():
-            ends = observed.ends.get(place)
+        for topic_partition, committed in group.committed.items():
+            ends = observed.ends.get(topic_partition)
             if ends is None:
                 continue
-            entry = seen.get(place)
+            entry = seen.get(topic_partition)
             if entry is None:
-                was_stuck = place in told_before
-                entry = seen[place] = _Seen(committed, ends.end, now_ms, was_stuck)
+                was_stuck = topic_partition in told_before
+                entry = seen[topic_partition] = _Seen(committed, ends.end, now_ms, was_stuck)
             elif entry.committed != committed or not group.members:
-                seen[place] = _Seen(committed, ends.end, now_ms)
+                seen[topic_partition] = _Seen(committed, ends.end, now_ms)
                 continue
             if not group.members or committed >= ends.end:
                 entry.was_stuck = False
@@ -64,7 +68,7 @@ class ProgressWatch:
             is_overdue = now_ms - entry.since_ms >= STUCK_AFTER_MS and ends.end > entry.end
             if entry.was_stuck or is_overdue:
                 entry.was_stuck = True
-                stuck.add(place)
+                stuck.add(topic_partition)
         return frozenset(stuck)
 
     def forget_others(self, group_ids: Collection[str]) -> None:

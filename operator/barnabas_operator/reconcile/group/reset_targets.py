@@ -1,6 +1,7 @@
 """Which partitions a reset is about, and where each of them goes. Pure.
 
-Not here: whether it may be carried out now (`group_plan`).
+Not here: whether it may be carried out now (`group_plan`), the arithmetic
+(`barnabas_client.cluster.offset_ranges`).
 
 Invariant: an offset that is outside of the log becomes the nearest end of it, because a consumer
 would not find anything there.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from barnabas_client.cluster import offset_ranges
 from barnabas_operator.group_spec import ResetRequest, ResetTarget, TopicSelection
 from barnabas_operator.reconcile.group.group_state import (
     MaybeOffsets,
@@ -22,8 +24,17 @@ from barnabas_protocol.ids import TopicPartition
 PARTITIONS_MAX = 5000
 
 
+_OFFSET_TARGETS = {
+    ResetTarget.EARLIEST: offset_ranges.ResetTarget.EARLIEST,
+    ResetTarget.LATEST: offset_ranges.ResetTarget.LATEST,
+    ResetTarget.OFFSET: offset_ranges.ResetTarget.OFFSET,
+    ResetTarget.SHIFT_BY: offset_ranges.ResetTarget.SHIFT_BY,
+    ResetTarget.TIMESTAMP: offset_ranges.ResetTarget.LOOKED_UP,
+}
+
+
 class ResetError(Exception):
-    """The reset cannot be meant: it names what does not exist, or nothing."""
+    """The reset is invalid: it names what does not exist, or nothing."""
 
 
 class NotKnownYetError(Exception):
@@ -36,11 +47,19 @@ def chosen_partitions(
     """The partitions that the reset is about, in order. Raises: ResetError."""
     if request.topics:
         chosen = tuple(
-            sorted(place for topic in request.topics for place in _of_topic(topic, observed))
+            sorted(
+                topic_partition
+                for topic in request.topics
+                for topic_partition in _of_topic(topic, observed)
+            )
         )
     else:
         chosen = tuple(
-            sorted(place for place in group.committed if place.topic in observed.partition_counts)
+            sorted(
+                topic_partition
+                for topic_partition in group.committed
+                if topic_partition.topic in observed.partition_counts
+            )
         )
         if not chosen:
             raise ResetError(
@@ -63,11 +82,18 @@ def reset_offsets(
     """
     chosen = chosen_partitions(request, group, observed)
     if request.target is ResetTarget.SHIFT_BY:
-        chosen = tuple(place for place in chosen if place in group.committed)
+        chosen = tuple(
+            topic_partition for topic_partition in chosen if topic_partition in group.committed
+        )
         if not chosen:
             raise ResetError("nothing is committed for these topics, so there is nothing to shift")
-    after = {place: _target(request, place, group, observed) for place in chosen}
-    return {place: group.committed.get(place) for place in chosen}, after
+    after = {
+        topic_partition: _target(request, topic_partition, group, observed)
+        for topic_partition in chosen
+    }
+    return {
+        topic_partition: group.committed.get(topic_partition) for topic_partition in chosen
+    }, after
 
 
 def _of_topic(topic: TopicSelection, observed: ObservedGroups) -> Iterator[TopicPartition]:
@@ -82,25 +108,24 @@ def _of_topic(topic: TopicSelection, observed: ObservedGroups) -> Iterator[Topic
 
 
 def _target(
-    request: ResetRequest, place: TopicPartition, group: ObservedGroup, observed: ObservedGroups
+    request: ResetRequest,
+    topic_partition: TopicPartition,
+    group: ObservedGroup,
+    observed: ObservedGroups,
 ) -> int:
-    ends = observed.ends.get(place)
-    if ends is None:
-        raise NotKnownYetError(f"no leader tells the offsets of {place.topic}-{place.partition}")
-    match request.target:
-        case ResetTarget.EARLIEST:
-            wanted = ends.start
-        case ResetTarget.LATEST:
-            wanted = ends.end
-        case ResetTarget.OFFSET:
-            wanted = request.offset or 0
-        case ResetTarget.SHIFT_BY:
-            wanted = group.committed[place] + (request.shift_by or 0)
-        case ResetTarget.TIMESTAMP:
-            found = observed.by_timestamp.get((place, request.timestamp_ms or 0))
-            if found is None:
-                raise NotKnownYetError(
-                    f"no leader tells the offset of that moment in {place.topic}-{place.partition}"
-                )
-            wanted = found
-    return min(max(wanted, ends.start), ends.end)
+    held = observed.ends.get(topic_partition)
+    if held is None:
+        raise NotKnownYetError(
+            f"no leader tells the offsets of {topic_partition.topic}-{topic_partition.partition}"
+        )
+    value = request.offset if request.target is ResetTarget.OFFSET else request.shift_by
+    if request.target is ResetTarget.TIMESTAMP:
+        value = observed.by_timestamp.get((topic_partition, request.timestamp_ms or 0))
+        if value is None:
+            raise NotKnownYetError(
+                "no leader tells the offset of that moment in"
+                f" {topic_partition.topic}-{topic_partition.partition}"
+            )
+    target = _OFFSET_TARGETS[request.target]
+    committed = group.committed.get(topic_partition)
+    return offset_ranges.reset_offset(target, held, committed=committed, value=value).offset
