@@ -37,7 +37,7 @@ _MODULE_BY_NAME: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for (PEP 562)."""
+    """Import a name at its first use (PEP 562)."""
     module = _MODULE_BY_NAME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

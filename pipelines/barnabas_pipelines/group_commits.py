@@ -2,7 +2,7 @@
 
 Nothing waits for a commit but `settle`. What could not be committed because brokers are away stays
 until newer offsets replace it, and is tried again; what they refuse (the group has members, no
-right, no such topic) is dropped until the next offsets come. Each group's trouble is logged once,
+right, no such topic) is dropped until the next offsets come. Each group's failure is logged once,
 and so is its end.
 
 Not here: where offsets come from (`progress.py`).
@@ -47,7 +47,7 @@ class GroupCommits:
         self._is_settled = asyncio.Event()
         self._is_settled.set()
         self._admin: Admin | None = None
-        self._in_trouble: set[str] = set()
+        self._failing: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -102,23 +102,23 @@ class GroupCommits:
                 # What was offered meanwhile is newer.
                 newer = self._waiting.setdefault(group_id, {})
                 newer.setdefault(partition, offered[partition])
-        self._tell(group_id, errors)
+        self._log_outcome(group_id, errors)
 
-    def _tell(self, group_id: str, errors: Mapping[TopicPartition, BarnabasError]) -> None:
-        if errors and group_id not in self._in_trouble:
-            self._in_trouble.add(group_id)
+    def _log_outcome(self, group_id: str, errors: Mapping[TopicPartition, BarnabasError]) -> None:
+        if errors and group_id not in self._failing:
+            self._failing.add(group_id)
             partition, error = next(iter(errors.items()))
             _log.warning(
                 "group %s does not show progress: the offsets of %d partitions were not committed, "
-                "%s-%d among them: %s. The query goes on; this is said once",
+                "%s-%d among them: %s. The query goes on; this is logged once",
                 group_id,
                 len(errors),
                 partition.topic,
                 partition.partition,
                 error,
             )
-        elif not errors and group_id in self._in_trouble:
-            self._in_trouble.discard(group_id)
+        elif not errors and group_id in self._failing:
+            self._failing.discard(group_id)
             _log.warning("group %s shows progress again", group_id)
 
     async def _connected(self) -> Admin:

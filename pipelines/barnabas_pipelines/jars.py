@@ -7,8 +7,8 @@ The connector needs four jars beside those that pip's pyspark has, Delta Lake tw
 one by one and without what they depend on, because Spark's own jars have the rest, sometimes
 newer; of Delta's, what is left out is for catalogs that no job uses.
 
-Not here: what starts Spark with them (`session.py`). Nothing names an address: Maven is asked where
-it is configured to ask. Invariant: a jar in the cache is complete, because it is moved there whole.
+Not here: what starts Spark with them (`session.py`). Nothing names an address: Maven fetches from
+where it is configured to. Invariant: a jar in the cache is complete: it is moved there whole.
 """
 
 from __future__ import annotations
@@ -102,10 +102,17 @@ def spark_jar_folders() -> list[Path]:
     homes = []
     if home := os.environ.get("SPARK_HOME"):
         homes.append(Path(home))
-    spec = importlib.util.find_spec("pyspark")
-    if spec is not None and spec.submodule_search_locations:
-        homes.append(Path(spec.submodule_search_locations[0]))
+    if (installed := pip_home()) is not None:
+        homes.append(installed)
     return [home / "jars" for home in homes]
+
+
+def pip_home() -> Path | None:
+    """The home of Spark that pip's pyspark is; None if that is not installed."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]).resolve()
 
 
 def fetch_jars(directory: Path | None = None) -> list[Path]:
@@ -114,7 +121,7 @@ def fetch_jars(directory: Path | None = None) -> list[Path]:
     Several processes may do so at once: each moves whole files into place.
     Raises: JarsMissingError if Maven is missing or fails.
     """
-    # Maven works in a folder of its own, so it has to be told the whole path.
+    # Maven works in a folder of its own, so it needs the whole path.
     target = (directory or cache_directory()).resolve()
     try:
         return find_jars(target)

@@ -10,7 +10,6 @@ Invariants: no error repeats a password.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,11 +17,19 @@ from typing import Any, Final
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.producer_settings import ProducerSettings
-from barnabas_client.config.settings import Setting, settings_of
+from barnabas_client.config.settings import settings_of
 from barnabas_client.errors import ConfigurationError
 from barnabas_pipelines.errors import OptionsError
+from barnabas_protocol.settings.kinds import OBJECT
+from barnabas_protocol.settings.setting import Setting
+from barnabas_protocol.settings.suggestions import nearest
 
 PREFIX: Final = "kafka."
+#: Names of the Java client alone are like some of ours and still are others.
+_SIMILARITY_MIN: Final = 0.75
+
+PRODUCER_DEFAULTS: Final[Mapping[str, Any]] = {"batch_size": 262_144, "linger_ms": 20}
+"""Large batches, for throughput: nobody waits for single rows. Options win."""
 
 #: Refused by the connector too, each with what to do instead.
 _DECIDED_HERE: Final = {
@@ -119,7 +126,7 @@ def usable_settings(role: type[ClientSettings]) -> dict[str, Setting]:
     return {
         name: setting
         for name, setting in settings_of(role).items()
-        if name not in hidden and setting.kinds != ("object",)
+        if name not in hidden and setting.kind is not OBJECT
     }
 
 
@@ -130,8 +137,8 @@ def role_names() -> Mapping[str, type[ClientSettings]]:
 
 def _unknown(name: str, known: Mapping[str, Setting]) -> str:
     candidates = [*(one.replace("_", ".") for one in known), *JAVA_ONLY, *WITHOUT_EFFECT]
-    nearest = difflib.get_close_matches(name.lower(), candidates, 1, 0.75)
-    hint = f"did you mean {PREFIX}{nearest[0]}? " if nearest else ""
+    near = nearest(name, candidates, _SIMILARITY_MIN)
+    hint = f"did you mean {PREFIX}{near}? " if near is not None else ""
     return (
         f"{PREFIX}{name} is no setting of barnabas_client: {hint}docs/reference/pipelines.md lists "
         'them; what only the Java client has needs format("kafka")'

@@ -1,7 +1,9 @@
 """Offsets of many partitions at once: what a batch reads, how it is cut, and what of it is gone.
 
-Pure. Not here: what `startingOffsets` and its sisters mean (`datasource/positions.py`), asking the
-cluster (`datasource/cluster_view.py`).
+Also where the first batch of a query began, and how far a query is that has a checkpoint.
+
+Pure. Not here: what `startingOffsets` and its sisters mean (`datasource/positions.py`), requests to
+the cluster (`datasource/cluster_view.py`).
 
     StreamOffsets   where a stream is in every partition, as it stands in Spark's checkpoint
     OffsetRange     what one Spark task reads of one partition
@@ -16,17 +18,18 @@ out whether there is anything new.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from barnabas_pipelines.errors import PipelineError
 from barnabas_protocol.ids import TopicPartition
 
 _FORM: Final = 1
-_LOSSES_TOLD: Final = 8
+_LOSSES_SHOWN: Final = 8
 
 K = TypeVar("K")
 
@@ -195,8 +198,8 @@ def loss_text(losses: Sequence[Loss], *, is_fatal: bool) -> str:
     unknown = any(loss.count is None for loss in losses)
     count = f"at least {known}" if unknown else str(known)
     partitions = len({loss.partition for loss in losses})
-    told = "; ".join(str(loss) for loss in losses[:_LOSSES_TOLD])
-    more = len(losses) - _LOSSES_TOLD
+    shown = "; ".join(str(loss) for loss in losses[:_LOSSES_SHOWN])
+    more = len(losses) - _LOSSES_SHOWN
     rest = f"; and {more} more" if more > 0 else ""
     advice = (
         " Offsets are counted, so compaction may make it fewer records. To go on without them, set"
@@ -205,7 +208,7 @@ def loss_text(losses: Sequence[Loss], *, is_fatal: bool) -> str:
         else " Reading goes on at what is there, because failOnDataLoss is false."
     )
     return (
-        f"{count} records of {partitions} partitions are gone before they were read: {told}{rest}."
+        f"{count} records of {partitions} partitions are gone before they were read: {shown}{rest}."
         f"{advice}"
     )
 
@@ -226,7 +229,7 @@ def _missing_end(partition: TopicPartition, wanted: int, last: int, end: int) ->
         wanted=wanted,
         first=last,
         count=end - last,
-        reason=f"the log ends at {last} now, though offset {end} was there or was asked for",
+        reason=f"the log ends at {last} now, though offset {end} was there or was wanted",
     )
 
 
@@ -292,7 +295,7 @@ def limit_end(start: StreamOffsets, end: StreamOffsets, limit: int) -> StreamOff
     """An end no more than `limit` offsets behind `start`, shared over the partitions."""
     sizes = backlog(start, end)
     shares = share(limit, sizes)
-    # An end below the beginning stays there: it is a loss, which is told elsewhere.
+    # An end below the beginning stays there: it is a loss, which is reported elsewhere.
     offsets = {
         partition: offset - sizes[partition] + shares[partition]
         for partition, offset in end.offsets.items()
@@ -333,3 +336,126 @@ def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
         for start, end in pairwise(borders)
         if start < end
     ]
+
+
+_BEGUN: Final = "begun"
+
+
+# ---- the first batch ---------------------------------------------------------------------------
+#
+# Spark's checkpoint has the end of each batch; where it began is the end of the one before. The
+# first batch has none before it: when it is planned again after a restart, Spark asks the source
+# once more where to begin, and what `latest` or `earliest` mean has changed by then. So the
+# offsets that a query begins at say so (`begun`), and the end of its first batch repeats them;
+# that end is in the checkpoint before anything of the batch is read. With nothing new the end is
+# the start to the letter, because Spark compares texts.
+
+
+def initial_json(start: StreamOffsets) -> dict[str, Any]:
+    """Where a query begins, as Spark hands it on to the planning of the first batch."""
+    offsets = start.to_json()
+    return {**offsets, _BEGUN: offsets["topics"]}
+
+
+def end_json(start: Mapping[str, Any], end: StreamOffsets) -> dict[str, Any]:
+    """Where the batch after `start` ends, as it stands in the checkpoint."""
+    offsets = end.to_json()
+    if offsets["topics"] == start["topics"]:
+        return dict(start)
+    return {**offsets, _BEGUN: start[_BEGUN]} if _is_initial(start) else offsets
+
+
+def start_of_batch(start: Mapping[str, Any], end: Mapping[str, Any]) -> StreamOffsets:
+    """Where the batch begins: for the first one what its end says, not what Spark has now.
+
+    Raises: PipelineError if that is not known.
+    """
+    found = StreamOffsets.from_json(start)
+    begun = end.get(_BEGUN)
+    if begun is not None:
+        return StreamOffsets.from_json({**end, "topics": begun})
+    if _is_initial(start):
+        raise PipelineError(
+            "the checkpoint does not say where its first batch began, and that batch was not"
+            " finished: where it would begin now may be elsewhere. Give the query a new checkpoint,"
+            " with startingOffsets where it is to begin"
+        )
+    return found
+
+
+def _is_initial(start: Mapping[str, Any]) -> bool:
+    """Whether nothing was read yet."""
+    return start.get(_BEGUN) == start["topics"]
+
+
+_VERSION: Final = "v1"
+_LINES_BEFORE_SOURCES: Final = 2
+
+
+# ---- how far a query is ------------------------------------------------------------------------
+#
+# Each finished batch's event has an end offset per source, and the checkpoint has the same in
+# `offsets/N` for every batch N (`v1`, a line of metadata, a line per source), with a file
+# `commits/N` when it is done. The connector's offsets are `{"orders": {"0": 23}}`, those of
+# `format("barnabas")` are `StreamOffsets`; what other sources say (files, rates) is passed over.
+
+
+class CheckpointFiles(Protocol):
+    """Reads below the checkpoint's folder (`storage.file_store.FileStore` does)."""
+
+    def names(self, path: str = "") -> tuple[str, ...]:
+        """What is in a folder; nothing where there is none."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file; None if there is none."""
+
+
+def offsets_of_sources(end_offsets: Iterable[str | None]) -> dict[TopicPartition, int]:
+    """Behind what a query has done with every partition, from the end offset of each source.
+
+    A partition that two sources read is done as far as both are.
+    """
+    done: dict[TopicPartition, int] = {}
+    for text in end_offsets:
+        for partition, offset in _offsets(text).items():
+            done[partition] = min(offset, done.get(partition, offset))
+    return done
+
+
+def offsets_of_checkpoint(files: CheckpointFiles) -> dict[TopicPartition, int]:
+    """Behind the last finished batch; nothing if there is none, or its form is not known."""
+    finished = [int(name) for name in files.names("commits") if name.isdecimal()]
+    text = files.read(f"offsets/{max(finished)}") if finished else None
+    lines = (text or "").splitlines()
+    if not lines or lines[0] != _VERSION:
+        return {}
+    return offsets_of_sources(lines[_LINES_BEFORE_SOURCES:])
+
+
+def _offsets(text: str | None) -> Mapping[TopicPartition, int]:
+    try:
+        value = json.loads(text or "")
+    except ValueError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return _connector_offsets(value) or _own_offsets(value)
+
+
+def _connector_offsets(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for topic, partitions in value.items():
+        if not isinstance(partitions, dict):
+            return {}
+        for number, offset in partitions.items():
+            if not (number.isdecimal() and type(offset) is int and offset >= 0):
+                return {}
+            found[TopicPartition(topic, int(number))] = offset
+    return found
+
+
+def _own_offsets(value: Mapping[str, Any]) -> Mapping[TopicPartition, int]:
+    try:
+        return StreamOffsets.from_json(value).offsets
+    except PipelineError:
+        return {}

@@ -1,14 +1,19 @@
-"""The table of options: a row each, and what they can be used for.
+"""The table of options, a row each; and the kinds of values that only Spark's users know.
 
-Not here: checking what was given against it (`options.py`), the kinds of values
-(`option_values.py`).
+Kinds, ranges and choices are checked by the engine of `barnabas_protocol.settings`. Options of jobs
+are rows of the same class (`jobs/settings.py`).
 
-Source: the structured streaming and Kafka integration guide of Spark 4.2; rows that are not
-`is_on_connector` are of this source alone.
+Not here: checking what was given against the table (`options.py`).
+
+Source: the forms, names and meanings are those of Spark's Kafka connector (integration guide of
+Spark 4.2); rows that are not `is_on_connector` are of this source alone.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -17,10 +22,122 @@ from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_pipelines.errors import OptionsError
-from barnabas_pipelines.option_values import KINDS
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.settings.kinds import (
+    BOOLEAN,
+    DURATION,
+    FILLED_TEXT,
+    INT_MAX,
+    INTEGER,
+    LONG_MAX,
+    NAMES,
+    NUMBER,
+    PAIRS,
+    SIZE,
+    Kind,
+)
+from barnabas_protocol.settings.setting import Setting, SettingError
 
-LONG_MAX: Final = 2**63 - 1
-INT_MAX: Final = 2**31 - 1
+#: What JSON says for "from the first record there is" and "behind the last one".
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_OFFSETS_EXAMPLE: Final = '{"orders": {"0": 23, "1": -2}}'
+
+
+def _pattern(value: str) -> re.Pattern[str]:
+    """A regular expression for whole topic names."""
+    try:
+        return re.compile(FILLED_TEXT.read(value))
+    except re.error as error:
+        raise ValueError(f"it is no regular expression: {error}") from None
+
+
+def _assignment(value: str) -> tuple[TopicPartition, ...]:
+    """The partitions of `{"orders": [0, 1]}`, in order."""
+    example = 'it must be JSON such as {"orders": [0, 1]}'
+    found = set()
+    for topic, partitions in _mapping(value, example).items():
+        if not isinstance(partitions, list) or not partitions:
+            raise ValueError(example)
+        for partition in partitions:
+            found.add(TopicPartition(topic, _number(partition, 0, example)))
+    return tuple(sorted(found))
+
+
+def _offsets(value: str) -> str | Mapping[TopicPartition, int]:
+    """`earliest`, `latest`, or an offset per partition; EARLIEST and LATEST may be among them."""
+    word = value.strip().lower()
+    if word in ("earliest", "latest"):
+        return word
+    example = f"it must be earliest, latest or JSON such as {_OFFSETS_EXAMPLE}"
+    return _per_partition(value, EARLIEST, example)
+
+
+def _timestamps(value: str) -> Mapping[TopicPartition, int]:
+    """Milliseconds since 1970 per partition."""
+    example = 'it must be JSON such as {"orders": {"0": 1700000000000}}'
+    return _per_partition(value, 0, example)
+
+
+def _per_partition(value: str, least: int, example: str) -> dict[TopicPartition, int]:
+    found = {}
+    for topic, numbers in _mapping(value, example).items():
+        if not isinstance(numbers, dict) or not numbers:
+            raise ValueError(example)
+        for partition, number in numbers.items():
+            if not partition.strip().isdecimal():
+                raise ValueError(example)
+            found[TopicPartition(topic, int(partition))] = _number(number, least, example)
+    return found
+
+
+def _mapping(value: str, example: str) -> dict[str, Any]:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        raise ValueError(example) from None
+    if not isinstance(found, dict) or not found:
+        raise ValueError(example)
+    return found
+
+
+def _number(value: Any, least: int, example: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(example)
+    return value
+
+
+def _document(value: Any) -> Any:
+    import yaml  # not at the top: each process that reads for Spark imports this module
+
+    if not isinstance(value, str):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ValueError("it must be YAML, for example [1, 2] or {a: b}") from None
+
+
+#: By the name that the reference prints.
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        FILLED_TEXT,
+        INTEGER,
+        NUMBER,
+        BOOLEAN,
+        DURATION,
+        SIZE,
+        NAMES,
+        PAIRS,
+        Kind("pattern", "a regular expression", _pattern),
+        Kind("partitions", "partitions as JSON", _assignment),
+        Kind("offsets", "earliest, latest, or offsets as JSON", _offsets),
+        Kind("timestamps", "times as JSON", _timestamps),
+        Kind("document", "YAML", _document),
+    )
+}
 
 
 class Use(Enum):
@@ -45,43 +162,50 @@ ALL: Final = READS | WRITES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One option. `default` is text as a user would give it; None is "not set"."""
+class Option:
+    """One option of a source, sink or job. `check` returns a complaint about a value, or None."""
 
     name: str
-    kind: str
-    uses: frozenset[Use]
     meaning: str
-    default: str | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    choices: tuple[str, ...] = ()
+    kind: str = "text"
+    #: As a user would give it; None is "not set".
+    default: Any = None
     is_required: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    check: Callable[[Any], str | None] | None = None
+
+    @property
+    def setting(self) -> Setting:
+        """The option as the engine of settings knows it: its kind, range and choices."""
+        return Setting(
+            self.name,
+            KINDS[self.kind],
+            self.default,
+            self.meaning,
+            self.minimum,
+            self.maximum,
+            self.choices,
+            self.check,
+            is_required=self.is_required,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Option):
+    """One option of the source or the sink."""
+
+    uses: frozenset[Use]
     #: Whether Spark's Kafka connector knows it as well.
     is_on_connector: bool = True
 
     def value(self, text: str) -> Any:
-        """The text as a value of the option's kind, within its range.
-
-        Raises: OptionsError.
-        """
+        """The text as a value of the option's kind, within its range. Raises: OptionsError."""
         try:
-            found = KINDS[self.kind](text)
-            if self.choices:
-                found = self._choice(text)
-            if self.minimum is not None and found < self.minimum:
-                raise ValueError(f"the least is {self.minimum}")
-            if self.maximum is not None and found > self.maximum:
-                raise ValueError(f"the most is {self.maximum}")
-        except ValueError as error:
-            raise OptionsError(f"{self.name}={text!r}: {error}") from None
-        return found
-
-    def _choice(self, text: str) -> str:
-        for choice in self.choices:
-            if choice == text.strip().lower():
-                return choice
-        raise ValueError(f"it must be one of {', '.join(self.choices)}")
+            return self.setting.accept(text)
+        except SettingError as error:
+            raise OptionsError(f"{self.name}={text!r}: {error.reason}") from None
 
 
 ROWS: Final[tuple[Row, ...]] = (

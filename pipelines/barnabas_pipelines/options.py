@@ -5,8 +5,8 @@ Names, meanings and defaults are those of Spark's Kafka connector, so that a pro
 table: what is unknown is refused with the nearest name instead of being ignored.
 
 `python -m barnabas_pipelines.options` prints the tables of docs/reference/pipelines.md, which a
-test compares. Not here: the rows (`option_table.py`), the kinds of values (`option_values.py`),
-what `kafka.…` settings mean for the client (`kafka_settings.py`).
+test compares. Not here: the rows and their kinds (`option_table.py`), what `kafka.…` settings mean
+for the client (`kafka_settings.py`).
 
 Source: the structured streaming and Kafka integration guide of Spark 4.2.
 Invariants: `Options` that exist are valid; names are compared without case, as Spark does.
@@ -14,7 +14,6 @@ Invariants: `Options` that exist are valid; names are compared without case, as 
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,20 +24,23 @@ from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.kafka_settings import PREFIX
 from barnabas_pipelines.option_table import (
     ALL,
-    INT_MAX,
-    LONG_MAX,
+    EARLIEST,
+    LATEST,
     READS,
     ROWS,
     WRITES,
     Row,
     Use,
 )
-from barnabas_pipelines.option_values import EARLIEST, LATEST
+from barnabas_protocol.settings.reference import Columns, default_cell, name_cell, table
+from barnabas_protocol.settings.setting import Setting
+from barnabas_protocol.settings.suggestions import did_you_mean
 
 __all__ = ["Options", "Use", "parse_options", "render"]
 
 _SHORT: Final = {"bootstrapservers": "kafka.bootstrap.servers"}
 _BY_FOLDED_NAME: Final = {row.name.lower(): row for row in ROWS}
+_ALL_NAMES: Final = "; docs/reference/pipelines.md has all"
 _SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
 
@@ -118,13 +120,9 @@ def _sorted_out(
 
 
 def _unknown(name: str, use: Use) -> str:
-    names = {row.name.lower(): row.name for row in ROWS if use in row.uses}
-    names |= dict.fromkeys(_SHORT, "bootstrapServers")
-    nearest = difflib.get_close_matches(name.lower(), names, 1, 0.5)
-    hint = (
-        f"did you mean {names[nearest[0]]}?" if nearest else "docs/reference/pipelines.md has all"
-    )
-    return f"unknown option {name} for a {use.value}: {hint}"
+    known = [row.name for row in ROWS if use in row.uses]
+    hint = did_you_mean(name, [*known, "bootstrapServers"])
+    return f"unknown option {name} for a {use.value}{hint or _ALL_NAMES}"
 
 
 def _check_subscription(texts: Mapping[str, str]) -> None:
@@ -182,29 +180,17 @@ def render() -> str:
 
 
 def _option_table() -> Iterator[str]:
-    yield "| Option | Kind | Default | Valid | For | Connector | Meaning |"
-    yield "|---|---|---|---|---|---|---|"
-    for row in ROWS:
-        cells = (
-            f"`{row.name}`",
-            row.kind,
-            "(required)" if row.is_required else f"`{row.default}`" if row.default else "",
-            _valid(row),
-            _uses(row),
-            "yes" if row.is_on_connector else "no",
-            row.meaning.replace("|", "\\|"),
-        )
-        yield f"| {' | '.join(cells)} |"
-
-
-def _valid(row: Row) -> str:
-    if row.choices:
-        return ", ".join(row.choices)
-    if row.minimum is None:
-        return ""
-    if row.maximum in (None, INT_MAX, LONG_MAX):
-        return f"at least {row.minimum}"
-    return f"{row.minimum} to {row.maximum}"
+    by_name = {row.name: row for row in ROWS}
+    columns: Columns[Setting] = {
+        "Option": name_cell,
+        "Kind": lambda row: row.kind.name,
+        "Default": default_cell,
+        "Valid": lambda row: row.range_text,
+        "For": lambda row: _uses(by_name[row.name]),
+        "Connector": lambda row: "yes" if by_name[row.name].is_on_connector else "no",
+        "Meaning": lambda row: row.why,
+    }
+    yield from table((row.setting for row in ROWS), columns)
 
 
 def _uses(row: Row) -> str:

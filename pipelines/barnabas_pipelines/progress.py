@@ -12,7 +12,7 @@ query never begins at what the group says.
 
 The group mirrors the checkpoint:
 
-- Never ahead: Spark tells of a batch after it has written the batch's commit. (With Spark's
+- Never ahead: the event of a batch comes after Spark has written the batch's commit. (With Spark's
   asynchronous progress tracking, which writes some commits only, it can be.)
 - Behind by the last batch when the driver dies between the two, until the query is started again:
   then the checkpoint's last finished batch is committed, be there new records or not.
@@ -22,7 +22,7 @@ The group mirrors the checkpoint:
 A query is known by its name, so two running queries need two names; several may share a group
 if they read different topics. Brokers that are away harm no query: see `group_commits.py`.
 
-Not here: what offsets Spark tells (`progress_offsets.py`).
+Not here: the offsets in events (`offsets.py`).
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ from barnabas_client import OffsetAndMetadata, TopicPartition
 from barnabas_pipelines.datasource.loop_thread import LoopThread
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.group_commits import GroupCommits
-from barnabas_pipelines.progress_offsets import offsets_of_checkpoint, offsets_of_sources
+from barnabas_pipelines.offsets import offsets_of_checkpoint, offsets_of_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
@@ -90,7 +89,7 @@ class ProgressCommitter(StreamingQueryListener):
         settings = {"bootstrap_servers": bootstrap_servers, **(client_settings or {})}
         self._commits = self._thread.run(_started(settings))
         self._runs: dict[str, _Run] = {}
-        # Guards the runs, and tells of their changes.
+        # Guards the runs, and is notified of their changes.
         self._changed = threading.Condition()
         self._is_closed = False
 
@@ -119,11 +118,8 @@ class ProgressCommitter(StreamingQueryListener):
             run.has_finished_batch = True
             self._offer(progress.name, offsets, f"batch {progress.batchId}")
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Do nothing: there is nothing new."""
-
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Note that Spark has told all of this run."""
+        """Note that no more events of this run come."""
         with self._changed:
             run = self._runs.get(str(event.runId))
             if run is not None:
@@ -140,7 +136,7 @@ class ProgressCommitter(StreamingQueryListener):
             return True
         self._is_closed = True
         with self._changed:
-            is_complete = self._changed.wait_for(self._has_heard_all, timeout_seconds)
+            is_complete = self._changed.wait_for(self._has_all_events, timeout_seconds)
         self._session.streams.removeListener(self)
         try:
             self._thread.submit(self._commits.settle()).result(timeout_seconds)
@@ -152,7 +148,7 @@ class ProgressCommitter(StreamingQueryListener):
         self._thread.stop()
         return is_complete
 
-    def _has_heard_all(self) -> bool:
+    def _has_all_events(self) -> bool:
         """Whether there is no more to come, but of queries that are running."""
         active = {str(query.id) for query in self._session.streams.active}
         return all(
@@ -184,7 +180,7 @@ class ProgressCommitter(StreamingQueryListener):
             offsets = {}
         with self._changed:
             run.is_reading_checkpoint = False
-            # What a finished batch has told since is newer.
+            # The offsets of a batch that has finished since are newer.
             if not run.has_finished_batch:
                 self._offer(name, offsets, "from the checkpoint")
             self._forget_finished()

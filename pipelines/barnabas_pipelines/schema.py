@@ -1,7 +1,7 @@
 """The columns that a topic has in Spark: those of Spark's own Kafka connector, in its order.
 
-`ddl` and `arrow_schema` say the same twice, as Spark compares the schema of every Arrow batch with
-its own to the letter. pyarrow is imported only when an Arrow schema is asked for.
+`ddl` and `arrow_schema` are the same twice, as Spark compares the schema of every Arrow batch with
+its own to the letter. pyarrow is imported only when an Arrow schema is needed.
 
 Source: the structured streaming and Kafka integration guide of Spark 4.2. As there, a record
 without headers has null for headers, and a record without a timestamp that of one millisecond
@@ -27,7 +27,8 @@ COLUMNS: Final = (
     ("timestampType", "int"),
 )
 #: Only with the option `includeHeaders`.
-HEADERS_COLUMN: Final = ("headers", "array<struct<key:string,value:binary>>")
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+HEADERS_COLUMN: Final = ("headers", HEADERS_TYPE)
 
 
 def ddl(*, include_headers: bool) -> str:

@@ -6,7 +6,7 @@
 
 What it decides: the jars of the connector and of Delta Lake are on the class path, the Python
 source `barnabas` is registered, workers run the Python that runs this, times are in UTC. What
-`spark-submit` was told wins over what is said here, and everything in `conf` over both.
+`spark-submit` has set wins over what is set here, and everything in `conf` over both.
 
 Not here: which jars (`jars.py`), reading and writing (`sources.py`, `sinks.py`). Nothing of ours is
 imported at the top, because the package imports this module.
@@ -17,7 +17,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ def session(
         more = _TABLE_DEFAULTS if with_tables else {}
         settings.update(_defaults(master, wanted, more))
     settings.update(conf or {})
-    spark = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
+    with home_without_zip():
+        spark = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
     if not is_running:
         spark.sparkContext.setLogLevel(log_level)
     if with_connector:
@@ -94,7 +97,7 @@ def session(
 
 
 def _defaults(master: str | None, wanted: Sequence[str], more: Mapping[str, str]) -> dict[str, str]:
-    """What a session is started with, but for what `spark-submit` was told already."""
+    """What a session is started with, but for what `spark-submit` has set already."""
     from pyspark import SparkConf, SparkContext
 
     submitted: dict[str, str] = {}
@@ -112,6 +115,46 @@ def _defaults(master: str | None, wanted: Sequence[str], more: Mapping[str, str]
         found["spark.jars"] = ",".join(jars)
     kept = {key: value for key, value in found.items() if key not in submitted}
     return kept if master is None else {**kept, "spark.master": master}
+
+
+@contextmanager
+def home_without_zip() -> Iterator[None]:
+    """Start Spark in a home whose workers import the pyspark that is installed.
+
+    Spark puts `python/lib/pyspark.zip` of its home before all other modules. That archive holds no
+    byte code, so that each of the processes that Spark starts for a source in Python would compile
+    pyspark anew. The home that is made here has links to all but that folder. Only for pip's Spark,
+    whose package is the same pyspark.
+    """
+    from barnabas_pipelines.jars import cache_directory, pip_home
+
+    before, installed = os.environ.get("SPARK_HOME"), pip_home()
+    is_other = before is not None and Path(before).resolve() != installed
+    if _is_submitted() or installed is None or is_other or not (installed / "python").is_dir():
+        yield
+        return
+    home = cache_directory() / "homes" / str(installed).strip("/").replace("/", "-")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for found in installed.iterdir():
+            if found.name != "python" and not (home / found.name).is_symlink():
+                _link(home / found.name, found)
+    except OSError:  # a cache that cannot be written: Spark starts as it does by itself
+        yield
+        return
+    os.environ["SPARK_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SPARK_HOME"]
+        else:
+            os.environ["SPARK_HOME"] = before
+
+
+def _link(link: Path, target: Path) -> None:
+    with suppress(FileExistsError):  # another process has made it
+        link.symlink_to(target)
 
 
 def _is_submitted() -> bool:

@@ -20,14 +20,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.ways import CONNECTOR, PYTHON, format_and_options, make_active
+from barnabas_pipelines.sources import CONNECTOR, PYTHON, format_and_options, make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 TRIGGER: Final = "1 second"
-"""Without one Spark plans as fast as it can: an idle query asks brokers 300 things a second."""
+"""Without one Spark plans as fast as it can: an idle query sends brokers 300 requests a second."""
 
 
 def write_topic(frame: DataFrame, options: Mapping[str, str], *, via: str = CONNECTOR) -> None:
@@ -50,7 +50,7 @@ def write_topic_stream(
 ) -> DataStreamWriter:
     """A query that appends the rows to their topics: name it, give it a trigger, `start()` it.
 
-    Unless told otherwise it makes a batch a second. Give the mode here, not to what is returned:
+    By default it makes a batch a second. Give the mode here, not to what is returned:
     Spark does not let sinks in Python take updates, so that they go in batches of their own.
     Raises: OptionsError.
     """

@@ -1,6 +1,6 @@
 """Archives batch after batch: reads behind the table's end, checks the topic, commits.
 
-The rows of a batch are read once, into local disks, before the topic's id is asked for again: of a
+The rows of a batch are read once, into local disks, before the topic's id is read again: of a
 topic that was made anew while it was read nothing is committed. The commit itself says how far
 the table reaches then, and only one of several writers can make it (`tables/delta.py`).
 
@@ -25,7 +25,7 @@ from barnabas_pipelines.archive.planning import (
 )
 from barnabas_pipelines.errors import PipelineError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, TopicFacts
-from barnabas_pipelines.tables.marks import Mark, TableChangedError
+from barnabas_pipelines.tables.marks import Mark
 from barnabas_pipelines.tables.table import Table, TableState
 from barnabas_pipelines.transforms.archive_rows import PARTITIONED_BY, archive_rows, reach_of_rows
 from barnabas_pipelines.transforms.once import read_once
@@ -61,7 +61,7 @@ class Archiver:
         cluster: ClusterFacts,
         topics: Sequence[str],
         read: ReadRange,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         *,
         first_offsets: str,
         limit: int | None,
@@ -72,7 +72,7 @@ class Archiver:
         self._cluster = cluster
         self._topics = topics
         self._read = read
-        self._say = say
+        self._report = report
         self._first_offsets = first_offsets
         self._limit = limit
         self._is_loss_allowed = is_loss_allowed
@@ -98,7 +98,7 @@ class Archiver:
             return None
         check_losses(plan, is_loss_allowed=self._is_loss_allowed)
         for text in plan.lost:
-            self._say(f"goes on without: {text}")
+            self._report(f"goes on without: {text}")
         ids = {one.name: one.topic_id for one in plan.topics}
         rows = archive_rows(self._read(plan.starts, plan.ends), ids)
         with read_once(rows) as kept:
@@ -147,12 +147,11 @@ class Archiver:
 def known(table: Table) -> TableState:
     """The state of an archive, with a mark if there are any rows.
 
-    Where the history with the last mark was cleaned away, the rows themselves are asked once.
+    Where the history with the last mark was cleaned away, the rows themselves are read once.
     Raises: TableChangedError.
     """
     state = table.state()
-    if state.mark is not None and state.mark.kind != KIND:
-        raise TableChangedError(f"the table is no archive: the job {state.mark.kind} made it")
+    state.check_kind(KIND)
     if state.mark is not None or state.sequence == 0:
         return state
     mark = Mark(

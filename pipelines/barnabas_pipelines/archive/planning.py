@@ -4,10 +4,10 @@ The table is all that an archive remembers, so a batch begins where the table en
 there is nothing to be ahead of it or behind it. What can speak against going on there:
 
 - the topic was deleted and made anew, so that its offsets mean other records: refused, for good;
-- retention has taken records that were not read: refused, or told, counted and remembered as gaps;
+- retention has taken records that were not read: refused, or reported, counted and kept as gaps;
 - the topic ends before the table does, as while a leader was just elected: `contradictions`.
 
-Not here: asking the cluster (`jobs/cluster_facts.py`), reading and writing (`batches.py`).
+Not here: requests to the cluster (`jobs/cluster_facts.py`), reading and writing (`batches.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compares an archive with its topics, record by record. Needs pyspark.
 
 Counts and sums of fingerprints of keys, values, headers and timestamps are compared first; only
-partitions in which they differ are joined offset by offset, to tell what is wrong.
+partitions in which they differ are joined offset by offset, to find what is wrong.
 
 Not here: what is a fault (`findings.py`).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PLACE: Final = ("topic", "partition")
-_FAULTS_TOLD: Final = 5
+_FAULTS_SHOWN: Final = 5
 
 Bounds = dict[TopicPartition, int]
 
@@ -37,25 +37,25 @@ def verify(
     cluster: ClusterFacts,
     topics: Sequence[str],
     read: ReadRange,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
-    """Compare the archive with the topics. Raises: PipelineError that tells the first faults."""
+    """Compare the archive with the topics. Raises: PipelineError with the first faults."""
     state = known(table)
     reaches = [one for one in (state.mark.topics if state.mark else ()) if one.name in topics]
     if not reaches:
-        say("nothing is archived, so there is nothing to verify")
+        report("nothing is archived, so there is nothing to verify")
         return
     rows = table.rows(state.version)
     found = _findings(rows, reaches, cluster, read)
     faults = [fault for one in found if (fault := one.fault()) is not None]
     if faults:
-        more = len(faults) - _FAULTS_TOLD
+        more = len(faults) - _FAULTS_SHOWN
         rest = f"; and {more} partitions more" if more > 0 else ""
         raise PipelineError(
-            f"the archive is not what the topic is: {'; '.join(faults[:_FAULTS_TOLD])}{rest}"
+            f"the archive is not what the topic is: {'; '.join(faults[:_FAULTS_SHOWN])}{rest}"
         )
     for one in found:
-        say(one.text())
+        report(one.text())
 
 
 def _findings(

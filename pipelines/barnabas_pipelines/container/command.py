@@ -3,7 +3,7 @@
 | arguments | started by | runs |
 |---|---|---|
 | `driver ...` | a submit in cluster mode | Spark's submit with them, in this pod |
-| `executor` | a driver that asks Kubernetes for executors | one executor, told all by variables |
+| `executor` | a driver that requests executors | one executor, configured by variables |
 | `NAME ...`, of a job | people, the chart | `python -m barnabas_pipelines.jobs.NAME ...` |
 | anything else | people | just that |
 

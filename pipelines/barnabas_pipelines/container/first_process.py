@@ -1,7 +1,7 @@
-"""The first process of a container: starts one program, hands signals on, buries the dead.
+"""The first process of a container: starts one program, passes signals on, reaps children.
 
 The kernel gives process 1 no default action for signals, and the orphans of all others. A job that
-is process 1 itself would not hear SIGTERM, and the Python workers of an executor that its JVM left
+is process 1 itself would not get SIGTERM, and the Python workers of an executor that its JVM left
 behind would stay as zombies.
 
 Not here: which program (`command.py`).
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final
 
-_HANDED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT)
+_PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT)
 _NOT_FOUND: Final = 127
 
 
@@ -25,20 +25,20 @@ def run(command: Sequence[str]) -> int:
 
     Signals that come before the program runs wait for it. Only for a process with one thread.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HANDED_ON)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     child = os.fork()
     if child == 0:
         _become(command)
 
-    def hand_on(number: int, _: FrameType | None) -> None:
+    def pass_on(number: int, _: FrameType | None) -> None:
         try:
             os.kill(child, number)
         except ProcessLookupError:
             return  # it has just ended, which the loop below sees
 
-    for number in _HANDED_ON:
-        signal.signal(number, hand_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDED_ON)
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
     while True:
         pid, status = os.wait()
         if pid == child:
@@ -48,7 +48,7 @@ def run(command: Sequence[str]) -> int:
 
 def _become(command: Sequence[str]) -> None:
     """Replace this process, which is the child, by the program."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDED_ON)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
     try:
         os.execvp(command[0], list(command))
     except OSError as error:

@@ -18,20 +18,20 @@ _SCALA_VERSION: Final = "2.13"
 
 
 def main() -> None:
-    """Become the JVM that the arguments ask for; ends the process where there is none."""
+    """Become the JVM of the arguments; ends the process where there is none."""
     variables = dict(os.environ)
     variables.setdefault("SPARK_CONF_DIR", f"{variables.get('SPARK_HOME', '')}/conf")
     variables.setdefault("SPARK_SCALA_VERSION", _SCALA_VERSION)
     # Workers on different machines must agree on the hash of a string.
     variables["PYTHONHASHSEED"] = "0"
     try:
-        asked = subprocess.run(
+        printed = subprocess.run(
             launcher(sys.argv[1:], variables), env=variables, stdout=subprocess.PIPE, check=False
         )
-        if asked.returncode != 0:
-            sys.stderr.write(asked.stdout.decode(errors="replace"))
-            sys.exit(asked.returncode)
-        found = launched(asked.stdout)
+        if printed.returncode != 0:
+            sys.stderr.write(printed.stdout.decode(errors="replace"))
+            sys.exit(printed.returncode)
+        found = launched(printed.stdout)
     except ContainerError as error:
         sys.exit(f"spark-submit: {error}")
     os.execve(found[0], found, variables)

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from barnabas_pipelines.datasource.cluster_view import ClusterView
-from barnabas_pipelines.datasource.partition_read import ReadSettings, read_range
-from barnabas_pipelines.datasource.plain_errors import with_plain_errors
+from barnabas_pipelines.datasource.cluster_view import ClusterView, ReadSettings
 from barnabas_pipelines.datasource.positions import ending_offsets, starting_offsets
-from barnabas_pipelines.errors import DataLossError, PipelineError
+from barnabas_pipelines.errors import DataLossError, PipelineError, with_plain_errors
 from barnabas_pipelines.offsets import OffsetRange, ReadPlan, loss_text, plan_ranges, split
 from barnabas_pipelines.options import Options
 
@@ -84,6 +82,9 @@ def read_partition(
     partition: InputPartition, settings: ReadSettings
 ) -> Iterator[pyarrow.RecordBatch]:
     """The records of one range; of nothing, if Spark made a partition of nothing."""
+    # Not at the top: planning needs no consumer.
+    from barnabas_pipelines.datasource.partition_read import read_range
+
     if not isinstance(partition, RangePartition):
         return
     try:

@@ -1,20 +1,22 @@
-"""The driver's questions to the cluster: which partitions there are, where they begin and end.
+"""The driver's view of the cluster: which partitions there are, where they begin and end.
 
-Works in the process that Spark plans in. Not here: what follows from the answers
+Works in the process that Spark plans in. Not here: what follows from it
 (`offsets.py`, `positions.py`), reading (`partition_read.py`).
 
-Invariants: every answer is about the topics that the options name, as they are at that moment;
-topics are never created by asking; an error names the topic or the brokers, and what to do.
+Invariants: every view is of the topics that the options name, as they are at that moment;
+topics are never created by a request; an error names the topic or the brokers, and what to do.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from barnabas_client.admin import Admin, OffsetSpec
 from barnabas_client.config.admin_settings import AdminSettings
+from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.settings import settings_of
 from barnabas_client.errors import (
     AuthenticationError,
@@ -35,7 +37,7 @@ SettingsKey = tuple[tuple[str, Any], ...]
 
 
 class ClusterView:
-    """Asks for the topics of one set of options; keeps no answers."""
+    """Reads the topics of one set of options anew at each call."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -49,23 +51,23 @@ class ClusterView:
         Raises: TopicGoneError if a topic or partition that is named does not exist, unless
             `may_be_missing`; UnreachableError; PipelineError.
         """
-        return self._ask(lambda admin: self._log_view(admin, may_be_missing))
+        return self._run(lambda admin: self._log_view(admin, may_be_missing))
 
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
         """The first offset that is not older; None where all records are."""
-        return self._ask(lambda admin: self._offsets_at(admin, timestamps_ms))
+        return self._run(lambda admin: self._offsets_at(admin, timestamps_ms))
 
     async def _log_view(self, admin: Admin, may_be_missing: bool) -> LogView:
         partitions, ids = await self._partitions(admin, may_be_missing)
         found: dict[OffsetSpec, dict[TopicPartition, int]] = {}
         for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
-            answers = await admin.partitions.list_offsets(
+            outcomes = await admin.partitions.list_offsets(
                 dict.fromkeys(partitions, spec), read_committed=self._is_committed
             )
             found[spec] = {}
-            for partition, outcome in answers.items():
+            for partition, outcome in outcomes.items():
                 if may_be_missing and isinstance(outcome.error, NotFoundError):
                     continue
                 found[spec][partition] = outcome.unwrap().offset or 0
@@ -115,15 +117,15 @@ class ClusterView:
     async def _offsets_at(
         self, admin: Admin, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        answers = await admin.partitions.list_offsets(
+        outcomes = await admin.partitions.list_offsets(
             timestamps_ms, read_committed=self._is_committed
         )
-        return {partition: outcome.unwrap().offset for partition, outcome in answers.items()}
+        return {partition: outcome.unwrap().offset for partition, outcome in outcomes.items()}
 
-    def _ask(self, question: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+    def _run(self, requests: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
         try:
             with _admins.borrow(self._key) as admin:
-                return loop_thread().run(question(admin))
+                return loop_thread().run(requests(admin))
         except BarnabasError as error:
             raise pipeline_error(error, self._servers) from error
 
@@ -136,6 +138,30 @@ def settings_key(options: Options, role: type[Any]) -> SettingsKey:
     """The settings of the client that the role has, as a key to keep a client under."""
     known = settings_of(role)
     return tuple(sorted((k, v) for k, v in options.client_settings.items() if k in known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """What a worker needs of the options; small, because it is pickled with every reader."""
+
+    client: SettingsKey
+    servers: str
+    include_headers: bool
+    fails_on_data_loss: bool
+    stall_timeout_ms: int
+    batch_records: int
+
+    @classmethod
+    def of(cls, options: Options) -> ReadSettings:
+        """Take them out of checked options."""
+        return cls(
+            client=settings_key(options, ConsumerSettings),
+            servers=options["kafka.bootstrap.servers"],
+            include_headers=options["includeHeaders"],
+            fails_on_data_loss=options["failOnDataLoss"],
+            stall_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
+            batch_records=options["arrowBatchRecords"],
+        )
 
 
 def pipeline_error(error: BarnabasError, servers: str) -> PipelineError:
@@ -151,7 +177,7 @@ def pipeline_error(error: BarnabasError, servers: str) -> PipelineError:
             return TopicGoneError(f"a topic is not there (any more) on {servers}: {error}")
         case RetriableError():
             return UnreachableError(
-                f"the brokers at {servers} do not answer: {error}. The client has tried for"
+                f"the brokers at {servers} do not respond: {error}. The client has tried for"
                 " kafka.default.api.timeout.ms (60 seconds by default)"
             )
         case _:

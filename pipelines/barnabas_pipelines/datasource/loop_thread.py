@@ -86,7 +86,7 @@ _caches: list[KeptClients[Any]] = []
 
 
 def loop_thread() -> LoopThread:
-    """The one of this process, started when it is first asked for."""
+    """The one of this process, started at the first call."""
     global _thread
     with _lock:
         if _thread is None:

@@ -1,8 +1,8 @@
 """A worker's part of a read: the records of one range of one partition, as Arrow batches.
 
 A consumer lives in the loop thread of the worker process and is kept for the next task. While Spark
-takes what was decoded, the next answer is fetched and its checksums are verified; never more than
-one answer is ahead, besides what the client itself prefetches.
+takes what was decoded, the next response is fetched and its checksums are verified; never more than
+one response is ahead, besides what the client itself prefetches.
 
 Not here: what is to be read (`batch_reader.py`, `stream_reader.py`).
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_client import Consumer
@@ -32,7 +31,7 @@ from barnabas_client.errors import (
     SeekRequiredError,
 )
 from barnabas_client.network.client import Client
-from barnabas_pipelines.datasource.cluster_view import SettingsKey, pipeline_error, settings_key
+from barnabas_pipelines.datasource.cluster_view import ReadSettings, SettingsKey, pipeline_error
 from barnabas_pipelines.datasource.loop_thread import KeptClients, loop_thread
 from barnabas_pipelines.errors import (
     CorruptDataError,
@@ -42,7 +41,6 @@ from barnabas_pipelines.errors import (
     TopicGoneError,
 )
 from barnabas_pipelines.offsets import Loss, OffsetRange, loss_text
-from barnabas_pipelines.options import Options
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
 
@@ -51,8 +49,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: One answer of a broker, of which three may be in memory: small enough for a worker of a few
-#: hundred MiB, large enough that the fixed costs of an answer and of a batch vanish.
+#: One response of a broker, of which three may be in memory: small enough for a worker of a few
+#: hundred MiB, large enough that the fixed costs of a response and of a batch vanish.
 FETCH_BYTES: Final = 8 * 1024 * 1024
 #: Records that are decoded at once, after decompression; one batch may be larger.
 CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -65,30 +63,6 @@ _SUSPECT_MS: Final = 1_000
 _LOOK_MS: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSettings:
-    """What a worker needs of the options; small, because it is pickled with every reader."""
-
-    client: SettingsKey
-    servers: str
-    include_headers: bool
-    fails_on_data_loss: bool
-    stall_timeout_ms: int
-    batch_records: int
-
-    @classmethod
-    def of(cls, options: Options) -> ReadSettings:
-        """Take them out of checked options."""
-        return cls(
-            client=settings_key(options, ConsumerSettings),
-            servers=options["kafka.bootstrap.servers"],
-            include_headers=options["includeHeaders"],
-            fails_on_data_loss=options["failOnDataLoss"],
-            stall_timeout_ms=options["kafkaConsumer.pollTimeoutMs"],
-            batch_records=options["arrowBatchRecords"],
-        )
-
-
 def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pyarrow.RecordBatch]:
     """The records of the range, in order.
 
@@ -98,7 +72,7 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pyarrow.
     from barnabas_pipelines.datasource.spark_batches import spark_batches
 
     try:
-        for batches in _answers(wanted, settings):
+        for batches in _responses(wanted, settings):
             chunks = iterate_columns(
                 batches, chunk_bytes=CHUNK_BYTES, include_headers=settings.include_headers
             )
@@ -118,7 +92,7 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pyarrow.
         raise pipeline_error(error, settings.servers) from error
 
 
-def _answers(wanted: OffsetRange, settings: ReadSettings) -> Iterator[list[FetchedBatch]]:
+def _responses(wanted: OffsetRange, settings: ReadSettings) -> Iterator[list[FetchedBatch]]:
     """Batches that hold the range, the next ones being fetched while these are used."""
     thread = loop_thread()
     with _readers.borrow(settings.client) as reader:
@@ -285,7 +259,7 @@ class RangeReader:
                 return True
             found = await self._consumer.end_offsets([self._partition], timeout_ms=_LOOK_MS)
         except RetriableError as error:
-            _log.info("%s: the brokers do not answer: %s", self._partition, error)
+            _log.info("%s: the brokers do not respond: %s", self._partition, error)
             return False
         end = found[self._partition]
         if end >= self._wanted.end or end > position:
@@ -298,7 +272,7 @@ class RangeReader:
         self._lose(0, left, "the topic was deleted and made anew since", self._position_read)
 
     def _lose(self, first: int, count: int, reason: str, wanted: int) -> None:
-        """Records are gone: fail or say so.
+        """Records are gone: fail or warn.
 
         Raises: DataLossError.
         """

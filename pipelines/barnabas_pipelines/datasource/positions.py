@@ -1,6 +1,6 @@
 """Which offsets `startingOffsets`, `endingOffsets` and their sisters mean, in every partition.
 
-Not here: the forms of the options (`option_values.py`).
+Not here: the forms of the options (`options.py`).
 
 Source: Spark's Kafka connector: a timestamp for all goes before timestamps by partition, those
 before offsets; where partitions are named, all have to be.
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from barnabas_pipelines.datasource.cluster_view import described
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.offsets import LogView, StreamOffsets
-from barnabas_pipelines.option_values import EARLIEST, LATEST
+from barnabas_pipelines.option_table import EARLIEST, LATEST
 from barnabas_pipelines.options import Options
 from barnabas_protocol.ids import TopicPartition
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from barnabas_client.producer.key_columns import NO_PARTITION, partitions_of_keys
 from barnabas_pipelines.errors import ColumnsError
+from barnabas_pipelines.schema import HEADERS_TYPE
 
-HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "topic": ("string",),
     "key": ("string", "binary"),

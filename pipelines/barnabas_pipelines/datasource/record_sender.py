@@ -1,7 +1,7 @@
 """Sends Arrow batches to topics, for code that is not asynchronous.
 
 Spark hands batches to a Python worker one after the other and may take its time between two.
-Meanwhile the producer must hear acknowledgements and repeat what was lost; so it runs in the loop
+Meanwhile the producer must read acknowledgements and repeat what was lost; so it runs in the loop
 of a thread, and the worker waits only while too much is under way. The producer is kept for the
 next task of the process, so that small batches of a stream do not connect anew each time.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -26,7 +26,7 @@ import pyarrow as pa
 from barnabas_client.env import Environment
 from barnabas_client.errors import BarnabasError, BrokerUnreachableError
 from barnabas_client.producer import Producer
-from barnabas_client.producer.bulk import Deliveries
+from barnabas_client.producer.delivery import Deliveries
 from barnabas_pipelines.datasource import record_rows
 from barnabas_pipelines.datasource.loop_thread import KeptClients, loop_thread
 from barnabas_pipelines.errors import DeliveryError, PipelineError, UnreachableError
@@ -38,10 +38,19 @@ _BATCHES_AHEAD: Final = 2
 class RecordSender:
     """Sends the rows of one task."""
 
-    def __init__(self, producer: Producer, topic: str | None) -> None:
-        """Take a started producer; without a topic, a column of the rows says it."""
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str | None,
+        on_acknowledged: Callable[[Deliveries], None] = lambda _: None,
+    ) -> None:
+        """Take a started producer; without a topic, a column of the rows says it.
+
+        `on_acknowledged` is called for rows that are in the log, and may raise.
+        """
         self._producer = producer
         self._topic = topic
+        self._on_acknowledged = on_acknowledged
         self._thread = loop_thread()
         self._ahead: deque[Future[None]] = deque()
         self._pending: deque[tuple[str, Deliveries]] = deque()
@@ -120,10 +129,11 @@ class RecordSender:
             self._count += await deliveries
         except BarnabasError as error:
             raise _failure(topic, error) from error
+        self._on_acknowledged(deliveries)
 
     async def _abandon(self) -> None:
         await self._producer.close(timeout_ms=0)
-        # Somebody has asked about them, so that nobody logs that nobody did.
+        # They are awaited, so that no error is logged as never retrieved.
         for _, deliveries in self._pending:
             with suppress(BarnabasError):
                 await deliveries
@@ -144,21 +154,32 @@ _producers: Final = KeptClients(_started)
 
 
 @contextmanager
+def delivery_errors(servers: str) -> Iterator[None]:
+    """Raise what the client raises in words of the pipelines.
+
+    Raises: UnreachableError; DeliveryError for what the brokers refuse.
+    """
+    try:
+        yield
+    except BrokerUnreachableError as error:
+        raise UnreachableError(f"no broker of {servers} responds: {error}") from error
+    except BarnabasError as error:
+        raise DeliveryError(f"rows cannot be written to {servers}: {error}") from error
+
+
+@contextmanager
 def record_sender(settings: Mapping[str, Any], topic: str | None) -> Iterator[RecordSender]:
     """A sender with a producer of these settings, which is kept unless something is raised.
 
     Raises: UnreachableError; DeliveryError for what the brokers refuse.
     """
-    servers = settings["bootstrap_servers"]
-    try:
-        with _producers.borrow(tuple(sorted(settings.items()))) as producer:
-            sender = RecordSender(producer, topic)
-            try:
-                yield sender
-            except BaseException:
-                sender.abandon()
-                raise
-    except BrokerUnreachableError as error:
-        raise UnreachableError(f"no broker of {servers} answers: {error}") from error
-    except BarnabasError as error:
-        raise DeliveryError(f"rows cannot be written to {servers}: {error}") from error
+    with (
+        delivery_errors(settings["bootstrap_servers"]),
+        _producers.borrow(tuple(sorted(settings.items()))) as producer,
+    ):
+        sender = RecordSender(producer, topic)
+        try:
+            yield sender
+        except BaseException:
+            sender.abandon()
+            raise

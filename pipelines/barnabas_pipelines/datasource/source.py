@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
-from barnabas_pipelines.datasource.plain_errors import with_plain_errors
-from barnabas_pipelines.options import Options, Use, parse_options
+from barnabas_pipelines.errors import with_plain_errors
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import Options, parse_options
 from barnabas_pipelines.schema import ddl
 
 if TYPE_CHECKING:

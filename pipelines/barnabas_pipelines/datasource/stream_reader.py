@@ -2,7 +2,7 @@
 
 All but `read` runs in one Python process beside the driver; what it keeps there (targets, times,
 the last offsets seen) is never needed after a restart. Where the query began is in the checkpoint
-(`first_batch.py`).
+(`offsets.py`).
 
 Source: pyspark's data source API of 4.2 (admission control, AvailableNow); where Spark's Kafka
 connector has a rule, it is followed: new partitions begin at offset 0, a partition that is gone is
@@ -29,22 +29,22 @@ from pyspark.sql.streaming.datasource import (
 
 from barnabas_client.env import Clock, SystemClock
 from barnabas_pipelines.datasource.batch_reader import input_partitions, read_partition
-from barnabas_pipelines.datasource.cluster_view import ClusterView
-from barnabas_pipelines.datasource.first_batch import end_json, initial_json, start_of_batch
-from barnabas_pipelines.datasource.partition_read import ReadSettings
-from barnabas_pipelines.datasource.plain_errors import with_plain_errors
+from barnabas_pipelines.datasource.cluster_view import ClusterView, ReadSettings
 from barnabas_pipelines.datasource.positions import TimeLookup, starting_offsets
-from barnabas_pipelines.errors import DataLossError
+from barnabas_pipelines.errors import DataLossError, with_plain_errors
 from barnabas_pipelines.offsets import (
     LogView,
     Loss,
     StreamOffsets,
     backlog,
     begins,
+    end_json,
     find_losses,
+    initial_json,
     limit_end,
     loss_text,
     plan_ranges,
+    start_of_batch,
 )
 from barnabas_pipelines.options import Options
 

@@ -8,7 +8,7 @@ What is guaranteed: at least once. In detail:
   producer is idempotent, also over repeated requests and a broker's restart.
 - What a failed attempt had written stays, and its next attempt writes it again; so does a
   speculative twin of a task, and a micro-batch that is run again after a restart. Give rows a key
-  and readers that keep the last one per key, or a number to tell doubles by; leave
+  and readers that keep the last one per key, or a number to recognise doubles by; leave
   `spark.speculation` off.
 
 Commit and abort have nothing to do: there are no transactions.
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -30,20 +30,18 @@ from pyspark.sql.datasource import (
 
 from barnabas_pipelines.datasource.record_rows import check_columns
 from barnabas_pipelines.errors import OptionsError
-from barnabas_pipelines.options import Options, Use, parse_options
+from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import Options, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-# Large batches, for throughput: nobody waits for single rows of a task. Measured in
-# benchmarks/pipelines.py; `kafka.batch.size` and `kafka.linger.ms` win.
-_CLIENT_DEFAULTS: Final = {"batch_size": 262_144, "linger_ms": 20}
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows(WriterCommitMessage):
-    """What a task tells when all of its rows are acknowledged."""
+    """The commit message of a task whose rows are all acknowledged."""
 
     count: int
 
@@ -53,7 +51,7 @@ class _RowWriter:
 
     def __init__(self, options: Options) -> None:
         self._topic: str | None = options["topic"]
-        self._settings: Mapping[str, Any] = {**_CLIENT_DEFAULTS, **options.client_settings}
+        self._settings: Mapping[str, Any] = {**PRODUCER_DEFAULTS, **options.client_settings}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows and wait for their acknowledgements."""

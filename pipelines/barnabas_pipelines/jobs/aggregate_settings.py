@@ -1,4 +1,4 @@
-"""What `aggregate` can be told, and what its checkpoint was made with. Pure.
+"""The options of `aggregate`, and the settings that its checkpoint was made with. Pure.
 
 State under a checkpoint fits the query that made it: other windows, groups, measures or another
 number of state partitions cannot go on with it. Spark says so late and in its own words, or keeps
@@ -20,18 +20,20 @@ from barnabas_pipelines.jobs.common_options import (
     SOURCE_OPTIONS,
     STREAM_OPTIONS,
     VALUE_FORMAT,
+    producer_settings,
 )
+from barnabas_pipelines.jobs.registry_options import REGISTRY, VALUE_OPTIONS, check_registry
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.transforms.measures import (
     GroupField,
     Measure,
+    WindowSpec,
     check_names,
     inferred_schema,
     needed_fields,
     parse_group_fields,
     parse_measures,
 )
-from barnabas_pipelines.transforms.window_spec import WindowSpec
 
 OF_RECORD: Final = "record"
 FAIL: Final = "fail"
@@ -51,6 +53,7 @@ OPTIONS: Final = (
     *SOURCE_OPTIONS,
     SINK_OPTION,
     VALUE_FORMAT,
+    *VALUE_OPTIONS,
     JobOption(
         name="fields",
         meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "
@@ -179,6 +182,9 @@ _FIXED: Final = (
 )
 
 
+_FIXED_BY_REGISTRY: Final = ("value-subject", "value-schema-version", "value-message")
+
+
 class CheckpointMismatchError(PipelineError):
     """The checkpoint was made by other settings, or for a topic that is not there any more."""
 
@@ -228,6 +234,12 @@ def check(settings: JobSettings) -> None:
     Raises: OptionsError.
     """
     Aggregation.of(settings)
+    check_registry(settings)
+    if settings["value-format"] == REGISTRY and settings["value-schema-version"] == "latest":
+        raise OptionsError(
+            "--value-schema-version must be a number: state cannot change under a checkpoint, and "
+            "the latest schema may"
+        )
     topic, target = settings["topic"], settings["target"]
     letters = settings["dead-letter-topic"]
     if topic == target:
@@ -238,20 +250,24 @@ def check(settings: JobSettings) -> None:
         raise OptionsError("--dead-letter-topic is only used with --undecodable dead-letter")
     if letters in (topic, target):
         raise OptionsError(f"the dead letters need a topic of their own, other than {letters}")
+    producer_settings(settings, target)
 
 
-def remembered(settings: JobSettings, topic_id: str | None) -> str:
-    """The file that a checkpoint gets: what its state depends on, and the topic's id."""
+def remembered(settings: JobSettings, topic_id: str | None, target_id: str | None) -> str:
+    """The file that a checkpoint gets: what its state depends on, and the ids of its topics."""
     document = {
         "version": _FILE_VERSION,
         "topic_id": topic_id,
+        "target_id": target_id,
         "settings": _fixed(settings),
     }
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
-def check_remembered(text: str, settings: JobSettings, topic_id: str | None) -> None:
-    """Make sure that a checkpoint can be gone on with.
+def check_remembered(
+    text: str, settings: JobSettings, topic_id: str | None, target_id: str | None
+) -> None:
+    """Make sure that a checkpoint can be gone on with; an id that is None is not compared.
 
     Raises: CheckpointMismatchError, which says what differs and what to do.
     """
@@ -281,6 +297,12 @@ def check_remembered(text: str, settings: JobSettings, topic_id: str | None) -> 
             f"(its id was {known_id} and is {topic_id}), so that its offsets mean other records; "
             "give a new --checkpoint"
         )
+    known_target_id = document.get("target_id")
+    if None not in (known_target_id, target_id) and known_target_id != target_id:
+        raise CheckpointMismatchError(
+            f"the target {settings['target']} was deleted and made again since {where} was written "
+            f"(its id was {known_target_id} and is {target_id}): it lacks earlier rows; {anew}"
+        )
 
 
 def _fields(settings: JobSettings, used: dict[str, str]) -> str | None:
@@ -288,6 +310,8 @@ def _fields(settings: JobSettings, used: dict[str, str]) -> str | None:
     value_format = settings["value-format"]
     if value_format == "json":
         return declared or inferred_schema(used)
+    if declared is None and value_format == REGISTRY:
+        return None  # the registry says what there is; Spark refuses a field that is not
     if declared is not None:
         raise OptionsError(f"--fields are those of JSON; {value_format} values have one, value")
     others = sorted(set(used) - {"value"})
@@ -300,9 +324,11 @@ def _fields(settings: JobSettings, used: dict[str, str]) -> str | None:
 
 def _fixed(settings: JobSettings) -> dict[str, Any]:
     """By name, as JSON gives it back."""
+    by_registry = settings["value-format"] == REGISTRY
+    names = (*_FIXED, *_FIXED_BY_REGISTRY) if by_registry else _FIXED
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name in _FIXED
+        for name in names
         for value in (settings[name],)
     }
 

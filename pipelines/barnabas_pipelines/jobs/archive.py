@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas_client.env import Clock, SystemClock
-from barnabas_client.errors import BarnabasError
-from barnabas_pipelines.errors import PipelineError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, TopicFacts
 from barnabas_pipelines.jobs.common_options import (
     FAIL_ON_DATA_LOSS,
@@ -24,15 +22,17 @@ from barnabas_pipelines.jobs.common_options import (
     SESSION_OPTIONS,
     SOURCE_OPTIONS,
     STARTING_OFFSETS,
+    TABLE_OPTIONS,
     TRIGGER,
     trigger_seconds,
+    upkeep,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.jobs.streaming import trigger_text
 from barnabas_pipelines.tables.local import LocalTable, is_local, local_table
-from barnabas_pipelines.tables.options import TABLE_OPTIONS, upkeep
+from barnabas_protocol.settings.sizes import size_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +88,7 @@ def plan(settings: JobSettings) -> Plan:
         (
             "writes",
             f"Delta Lake, partitioned by topic and day, {settings['compression']}, files of about "
-            f"{_size_text(settings['file-size-target'])}",
+            f"{size_text(settings['file-size-target'])}",
         ),
         ("when", trigger_text(settings)),
     ]
@@ -151,6 +151,8 @@ def _run_batches(
     archiver: Archiver, cluster: ClusterFacts, settings: JobSettings, report: Report
 ) -> None:
     """All batches up to the topics' ends as they are now, or one at each trigger, for ever."""
+    from barnabas_pipelines.archive.batches import by_topic
+
     seconds = trigger_seconds(settings["trigger"])
     goal = archiver.goal() if seconds is None else None
     clock = SystemClock()
@@ -159,12 +161,12 @@ def _run_batches(
         done = archiver.batch(goal)
         if done is not None:
             report.batch(_progress(done, began_ms, clock))
-            _show(cluster, settings["group"], done, report)
+            cluster.show_progress(settings["group"], by_topic(done.ends), report.line)
         if seconds is None and done is None:
             return
         if seconds is not None:
             left = seconds - (clock.monotonic_ms() - began_ms) / 1000
-            # An event and no sleep in the JVM: a signal is heard at once.
+            # An event and no sleep in the JVM: a signal is handled at once.
             threading.Event().wait(max(0.0, left))
 
 
@@ -177,19 +179,6 @@ def _progress(done: DoneBatch, began_ms: int, clock: Clock) -> BatchProgress:
         duration_ms=duration_ms,
         offsets_behind=done.left_count,
     )
-
-
-def _show(cluster: ClusterFacts, group: str | None, done: DoneBatch, report: Report) -> None:
-    """Commit to the group, if there is one; the batch is in the table, whatever becomes of that."""
-    from barnabas_pipelines.archive.batches import by_topic
-
-    if group is None:
-        return
-    try:
-        for topic, ends in by_topic(done.ends).items():
-            cluster.commit_offsets(group, topic, ends)
-    except (PipelineError, BarnabasError) as error:
-        report.line(f"progress is not shown in group {group}: {error}")
 
 
 def _reads_committed(settings: JobSettings) -> bool:
@@ -209,15 +198,6 @@ def _topic_line(topic: TopicFacts, table: LocalTable | None) -> str:
         f"{partition}: {starts[partition]:,} to {end:,}" for partition, end in topic.ends.items()
     )
     return f"{topic.name}, at most {count:,} new records; offsets by partition {shown}"
-
-
-def _size_text(size: int) -> str:
-    for unit, length in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
-        if size >= length:
-            return (
-                f"{size / length:g} {unit}" if size % length == 0 else f"{size / length:.1f} {unit}"
-            )
-    return f"{size} B"
 
 
 JOB: Final = Job(

@@ -1,7 +1,7 @@
-"""What a job asks the cluster without Spark: partitions, ids and offsets of topics.
+"""Facts about the cluster that a job reads without Spark: partitions, ids and offsets of topics.
 
 For plans, and for checks that must not trust what a source remembers: a topic that was deleted and
-made again has another id. Each call connects, asks and closes; none is made per record.
+made again has another id. Each call connects, reads and closes; none is made per record.
 
 Not here: reading records (`barnabas_pipelines.datasource`, or Spark's connector).
 """
@@ -9,20 +9,27 @@ Not here: reading records (`barnabas_pipelines.datasource`, or Spark's connector
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from barnabas_client.errors import AlreadyExistsError, NotFoundError, RetriableError
+from barnabas_client.errors import (
+    AlreadyExistsError,
+    BarnabasError,
+    NotFoundError,
+    RetriableError,
+)
 from barnabas_pipelines import kafka_settings
-from barnabas_pipelines.errors import OptionsError, TopicGoneError, UnreachableError
+from barnabas_pipelines.errors import (
+    OptionsError,
+    PipelineError,
+    TopicGoneError,
+    UnreachableError,
+)
 from barnabas_pipelines.jobs.settings import JobSettings
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from barnabas_client.admin import Admin
 
 T = TypeVar("T")
@@ -30,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as the cluster tells it; offsets by partition, ends are exclusive.
+    """A topic as the cluster describes it; offsets by partition, ends are exclusive.
 
     `topic_id` is None where brokers have no ids.
     """
@@ -47,7 +54,7 @@ class TopicFacts:
 
 
 class ClusterFacts:
-    """Asks the brokers that a job's settings name."""
+    """Reads from the brokers that a job's settings name."""
 
     def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, Any]) -> None:
         """Take settings of `barnabas_client.Admin`."""
@@ -56,7 +63,7 @@ class ClusterFacts:
 
     @classmethod
     def of(cls, settings: JobSettings) -> Self:
-        """Ask as a job's source does, with the same credentials.
+        """Connect as a job's source does, with the same credentials.
 
         Settings that only a Java client has are left out.
         """
@@ -76,37 +83,33 @@ class ClusterFacts:
     def topics(
         self, names: Collection[str], *, read_committed: bool = False
     ) -> dict[str, TopicFacts]:
-        """Topics by name, with offsets; ends are those of decided transactions if it is asked for.
+        """Topics by name, with offsets; ends are those of decided transactions on demand.
 
         Raises: TopicGoneError where one does not exist; UnreachableError.
         """
-        return self._ask(self._topics(names, read_committed))
+        return self._run(lambda admin: _topics(admin, names, read_committed))
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str | None]:
         """The ids that the topics have now. Raises: as `topics`."""
-        return self._ask(self._topic_ids(names))
+        found = self._run(lambda admin: _described(admin, names))
+        return {name: _id_text(topic.topic_id) for name, topic in found.items()}
+
+    def cluster_id(self) -> str:
+        """The id of the cluster, empty where brokers have none. Raises: UnreachableError."""
+        return self._run(lambda admin: admin.cluster.describe()).cluster_id or ""
 
     def partition_count(self, name: str) -> int:
         """How many partitions a topic has. Raises: as `topics`."""
-
-        async def ask() -> int:
-            async with self._admin() as admin:
-                return len((await _described(admin, [name]))[name].partitions)
-
-        return self._ask(ask())
+        return len(self._run(lambda admin: _described(admin, [name]))[name].partitions)
 
     def topic_setting(self, name: str, setting: str) -> str | None:
-        """The value of a setting of a topic; None where the broker does not tell."""
+        """The value of a setting of a topic; None where the broker does not return it."""
         from barnabas_client.admin import ConfigResource
 
-        async def ask() -> str | None:
-            async with self._admin() as admin:
-                resource = ConfigResource.topic(name)
-                outcome = (await admin.configs.describe([resource]))[resource]
-                entry = outcome.unwrap().get(setting) if outcome.is_ok else None
-                return entry.value if entry is not None else None
-
-        return self._ask(ask())
+        resource = ConfigResource.topic(name)
+        outcome = self._run(lambda admin: admin.configs.describe([resource]))[resource]
+        entry = outcome.unwrap().get(setting) if outcome.is_ok else None
+        return entry.value if entry is not None else None
 
     def create_topic(
         self, name: str, partition_count: int, configs: Mapping[str, str | None]
@@ -117,14 +120,10 @@ class ClusterFacts:
         """
         from barnabas_client.admin import NewTopic
 
-        async def create() -> None:
-            async with self._admin() as admin:
-                topic = NewTopic(name=name, partition_count=partition_count, configs=configs)
-                outcome = (await admin.topics.create([topic]))[name]
-                if not isinstance(outcome.error, AlreadyExistsError):
-                    outcome.unwrap()
-
-        self._ask(create())
+        topic = NewTopic(name=name, partition_count=partition_count, configs=configs)
+        outcome = self._run(lambda admin: admin.topics.create([topic]))[name]
+        if not isinstance(outcome.error, AlreadyExistsError):
+            outcome.unwrap()
 
     def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Show in a consumer group how far a topic has been read; nobody may be in the group.
@@ -133,60 +132,86 @@ class ClusterFacts:
         """
         from barnabas_client import OffsetAndMetadata
 
-        async def commit() -> None:
-            async with self._admin() as admin:
-                named = {
-                    TopicPartition(topic, one): OffsetAndMetadata(offset)
-                    for one, offset in offsets.items()
-                }
-                (await admin.group_offsets.alter(group, named)).unwrap()
-
-        self._ask(commit())
-
-    async def _topics(self, names: Collection[str], read_committed: bool) -> dict[str, TopicFacts]:
-        from barnabas_client.admin import OffsetSpec
-
-        async with self._admin() as admin:
-            described = await _described(admin, names)
-            partitions = [
-                TopicPartition(name, one)
-                for name in described
-                for one in described[name].partitions
-            ]
-            limits = []
-            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
-                outcomes = await admin.partitions.list_offsets(
-                    dict.fromkeys(partitions, spec), read_committed=read_committed
-                )
-                limits.append({key: one.offset or 0 for key, one in outcomes.unwrap().items()})
-        starts, ends = limits
-        return {
-            name: TopicFacts(
-                name=name,
-                topic_id=_id_text(topic.topic_id),
-                starts={one: starts[TopicPartition(name, one)] for one in topic.partitions},
-                ends={one: ends[TopicPartition(name, one)] for one in topic.partitions},
-            )
-            for name, topic in described.items()
+        named = {
+            TopicPartition(topic, one): OffsetAndMetadata(offset) for one, offset in offsets.items()
         }
+        self._run(lambda admin: admin.group_offsets.alter(group, named)).unwrap()
 
-    async def _topic_ids(self, names: Collection[str]) -> dict[str, str | None]:
-        async with self._admin() as admin:
-            described = await _described(admin, names)
-        return {name: _id_text(topic.topic_id) for name, topic in described.items()}
+    def committed_offsets(
+        self, group: str, topic: str, *, require_stable: bool = False
+    ) -> dict[int, int]:
+        """What is committed for a topic's partitions; open transactions are waited for on demand.
 
-    @asynccontextmanager
-    async def _admin(self) -> AsyncIterator[Admin]:
+        Raises: UnreachableError, or what the brokers refuse.
+        """
+
+        async def committed(admin: Admin) -> dict[int, int]:
+            outcomes = await admin.group_offsets.list([group], require_stable=require_stable)
+            found = outcomes.unwrap()[group]
+            return {
+                one.partition: offset.offset
+                for one, offset in found.items()
+                if one.topic == topic and offset is not None
+            }
+
+        return self._run(committed)
+
+    def show_progress(
+        self,
+        group: str | None,
+        ends: Mapping[str, Mapping[int, int]],
+        report: Callable[[str], None],
+    ) -> None:
+        """Commit to the group, if there is one; a failure is reported and changes nothing."""
+        if group is None:
+            return
+        try:
+            for topic, offsets in ends.items():
+                self.commit_offsets(group, topic, offsets)
+        except (PipelineError, BarnabasError) as error:
+            report(f"progress is not shown in group {group}: {error}")
+
+    def _run(self, requests: Callable[[Admin], Awaitable[T]]) -> T:
+        """What the requests bring, over connections of their own."""
         from barnabas_client.admin import Admin
 
-        async with Admin(self._bootstrap_servers, **self._client_settings) as admin:
-            yield admin
+        async def run() -> T:
+            async with Admin(self._bootstrap_servers, **self._client_settings) as admin:
+                return await requests(admin)
 
-    def _ask(self, question: Coroutine[Any, Any, T]) -> T:
         try:
-            return asyncio.run(question)
+            return asyncio.run(run())
         except RetriableError as error:
-            raise UnreachableError(f"{self._bootstrap_servers} does not answer: {error}") from error
+            raise UnreachableError(
+                f"{self._bootstrap_servers} does not respond: {error}"
+            ) from error
+
+
+async def _topics(
+    admin: Admin, names: Collection[str], read_committed: bool
+) -> dict[str, TopicFacts]:
+    from barnabas_client.admin import OffsetSpec
+
+    described = await _described(admin, names)
+    partitions = [
+        TopicPartition(name, one) for name in described for one in described[name].partitions
+    ]
+    limits = []
+    for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+        outcomes = await admin.partitions.list_offsets(
+            dict.fromkeys(partitions, spec), read_committed=read_committed
+        )
+        limits.append({key: one.offset or 0 for key, one in outcomes.unwrap().items()})
+    starts, ends = limits
+    return {
+        name: TopicFacts(
+            name=name,
+            topic_id=_id_text(topic.topic_id),
+            starts={one: starts[TopicPartition(name, one)] for one in topic.partitions},
+            ends={one: ends[TopicPartition(name, one)] for one in topic.partitions},
+        )
+        for name, topic in described.items()
+    }
 
 
 async def _described(admin: Admin, names: Collection[str]) -> Mapping[str, Any]:
@@ -198,3 +223,22 @@ async def _described(admin: Admin, names: Collection[str]) -> Mapping[str, Any]:
 
 def _id_text(topic_id: Any) -> str | None:
     return None if topic_id == ZERO_UUID else uuid_to_text(topic_id)
+
+
+class SameTopics:
+    """The topics of a run, with the ids that they had when it began."""
+
+    def __init__(self, cluster: ClusterFacts, ids: Mapping[str, str | None]) -> None:
+        self._cluster = cluster
+        self._ids = dict(ids)
+
+    def check(self) -> None:
+        """Read the ids again. Raises: TopicGoneError, UnreachableError."""
+        now = self._cluster.topic_ids(list(self._ids))
+        for name, known in self._ids.items():
+            if known is not None and now[name] != known:
+                raise TopicGoneError(
+                    f"topic {name} was deleted and made anew while the job ran (its id was {known} "
+                    f"and is {now[name]}): what was not finished is not written. Give a new "
+                    "--checkpoint, and a new target if its rows are of the old topic"
+                )

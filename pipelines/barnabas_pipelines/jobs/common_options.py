@@ -10,11 +10,15 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from barnabas_pipelines.jobs.settings import JobOption
+from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import parse_options
+from barnabas_pipelines.tables.table import Table
 
 AVAILABLE_NOW: Final = "available-now"
 TRIGGER_SECONDS_MIN: Final = 1
-"""An idle query that asks as fast as it can costs the brokers 300 requests a second."""
+"""An idle query that polls as fast as it can costs the brokers 300 requests a second."""
 
 _INTERVAL: Final = re.compile(r"(\d+)\s*(s|seconds?|m|min|minutes?|h|hours?)", re.IGNORECASE)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -79,10 +83,11 @@ STARTING_OFFSETS: Final = JobOption(
 )
 VALUE_FORMAT: Final = JobOption(
     name="value-format",
-    choices=("json", "text", "number", "raw"),
+    choices=("json", "registry", "text", "number", "raw"),
     default="json",
-    meaning="What values are: JSON objects with fields, or text, a number or bytes, which are one "
-    "field called value.",
+    meaning="What values are: JSON objects with fields; or what their schema in --schema-registry "
+    "says (Avro, Protobuf, JSON Schema); or text, a number or bytes, which are one field called "
+    "value.",
 )
 TRIGGER: Final = JobOption(
     name="trigger",
@@ -122,3 +127,62 @@ STREAM_OPTIONS: Final = (
     FAIL_ON_DATA_LOSS,
 )
 SESSION_OPTIONS: Final = (MASTER, CONF)
+
+
+_HOUR_MS: Final = 3_600_000
+
+FILE_SIZE_TARGET: Final = JobOption(
+    name="file-size-target",
+    kind="bytes",
+    default="128 MiB",
+    minimum=1,
+    meaning="What a file should have: what is written at once is put together into such files, and "
+    "--optimize does so with what was written before.",
+)
+COMPRESSION: Final = JobOption(
+    name="compression",
+    default="snappy",
+    choices=("none", "snappy", "gzip", "zstd", "lz4_raw"),
+    meaning="How the columns are compressed.",
+)
+OPTIMIZE: Final = JobOption(
+    name="optimize",
+    kind="bool",
+    default=False,
+    meaning="At the end, put small files of the table together.",
+)
+VACUUM: Final = JobOption(
+    name="vacuum",
+    kind="duration",
+    meaning="At the end, delete files that only versions older than this need, such as 168h; not "
+    "less than a week, unless Delta's own check is switched off.",
+)
+TABLE_OPTIONS: Final = (FILE_SIZE_TARGET, COMPRESSION, OPTIMIZE, VACUUM)
+
+
+def sink_options(settings: JobSettings, topic: str) -> dict[str, str]:
+    """The options of a sink for a topic, spelled as both ways spell them."""
+    return {
+        "kafka.bootstrap.servers": settings["bootstrap-servers"],
+        "topic": topic,
+        **(settings["sink-option"] or {}),
+    }
+
+
+def producer_settings(settings: JobSettings, topic: str) -> dict[str, Any]:
+    """The settings of a producer of the client for a topic. Raises: OptionsError."""
+    found = parse_options(sink_options(settings, topic), Use.BATCH_WRITE).client_settings
+    return {**PRODUCER_DEFAULTS, **found}
+
+
+def upkeep(table: Table, settings: JobSettings) -> list[str]:
+    """Do the upkeep that the options name; what was done, in lines."""
+    lines = []
+    if settings["optimize"]:
+        files = table.optimize()
+        lines.append(f"optimized: {files['added']:,} files in place of {files['removed']:,}")
+    if settings["vacuum"] is not None:
+        hours = settings["vacuum"] / _HOUR_MS
+        table.vacuum(hours)
+        lines.append(f"vacuumed: files that only versions older than {hours:g} h need are deleted")
+    return lines

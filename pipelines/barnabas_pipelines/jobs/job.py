@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from barnabas_pipelines.errors import OptionsError
-from barnabas_pipelines.jobs.failures import failure_line
+import click
+
+from barnabas_pipelines.errors import OptionsError, failure_line
 from barnabas_pipelines.jobs.progress_bar import Report
-from barnabas_pipelines.jobs.settings import JobOption, JobSettings, read_settings
-from barnabas_pipelines.jobs.usage import help_text, yaml_template
+from barnabas_pipelines.jobs.settings import JobOption, JobSettings, merged_settings
+from barnabas_pipelines.jobs.usage import CommandLine, yaml_template
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,13 +38,16 @@ DONE: Final = 0
 FAILED: Final = 1
 WRONG_USE: Final = 2
 
+_SESSION_END_SECONDS_MAX: Final = 10
+"""How long a session is waited for that does not stop: Kubernetes kills after thirty."""
+
 #: All jobs, by the names of their modules, in the order of the documentation.
 JOB_NAMES: Final = ("archive", "replay", "aggregate", "snapshot", "quality", "lag_report")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLine:
-    """One line of a plan: a word such as `reads`, and what there is to say of it."""
+    """One line of a plan: a word such as `reads`, and its text."""
 
     subject: str
     text: str
@@ -51,7 +55,7 @@ class PlanLine:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a job is going to do, in order; the last lines say what is guaranteed."""
+    """What a job is going to do, in order; the last lines are the guarantees."""
 
     lines: tuple[PlanLine, ...]
 
@@ -71,7 +75,7 @@ class Job:
 
     `check` refuses settings that contradict each other, with OptionsError. A job with the option
     `via` gets a session with the connector only where that says so; one without, never. With
-    `uses_tables` the session knows Delta Lake.
+    `uses_tables`, or when an option `dead-letter-table` is given, the session knows Delta Lake.
     """
 
     name: str
@@ -101,26 +105,24 @@ def main_of(name: str) -> int:
 
 def main(job: Job, arguments: Sequence[str]) -> int:
     """Run a job with the arguments of a command line; the exit code."""
-    rest = list(arguments)
     report = Report(job.name)
-    if "--help" in rest or "-h" in rest:
-        report.print_text(help_text(job.name, job.summary, job.options))
-        return DONE
-    if rest == ["options"]:
+    if list(arguments) == ["options"]:
         report.print_text(yaml_template(job.name, job.summary, job.options))
         return DONE
-    is_dry_run = _took(rest, "--dry-run")
-    with_traceback = _took(rest, "--traceback")
+    given: dict[str, Any] = {}
     try:
-        settings = read_settings(job.options, rest, _read_text)
+        given = CommandLine(job.name, job.summary, job.options).parse(arguments)
+        settings = merged_settings(job.options, given, _read_text)
         job.check(settings)
         plan = job.plan(settings)
-        if is_dry_run:
+        if given["dry-run"]:
             report.print_plan([(line.subject, line.text) for line in plan.lines])
             return DONE
         report.show_plan([(line.subject, line.text) for line in plan.lines])
-        with _stopped_by_sigterm():
-            job.run(settings, _session(job, settings), report)
+        with _stopped_by_sigterm(), _session(job, settings) as spark:
+            job.run(settings, spark, report)
+    except click.exceptions.Exit:
+        return DONE  # the help is printed
     except OptionsError as error:
         report.failed(failure_line(error))
         return WRONG_USE
@@ -128,7 +130,7 @@ def main(job: Job, arguments: Sequence[str]) -> int:
         report.failed("stopped; the next run goes on from where this one was")
         return FAILED
     except Exception as error:  # the command line is where every failure becomes one line
-        if with_traceback:
+        if given.get("traceback"):
             traceback.print_exc()
         report.failed(failure_line(error))
         return FAILED
@@ -139,7 +141,7 @@ def main(job: Job, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM, which Kubernetes sends, do what Ctrl-C does: end in order, and say so."""
+    """Let SIGTERM, which Kubernetes sends, do what Ctrl-C does: end in order, with a line."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,26 +156,49 @@ def _stopped_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _took(arguments: list[str], flag: str) -> bool:
-    found = flag in arguments
-    if found:
-        arguments.remove(flag)
-    return found
-
-
 def _read_text(path: str) -> str:
     return Path(path).read_text(encoding="utf-8")
 
 
-def _session(job: Job, settings: JobSettings) -> SparkSession:
+@contextmanager
+def _session(job: Job, settings: JobSettings) -> Iterator[SparkSession]:
+    """The session of a job; one that was started for it ends with it, and says nothing more.
+
+    The job has the last word: what Spark's threads find when tasks are cut off and the context goes
+    would otherwise be logged behind it, for as long as the JVM lives.
+    """
+    from pyspark import SparkContext
+
     from barnabas_pipelines.session import session
 
+    is_own = SparkContext._active_spark_context is None
     values = settings.values
-    return session(
+    spark = session(
         f"barnabas-{job.name}",
         master=values.get("master"),
         with_connector=values.get("via") == "connector",
-        with_tables=job.uses_tables,
+        with_tables=job.uses_tables or values.get("dead-letter-table") is not None,
         conf=values.get("conf"),
         log_level="ERROR",
     )
+    try:
+        yield spark
+    finally:
+        if is_own:
+            _end(spark)
+
+
+def _end(spark: SparkSession) -> None:
+    """Stop a session without a word.
+
+    In a thread of its own, which has its own connection to the JVM: a signal may have left that of
+    this thread in the middle of a call. One that does not stop ends with this process.
+    """
+
+    def end() -> None:
+        spark.sparkContext.setLogLevel("OFF")
+        spark.stop()
+
+    thread = threading.Thread(target=end, name="session-end", daemon=True)
+    thread.start()
+    thread.join(_SESSION_END_SECONDS_MAX)

@@ -3,7 +3,7 @@
     python -m barnabas_pipelines.jobs.lag_report --bootstrap-servers localhost:9092 \\
         --since 6h --output lag.html
 
-Lag is asked of the brokers; rates, sizes, gaps and skew are read from the records of the time
+Lag is read from the brokers; rates, sizes, gaps and skew are read from the records of the time
 chosen, by their own timestamps. Nothing is written but the files named; no group is joined.
 
 Not here: what is found (`lag/findings.py`), how it looks (`lag/page.py`).
@@ -23,10 +23,9 @@ from barnabas_pipelines.jobs.common_options import (
     VIA,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
-from barnabas_pipelines.jobs.progress_bar import Report
+from barnabas_pipelines.jobs.progress_bar import Report, print_summary
 from barnabas_pipelines.jobs.quality import split_path
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
-from barnabas_pipelines.jobs.summary import print_summary
 from barnabas_pipelines.lag.findings import (
     GroupLag,
     LagFindings,
@@ -37,7 +36,7 @@ from barnabas_pipelines.lag.findings import (
 from barnabas_pipelines.lag.group_reading import GroupReading
 from barnabas_pipelines.lag.page import page
 from barnabas_pipelines.lag.tables import as_json, group_table, topic_table
-from barnabas_pipelines.lag.wording import duration
+from barnabas_protocol.settings.durations import duration_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +88,7 @@ def check(settings: JobSettings) -> None:
         raise OptionsError("--since must be longer than nothing")
     if bucket_ms is not None and (bucket_ms <= 0 or since_ms / bucket_ms > BUCKETS_MAX):
         raise OptionsError(
-            f"--bucket {duration(bucket_ms)}: {duration(since_ms)} would have more than "
+            f"--bucket {duration_text(bucket_ms)}: {duration_text(since_ms)} would have more than "
             f"{BUCKETS_MAX:,} columns"
         )
 
@@ -100,7 +99,7 @@ def plan(settings: JobSettings) -> Plan:
     topics = reading.topics(_topics(settings, reading))
     partitions = sum(len(one.ends) for one in topics.values())
     lines = [
-        ("asks", "offsets of " + (", ".join(settings["groups"] or ()) or "all groups")),
+        ("lag", "offsets of " + (", ".join(settings["groups"] or ()) or "all groups")),
     ]
     if settings["records"]:
         most = sum(one.record_count_max for one in topics.values())
@@ -110,7 +109,7 @@ def plan(settings: JobSettings) -> Plan:
                 f"{len(topics)} topics, {partitions} partitions, at most {most:,} records, by "
                 f"{settings['via']}",
             ),
-            ("from", f"{duration(settings['since'])} ago, by the records' timestamps"),
+            ("from", f"{duration_text(settings['since'])} ago, by the records' timestamps"),
         ]
     lines += [("writes", settings["output"])]
     lines += [("writes", settings["json"])] if settings["json"] else []

@@ -1,6 +1,6 @@
 """What a job says while it runs: a live bar on a terminal, plain lines otherwise.
 
-Everything but a plan that was asked for, help and templates goes to the error stream, so that the
+Everything but the plan of `--dry-run`, help and templates goes to the error stream, so that the
 output of a job stays clean. Lines begin with the job's name; scripts and tests may look for them.
 
 Not here: where the numbers come from (`streaming.py`).
@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from barnabas_pipelines.progress_offsets import offsets_of_sources
+from barnabas_pipelines.offsets import offsets_of_sources
 
 _BAR_CELLS: Final = 20
 _ENDS: Final = ("latestOffset", "endOffset")
@@ -61,7 +61,7 @@ class BatchProgress:
 
 
 def _offsets_behind(source: Mapping[str, Any]) -> int | None:
-    """How far the end of a batch is from the newest offsets; None where a source does not say."""
+    """How far the end of a batch is from the newest offsets; None if it is not reported."""
     latest, end = (offsets_of_sources([_text(source.get(name))]) for name in _ENDS)
     common = [partition for partition in latest if partition in end]
     if not common:
@@ -91,7 +91,7 @@ class Report:
         return self._records
 
     def print_text(self, text: str) -> None:
-        """Answer what was asked for, on the output."""
+        """Print help or a template on the output."""
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
@@ -170,3 +170,15 @@ def _print_plan(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     for subject, text in lines:
         table.add_row(subject, Text(text))
     console.print(table)
+
+
+_PLAIN_WIDTH: Final = 120
+
+
+def print_summary(*tables: Table) -> None:
+    """Print tables to the output."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_PLAIN_WIDTH)
+    for table in tables:
+        console.print(table)

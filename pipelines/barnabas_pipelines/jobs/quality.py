@@ -31,10 +31,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from barnabas_pipelines.errors import OptionsError, PipelineError
+from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
+from barnabas_pipelines.jobs.common_options import sink_options
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
-from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
+from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report, print_summary
 from barnabas_pipelines.jobs.quality_settings import (
     BATCH,
     OPTIONS,
@@ -44,6 +45,7 @@ from barnabas_pipelines.jobs.quality_settings import (
     required_rule,
 )
 from barnabas_pipelines.jobs.quality_tally import Tally
+from barnabas_pipelines.jobs.registry_options import Readings
 from barnabas_pipelines.jobs.settings import JobSettings
 from barnabas_pipelines.jobs.streaming import (
     read_source,
@@ -51,12 +53,13 @@ from barnabas_pipelines.jobs.streaming import (
     source_options,
     trigger_text,
 )
-from barnabas_pipelines.jobs.summary import print_summary
 from barnabas_pipelines.transforms.rule_parsing import Rule, RuleKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from barnabas_pipelines.tables.dead_letters import DeadLetterTable
 
 NAME: Final = "quality"
 _ANSI: Final = "spark.sql.ansi.enabled"
@@ -73,6 +76,7 @@ class Checks:
     rules: tuple[Rule, ...]
     value_format: str
     fields: StructType | None
+    readings: Readings
     refuses_unknown_fields: bool
     allows_tombstones: bool
 
@@ -90,10 +94,14 @@ def plan(settings: JobSettings) -> Plan:
         ("from", ("the checkpoint, else " if is_stream else "") + settings["starting-offsets"]),
         ("until", trigger_text(settings) if is_stream else settings["ending-offsets"]),
         ("decodes", _decoding(settings)),
+        *Readings.of(settings).plan_lines(),
     ]
     lines += [("rule", f"{rule.name}: {rule.text}") for rule in rules]
     letters = settings["dead-letter-topic"]
-    lines += [("bad ones", f"to {letters}, with reasons in headers" if letters else "counted only")]
+    table = settings["dead-letter-table"]
+    places = [f"to {letters}, with reasons in headers"] if letters else []
+    places += [f"to the table {table}, each once"] if table else []
+    lines += [("bad ones", "; ".join(places) or "counted only")]
     if settings["good-topic"]:
         lines.append(("good ones", f"to {settings['good-topic']}, as they are"))
     lines += [
@@ -103,7 +111,8 @@ def plan(settings: JobSettings) -> Plan:
         lines.append(("progress", f"in the consumer group {settings['group']}"))
     if settings["fail-above"] is not None:
         lines.append(("fails", f"if more than {settings['fail-above']:.2%} are bad"))
-    lines.append(("guarantees", "each record is judged; what is written, is at least once"))
+    once = "; in the table exactly once" if table else ""
+    lines.append(("guarantees", f"each record is judged; what is written, is at least once{once}"))
     return Plan.of(*lines)
 
 
@@ -140,13 +149,17 @@ class _Inspection:
         self._checks = checks
         self._spark = spark
         self._tally = Tally(topic=settings["topic"], rules=checks.rules)
+        path = settings["dead-letter-table"]
+        self._table = _table(spark, path) if path else None
+        self._topic_id = self._topic_id_now() if path else None
 
     def take(self, records: DataFrame, _: int) -> None:
         """Judge one batch; all is written when this returns."""
         from barnabas_pipelines.transforms.rules import counts
 
         judged = judged_records(records, self._checks)
-        is_read_again = self._settings["dead-letter-topic"] or self._settings["good-topic"]
+        places = ("dead-letter-topic", "dead-letter-table", "good-topic")
+        is_read_again = any(self._settings[place] for place in places)
         if is_read_again:
             judged.persist()
         try:
@@ -177,13 +190,18 @@ class _Inspection:
     def _write(self, judged: DataFrame, *, bad_count: int, good_count: int) -> None:
         from pyspark.sql import functions as sql
 
-        from barnabas_pipelines.transforms.dead_letters import dead_letters
+        from barnabas_pipelines.transforms.decoding import dead_letters
         from barnabas_pipelines.transforms.rules import JUDGEMENT, with_rule_header
 
         ordered = judged
         if any(rule.kind is RuleKind.UNIQUE for rule in self._checks.rules):
             # Finding doubles has mixed partitions and offsets.
             ordered = judged.repartition("topic", "partition").sortWithinPartitions("offset")
+        if self._table is not None and bad_count:
+            if self._topic_id_now() != self._topic_id:
+                topic = self._settings["topic"]
+                raise TopicGoneError(f"topic {topic} was deleted and made again while it was read")
+            self._table.add(judged.where(sql.col(JUDGEMENT).isNotNull()), self._topic_id)
         letters, good = self._settings["dead-letter-topic"], self._settings["good-topic"]
         if letters and bad_count:
             bad = with_rule_header(ordered.where(sql.col(JUDGEMENT).isNotNull()))
@@ -192,16 +210,16 @@ class _Inspection:
             kept = ordered.where(sql.col(JUDGEMENT).isNull())
             self._send(kept.select("key", "value", "headers", "timestamp"), good)
 
+    def _topic_id_now(self) -> str | None:
+        """The same before the first record was read and now: all that was read is of it."""
+        topic = self._settings["topic"]
+        return ClusterFacts.of(self._settings).topic_ids([topic])[topic]
+
     def _send(self, rows: DataFrame, topic: str) -> None:
         """Always by the Python sink: it keeps timestamps, and needs no jars."""
         from barnabas_pipelines.sinks import write_topic
 
-        options = {
-            "kafka.bootstrap.servers": self._settings["bootstrap-servers"],
-            "topic": topic,
-            **(self._settings["sink-option"] or {}),
-        }
-        write_topic(rows, options, via="python")
+        write_topic(rows, sink_options(self._settings, topic), via="python")
 
     def _publish(self) -> None:
         from barnabas_pipelines.storage.hadoop_files import open_store
@@ -213,6 +231,13 @@ class _Inspection:
             if self._settings[name]:
                 folder, file = split_path(self._settings[name])
                 open_store(self._spark, folder).write(file, text)
+
+
+def _table(spark: SparkSession, path: str) -> DeadLetterTable:
+    from barnabas_pipelines.tables.dead_letters import DeadLetterTable
+    from barnabas_pipelines.tables.delta import DeltaTable
+
+    return DeadLetterTable(DeltaTable(spark, path))
 
 
 def split_path(path: str) -> tuple[str, str]:
@@ -227,10 +252,10 @@ def judged_records(records: DataFrame, checks: Checks) -> DataFrame:
     """Records of a topic with what is found: columns as `rules.judge` adds them."""
     from pyspark.sql import functions as sql
 
-    from barnabas_pipelines.transforms.decoding import REASON, ValueFormat, decode_values
+    from barnabas_pipelines.transforms.decoding import REASON
     from barnabas_pipelines.transforms.rules import BROKEN, JUDGEMENT, judge, refuse_unknown_fields
 
-    decoded = decode_values(records, ValueFormat(checks.value_format), checks.fields)
+    decoded = _decoded(records, checks)
     if checks.refuses_unknown_fields and checks.fields is not None:
         decoded = refuse_unknown_fields(decoded, checks.fields)
     judged = judge(decoded, checks.rules)
@@ -249,10 +274,18 @@ def judged_records(records: DataFrame, checks: Checks) -> DataFrame:
     )
 
 
+def _decoded(records: DataFrame, checks: Checks) -> DataFrame:
+    from barnabas_pipelines.transforms.decoding import ValueFormat, decode_keys, decode_values
+
+    value_format = ValueFormat(checks.value_format)
+    decoded = decode_values(records, value_format, checks.fields, checks.readings.value)
+    key = checks.readings.key
+    return decoded if key is None else decode_keys(decoded, key)
+
+
 def _checks(settings: JobSettings, spark: SparkSession) -> Checks:
     """The schema and the rules, proven on records that are none. Raises: OptionsError."""
     from barnabas_pipelines.schema import ddl
-    from barnabas_pipelines.transforms.decoding import ValueFormat, decode_values
     from barnabas_pipelines.transforms.rules import check_rules
 
     fields = parse_fields(settings["fields"]) if settings["fields"] else None
@@ -264,14 +297,16 @@ def _checks(settings: JobSettings, spark: SparkSession) -> Checks:
         if names.count(name) > 1:
             raise OptionsError(f"--rules: a field that is required has the rule {name} already")
     none = spark.createDataFrame([], ddl(include_headers=True))
-    check_rules(spark, decode_values(none, ValueFormat(settings["value-format"]), fields), rules)
-    return Checks(
+    checks = Checks(
         rules=rules,
         value_format=settings["value-format"],
         fields=fields,
+        readings=Readings.of(settings),
         refuses_unknown_fields=settings["unknown-fields"] == "refuse",
         allows_tombstones=settings["tombstones"] == "good",
     )
+    check_rules(spark, _decoded(none, checks), rules)
+    return checks
 
 
 def parse_fields(text: str) -> StructType:

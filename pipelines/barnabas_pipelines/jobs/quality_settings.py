@@ -1,4 +1,4 @@
-"""What `quality` can be told. Pure.
+"""The options of `quality`, and their checks. Pure.
 
 Not here: what rules mean (`transforms/rule_parsing.py`), and whether they are SQL, which only
 Spark knows.
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.jobs import registry_options
 from barnabas_pipelines.jobs.common_options import (
     BOOTSTRAP_SERVERS,
     CHECKPOINT,
@@ -24,6 +25,7 @@ from barnabas_pipelines.jobs.common_options import (
     VALUE_FORMAT,
     VIA,
 )
+from barnabas_pipelines.jobs.registry_options import check_registry
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.transforms.rule_parsing import Rule, parse_rules
 
@@ -51,6 +53,15 @@ OPTIONS: Final = (
     SOURCE_OPTION,
     SINK_OPTION,
     VALUE_FORMAT,
+    JobOption(
+        name="key-format",
+        choices=("raw", "registry"),
+        default="raw",
+        meaning="With registry, a key that its schema does not decode makes the record bad, and "
+        "rules see its fields as record.key_fields.",
+    ),
+    *registry_options.VALUE_OPTIONS,
+    *registry_options.KEY_OPTIONS,
     JobOption(
         name="fields",
         meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "
@@ -83,6 +94,11 @@ OPTIONS: Final = (
         name="dead-letter-topic",
         meaning="Where bad records go, as they are, with the reasons in headers; it must exist. "
         "Without it they are counted only.",
+    ),
+    JobOption(
+        name="dead-letter-table",
+        meaning="A table of Delta Lake that gets bad records, as they are, each once, with the "
+        "reason; several jobs may share it. A folder on any file system that Spark knows.",
     ),
     JobOption(name="good-topic", meaning="Where good records go on to, as they are."),
     JobOption(name="report", meaning="A file for the counts as JSON; written after each batch."),
@@ -120,12 +136,15 @@ OPTIONS: Final = (
 def check(settings: JobSettings) -> None:
     """Refuse settings that contradict each other. Raises: OptionsError."""
     all_rules(settings)
+    check_registry(settings)
     topic = settings["topic"]
     for name in ("dead-letter-topic", "good-topic"):
         if settings[name] == topic:
             raise OptionsError(f"--{name} is the topic that is read: the job would never end")
     if settings["good-topic"] and settings["good-topic"] == settings["dead-letter-topic"]:
         raise OptionsError("--good-topic and --dead-letter-topic are the same")
+    if settings["unknown-fields"] == "refuse" and settings["value-format"] != "json":
+        raise OptionsError("--unknown-fields is only for --value-format json")
     if settings["value-format"] == "json" and not settings["fields"]:
         raise OptionsError("--fields is missing: which fields JSON values have")
     if settings["value-format"] != "json" and (settings["fields"] or "fields" in settings.given):

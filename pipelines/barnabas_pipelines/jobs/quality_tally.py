@@ -1,4 +1,4 @@
-"""What `quality` has counted: added up over batches, told as a table, JSON or metrics. Pure.
+"""The counts of `quality`: added up over batches, shown as a table, JSON or metrics. Pure.
 
 Counts are of this run: a batch that is repeated after a failure is counted by the run that
 repeats it.
@@ -101,7 +101,9 @@ class Tally:
         table.add_column("records are to be so")
         table.add_column("broken by", justify="right")
         table.add_column("of all", justify="right")
-        rows = [("decodable", "the value has the format and types told", self.undecodable_count)]
+        rows = [
+            ("decodable", "the value has the format and types that are set", self.undecodable_count)
+        ]
         rows += [
             (rule.name, rule.text, count)
             for rule, count in zip(self.rules, self.broken_counts, strict=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from barnabas_pipelines.jobs.job import JOB_NAMES, Job, load_job
-from barnabas_pipelines.jobs.settings import JobOption
-from barnabas_pipelines.jobs.usage import default_text, range_text
+from barnabas_protocol.settings.reference import Columns, default_cell, name_cell, table
+from barnabas_protocol.settings.setting import Setting
 
 DEFAULT_PATH: Final = "docs/reference/jobs.md"
 
@@ -45,6 +45,15 @@ is `1048576`, `64 MiB` or `1 GiB`; `names` are separated by commas, or a list in
 """
 
 
+_COLUMNS: Final[Columns[Setting]] = {
+    "Option": name_cell,
+    "Kind": lambda row: row.kind.name,
+    "Default": default_cell,
+    "Valid": lambda row: row.range_text,
+    "Meaning": lambda row: row.why,
+}
+
+
 def render() -> str:
     """The whole page."""
     return "\n".join([_INTRODUCTION, *_sections()]) + "\n"
@@ -60,22 +69,8 @@ def _section(job: Job) -> Iterator[str]:
     yield ""
     yield job.summary
     yield ""
-    yield "| Option | Kind | Default | Valid | Meaning |"
-    yield "|---|---|---|---|---|"
-    for option in job.options:
-        cells = (f"`{option.name}`", option.kind, _default(option), range_text(option))
-        yield f"| {' | '.join(cells)} | {_escaped(option.meaning)} |"
+    yield from table((option.setting for option in job.options), _COLUMNS)
     yield ""
-
-
-def _default(option: JobOption) -> str:
-    if option.is_required:
-        return "(required)"
-    return f"`{default_text(option)}`" if option.default is not None else ""
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def main(arguments: list[str]) -> None:

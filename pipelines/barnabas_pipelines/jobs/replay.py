@@ -4,9 +4,9 @@
         --bootstrap-servers localhost:9092 --checkpoint /data/replays/1 --from 2026-11-21
 
 What is guaranteed: keys, values, headers and timestamps are the same to the byte; the records of a
-partition come in the order of their offsets; each chosen record is in the target once, also when
-the replay was killed and run again with the same checkpoint, as long as nobody else writes to the
-target until it is done. Offsets are new ones. Records without a timestamp get the time of sending.
+partition come in the order of their offsets; each chosen record is in the target once for those who
+read committed records only, whatever was killed, cut off or repeated, as long as a replay goes on
+with its checkpoint. Offsets are new ones. Records without a timestamp get the time of sending.
 
 Not here: what a task does (`barnabas_pipelines/replay/task.py`).
 """
@@ -26,12 +26,11 @@ from barnabas_pipelines.jobs.common_options import (
     BOOTSTRAP_SERVERS,
     SESSION_OPTIONS,
     SINK_OPTION,
+    producer_settings,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
 from barnabas_pipelines.jobs.progress_bar import Report
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
-from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.options import parse_options
 from barnabas_pipelines.replay.selection import (
     Selection,
     moment_text,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 ORIGINAL: Final = "original"
 BY_KEY: Final = "key"
-_UNSAFE_SETTINGS: Final = ("kafka.enable.idempotence", "kafka.acks")
+_UNSAFE_SETTINGS: Final = ("kafka.enable.idempotence", "kafka.acks", "kafka.transactional.id")
 
 
 def _complaint(parse: Any) -> Any:
@@ -72,7 +71,7 @@ _OPTIONS: Final = (
     JobOption(
         name="target",
         is_required=True,
-        meaning="The topic to write to. It exists, and nobody else writes to it meanwhile.",
+        meaning="The topic to write to, which exists.",
     ),
     JobOption(
         name="checkpoint",
@@ -116,13 +115,6 @@ _OPTIONS: Final = (
         minimum=0.001,
         meaning="The most records a second, all tasks together; by default as fast as it goes.",
     ),
-    JobOption(
-        name="settle",
-        kind="duration",
-        default="5s",
-        meaning="How long the target must not have grown before a task counts what is there; every "
-        "attempt of a task waits so long.",
-    ),
 )
 
 
@@ -151,14 +143,8 @@ def check(settings: JobSettings) -> None:
 
 def target_of(settings: JobSettings) -> Target:
     """The target, with the settings of its producer. Raises: OptionsError."""
-    given = {
-        "kafka.bootstrap.servers": settings["bootstrap-servers"],
-        "topic": settings["target"],
-        **(settings["sink-option"] or {}),
-    }
-    found = parse_options(given, Use.BATCH_WRITE).client_settings
-    defaults = {"batch_size": 262_144, "linger_ms": 20}
-    return Target(topic=settings["target"], producer_settings={**defaults, **found})
+    topic = settings["target"]
+    return Target(topic=topic, producer_settings=producer_settings(settings, topic))
 
 
 def plan(settings: JobSettings) -> Plan:
@@ -184,8 +170,8 @@ def plan(settings: JobSettings) -> Plan:
         (
             "guarantees",
             "the same keys, values, headers and timestamps, in the order of each partition; each "
-            "chosen record once, also after a kill and another run with this checkpoint, as long "
-            "as nobody else writes to the target meanwhile",
+            "chosen record once for readers of committed records, also after a kill and another "
+            "run with this checkpoint",
         ),
     ]
     return Plan.of(*lines)
@@ -207,7 +193,9 @@ def _archive_lines(
     ]
     state = _local_state(settings)
     if state is not None:
-        sent = sum(state.sent(facts.ends).values()) if not state.is_done else state.record_count
+        sent = state.record_count
+        if not state.is_done:
+            sent = sum(target.sent(state.replay_id).values())
         lines.append(("goes on", f"{sent:,} of {state.record_count:,} records are there already"))
     retention = target.cluster.topic_setting(target.topic, "retention.ms")
     oldest_ms = min((one.first_ms for one in files if one.first_ms is not None), default=None)
@@ -266,7 +254,6 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
         selection=selection_of(settings, topic_of(settings, topics)),
         is_by_key=settings["partitioning"] == BY_KEY,
         records_per_second=settings["rate"],
-        settle_ms=settings["settle"],
     )
     checkpoint = open_store(spark, settings["checkpoint"])
     Replay(request, spark, report, table, checkpoint).run()

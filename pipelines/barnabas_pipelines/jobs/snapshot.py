@@ -21,23 +21,30 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from barnabas_client.env import Clock, SystemClock
-from barnabas_client.errors import BarnabasError
-from barnabas_pipelines.errors import OptionsError, PipelineError
+from barnabas_pipelines.errors import OptionsError, PipelineError, failure_line
+from barnabas_pipelines.jobs import registry_options
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
-from barnabas_pipelines.jobs.common_options import GROUP, SESSION_OPTIONS, SOURCE_OPTIONS
-from barnabas_pipelines.jobs.failures import failure_line
+from barnabas_pipelines.jobs.common_options import (
+    GROUP,
+    SESSION_OPTIONS,
+    SOURCE_OPTIONS,
+    TABLE_OPTIONS,
+    upkeep,
+)
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
 from barnabas_pipelines.jobs.progress_bar import Report
+from barnabas_pipelines.jobs.registry_options import REGISTRY, Readings, check_registry
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
-from barnabas_pipelines.snapshot.facts import SnapshotFacts, check_kind, facts_of
 from barnabas_pipelines.snapshot.ranges import (
+    KIND,
     ReadRange,
+    SnapshotFacts,
     TopicChangedError,
     TopicState,
     check_deadline,
+    facts_of,
     next_range,
 )
-from barnabas_pipelines.tables.options import TABLE_OPTIONS, upkeep
 from barnabas_pipelines.tables.table import Table
 
 if TYPE_CHECKING:
@@ -58,17 +65,20 @@ OPTIONS: Final = (
     *SOURCE_OPTIONS,
     JobOption(
         name="key-format",
-        choices=("raw", "text"),
+        choices=("raw", "text", "registry"),
         default="raw",
-        meaning="With text, a column key_text has the key as text; null where it is not UTF-8.",
+        meaning="With text, a column key_text has the key as text; null where it is not UTF-8. "
+        "With registry, a column key_fields has what its schema says.",
     ),
     JobOption(
         name="value-format",
-        choices=("raw", "text", "number", "json"),
+        choices=("raw", "text", "number", "json", "registry"),
         default="raw",
         meaning="With any but raw, a column fields has the value decoded: what --fields says of "
-        "JSON objects, or one field called value.",
+        "JSON objects, what its schema in --schema-registry says, or one field called value.",
     ),
+    *registry_options.VALUE_OPTIONS,
+    *registry_options.KEY_OPTIONS,
     JobOption(
         name="fields",
         meaning="The fields of JSON values, as Spark writes schemas: name STRING, age INT. They "
@@ -114,6 +124,7 @@ def check(settings: JobSettings) -> None:
     """Refuse settings that contradict each other. Raises: OptionsError."""
     if (settings["value-format"] == "json") != (settings["fields"] is not None):
         raise OptionsError("--value-format json needs --fields, and no other format has any")
+    check_registry(settings)
 
 
 def plan(settings: JobSettings) -> Plan:
@@ -143,6 +154,7 @@ def plan(settings: JobSettings) -> Plan:
             "the job fails" if settings["keyless"] == FAIL else "records are counted and left out",
         ),
         ("decodes", _decoding_text(settings)),
+        *Readings.of(settings).plan_lines(),
         (
             "writes",
             f"{settings['table']}: one commit to a table of Delta Lake; older versions can be read "
@@ -181,14 +193,16 @@ def take_snapshot(
 ) -> None:
     """Bring the table up to date; see `run`."""
     state = table.state()
-    check_kind(state)
+    state.check_kind(KIND)
     last = None if settings["rebuild"] else facts_of(state)
     facts = ClusterFacts.of(settings)
     topic = _state_of(settings["topic"], facts, clock)
     found = next_range(topic, last, has_headers=settings["include-headers"])
-    mark = _after(topic, settings).mark(state.sequence + 1, uuid.uuid4().hex)
-    writer = _writer(settings, table)
-    if last is not None and not found.ends and last.decoding == _decoding(settings):
+    readings = Readings.of(settings)
+    decoding = _decoding(settings, readings)
+    mark = _after(topic, settings, decoding).mark(state.sequence + 1, uuid.uuid4().hex)
+    writer = _writer(settings, readings, table)
+    if last is not None and not found.ends and last.decoding == decoding:
         writer.refresh(mark)
         report.line("nothing new: the table is up to date")
     else:
@@ -200,7 +214,7 @@ def take_snapshot(
 
         try:
             records = _records(settings, spark, found) if found.ends else None
-            if records is not None and last is not None and last.decoding == _decoding(settings):
+            if records is not None and last is not None and last.decoding == decoding:
                 counts = writer.merge(records, mark, check_read)
             else:
                 counts = writer.write(records, mark, check_read, is_rebuilt=last is None)
@@ -211,7 +225,7 @@ def take_snapshot(
         report.line(f"version {table.state().version:,}: {counts.text()}")
     for line in upkeep(table, settings):
         report.line(line)
-    _show(settings, facts, topic, report)
+    facts.show_progress(settings["group"], {topic.name: topic.ends}, report.line)
 
 
 def _state_of(name: str, facts: ClusterFacts, clock: Clock) -> TopicState:
@@ -240,19 +254,19 @@ def _check_still_there(topic: TopicState, facts: ClusterFacts) -> None:
         )
 
 
-def _after(topic: TopicState, settings: JobSettings) -> SnapshotFacts:
-    """What the table is to say of itself."""
+def _after(topic: TopicState, settings: JobSettings, decoding: str) -> SnapshotFacts:
+    """The facts that the commit carries."""
     return SnapshotFacts(
         topic=topic.name,
         topic_id=topic.topic_id,
         next_offsets=topic.ends,
         complete_at_ms=topic.seen_at_ms,
         has_headers=settings["include-headers"],
-        decoding=_decoding(settings),
+        decoding=decoding,
     )
 
 
-def _writer(settings: JobSettings, table: Table) -> SnapshotWriter:
+def _writer(settings: JobSettings, readings: Readings, table: Table) -> SnapshotWriter:
     from barnabas_pipelines.snapshot.table_rows import RowSettings, SnapshotWriter
     from barnabas_pipelines.transforms.decoding import ValueFormat
 
@@ -263,6 +277,8 @@ def _writer(settings: JobSettings, table: Table) -> SnapshotWriter:
         has_headers=settings["include-headers"],
         fails_on_undecodable=settings["undecodable"] == FAIL,
         fails_on_keyless=settings["keyless"] == FAIL,
+        value_reading=readings.value,
+        key_reading=readings.key,
     )
     return SnapshotWriter(table, wanted)
 
@@ -285,24 +301,16 @@ def _records(settings: JobSettings, spark: SparkSession, found: ReadRange) -> Da
     return read_topic(spark, options, via=settings["via"])
 
 
-def _show(settings: JobSettings, facts: ClusterFacts, topic: TopicState, report: Report) -> None:
-    """Commit to the group, if there is one; the table is finished, whatever becomes of that."""
-    group = settings["group"]
-    if group is None:
-        return
-    try:
-        facts.commit_offsets(group, topic.name, topic.ends)
-    except (PipelineError, BarnabasError) as error:
-        report.line(f"progress is not shown in group {group}: {error}")
-
-
-def _decoding(settings: JobSettings) -> str:
+def _decoding(settings: JobSettings, readings: Readings) -> str:
     """How columns are made of bytes: the table is written anew when it changes."""
-    return json.dumps([settings[name] for name in ("key-format", "value-format", "fields")])
+    parts = [settings[name] for name in ("key-format", "value-format", "fields")]
+    read_by = [one for one in (readings.value, readings.key) if one is not None]
+    parts += [[one.schema.schema_id, one.message, one.fields_ddl()] for one in read_by]
+    return json.dumps(parts)
 
 
 def _decoding_text(settings: JobSettings) -> str:
-    if settings["value-format"] == "raw":
+    if settings["value-format"] == "raw" and settings["key-format"] != REGISTRY:
         return "nothing: values are bytes"
     what = "fail the job" if settings["undecodable"] == FAIL else "keep their bytes and a reason"
     fields = f" ({settings['fields']})" if settings["fields"] else ""

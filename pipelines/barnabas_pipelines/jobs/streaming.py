@@ -3,22 +3,24 @@
     frame = read_source(settings, spark, topics, include_headers=True)
     run_query(frame.writeStream.foreachBatch(write), settings, spark, report, name="archive")
 
+`run_pair` runs two queries of one job, neither of which goes on without the other.
+
 Not here: what a batch does. Needs pyspark only when a query is run.
 
 Invariants: the checkpoint alone decides where a query goes on; the consumer group, if any, is only
-shown. `run_query` returns when the query has ended and its last batch has been told.
+shown. `run_query` returns when the query has ended and its last batch has been reported.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas_pipelines.errors import PipelineError
+from barnabas_pipelines.errors import PipelineError, failure_line
 from barnabas_pipelines.jobs.common_options import trigger_seconds
-from barnabas_pipelines.jobs.failures import failure_line
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobSettings
 
@@ -28,9 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_LAST_WORD_TIMEOUT_SECONDS: Final = 30
+_EVENT_WAIT_SECONDS_MAX: Final = 30
+"""How long no event may come before the last one, when the query has ended."""
 _LOOK_SECONDS: Final = 5
-"""How often a query is looked at by itself, should Spark not tell of its end."""
+"""How often the query itself is looked at, should the event of its end be lost."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class QueryFailedError(PipelineError):
@@ -89,14 +95,17 @@ def run_query(
     *,
     name: str,
     checkpoint: str | None = None,
+    on_progress: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> None:
     """Run the query to its end; each finished batch is reported, and shown in the group if any.
 
-    Raises: QueryFailedError with what a worker, a batch or Spark said.
+    `on_progress` gets the JSON of Spark's progress of each batch.
+
+    Raises: QueryFailedError with the error of a worker, a batch or Spark.
     """
     from pyspark.errors import StreamingQueryException
 
-    follower = _Follower(report, name)
+    follower = _Follower(report, name, on_progress)
     listener = follower.listener()
     spark.streams.addListener(listener)
     committer = None
@@ -123,29 +132,57 @@ def run_query(
         if query is not None:
             if query.isActive:
                 query.stop()
-            follower.wait(_LAST_WORD_TIMEOUT_SECONDS)
+            follower.wait_for_last_event(_EVENT_WAIT_SECONDS_MAX)
         if committer is not None:
             committer.close()
         spark.streams.removeListener(listener)
 
 
 class _Follower:
-    """Hands finished batches to the report, and knows when the query's last word was spoken."""
+    """Hands finished batches to the report, and knows when the last event of the query came."""
 
-    def __init__(self, report: Report, name: str) -> None:
+    def __init__(
+        self, report: Report, name: str, on_progress: Callable[[Mapping[str, Any]], None]
+    ) -> None:
         self._report = report
+        self._on_progress = on_progress
         self._name = name
-        self._has_ended = threading.Event()
+        self._has_ended = False
+        # Guards it, and is notified of each event.
+        self._changed = threading.Condition()
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Wait for what comes after the query's end: Spark tells of the last batch before it."""
-        return self._has_ended.wait(timeout_seconds)
+        """Wait for the event of the query's end: that of the last batch comes before it."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._has_ended, timeout_seconds)
+
+    def wait_for_last_event(self, event_wait_seconds_max: float) -> bool:
+        """Wait for the same, for as long as events come; whether it came.
+
+        Events wait in a queue of Spark's, and each costs hundreds of calls from Python to the JVM:
+        on a busy machine the last ones come long after the query's end.
+        """
+        with self._changed:
+            while not self._has_ended:
+                if not self._changed.wait(event_wait_seconds_max):
+                    _log.warning(
+                        "query %s: the events of its last batches have not come", self._name
+                    )
+                    return False
+            return True
+
+    def on_event(self, *, is_last: bool = False) -> None:
+        """Note an event of the query."""
+        with self._changed:
+            self._has_ended = self._has_ended or is_last
+            self._changed.notify_all()
 
     def listener(self) -> StreamingQueryListener:
         """What Spark calls, for every query of the session: only one is looked at."""
         from pyspark.sql.streaming.listener import StreamingQueryListener
 
-        report, name, has_ended = self._report, self._name, self._has_ended
+        report, name, on_event = self._report, self._name, self.on_event
+        on_progress = self._on_progress
 
         class Listener(StreamingQueryListener):
             """Reports batches that read something."""
@@ -161,16 +198,64 @@ class _Follower:
                 """Report the batch."""
                 if event.progress.name != name:
                     return
-                progress = BatchProgress.of_spark(json.loads(event.progress.json))
+                on_event()
+                document = json.loads(event.progress.json)
+                on_progress(document)
+                progress = BatchProgress.of_spark(document)
                 if progress.record_count:
                     report.batch(progress)
 
-            def onQueryIdle(self, event: Any) -> None:
-                """Nothing came."""
-
             def onQueryTerminated(self, event: Any) -> None:
-                """Spark has no more to tell."""
+                """No more events come."""
                 if event.runId == self.run_id:
-                    has_ended.set()
+                    on_event(is_last=True)
 
         return Listener()
+
+
+_RETRY_SECONDS: Final = 0.2
+"""A query that is to be stopped may not have started yet: so often it is looked for again."""
+
+
+def run_pair(
+    spark: SparkSession,
+    first: tuple[str, Callable[[], None]],
+    second: tuple[str, Callable[[], None]],
+) -> None:
+    """Run two queries, each given as its name and the call that runs it; return when both ended.
+
+    The failure of one stops the other, and is raised.
+    """
+    first_name, run_first = first
+    second_name, run_second = second
+    failures: list[Exception] = []
+    first_has_ended = threading.Event()
+
+    def beside() -> None:
+        try:
+            run_second()
+        except Exception as error:
+            failures.append(error)
+            while not first_has_ended.wait(_RETRY_SECONDS):
+                _stop(spark, first_name)
+
+    thread = threading.Thread(target=beside, name=second_name)
+    thread.start()
+    try:
+        run_first()
+    except BaseException:
+        first_has_ended.set()
+        while thread.is_alive():
+            _stop(spark, second_name)
+            thread.join(_RETRY_SECONDS)
+        raise
+    first_has_ended.set()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _stop(spark: SparkSession, name: str) -> None:
+    for query in spark.streams.active:
+        if query.name == name:
+            query.stop()

@@ -1,4 +1,4 @@
-"""What a job tells about its options: the help, a YAML file to start from, rows for the docs. Pure.
+"""The command line of a job, and texts about its options: the help, a YAML file, rows for the docs.
 
 Not here: the page of the documentation that has all jobs (`reference.py`).
 """
@@ -6,21 +6,23 @@ Not here: the page of the documentation that has all jobs (`reference.py`).
 from __future__ import annotations
 
 import textwrap
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
+import click
 import yaml
 
+from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.settings import JobOption
+from barnabas_protocol.settings.reference import default_text
 
 _WIDTH: Final = 100
-_INDENT: Final = " " * 6
-_FLAGS: Final = (
-    ("--config FILE", "A YAML file with any of these options, without the dashes in front."),
-    ("--dry-run", "Print what would be done, with what the cluster says now, and end."),
-    ("--traceback", "When it fails, print where, too."),
-    ("--help", "Print this and end."),
-)
+_CONFIG: Final = "A YAML file with any of these options, without the dashes in front."
+FLAGS: Final = {
+    "dry-run": "Print what would be done, with what the cluster says now, and end.",
+    "traceback": "When it fails, print where, too.",
+}
 _PLACEHOLDERS: Final = {
     "text": "TEXT",
     "int": "NUMBER",
@@ -33,62 +35,86 @@ _PLACEHOLDERS: Final = {
 }
 
 
-def help_text(name: str, summary: str, options: Sequence[JobOption]) -> str:
-    """What `--help` prints."""
-    return "\n".join(_help_lines(name, summary, options))
+class CommandLine:
+    """The options of a job on a command line, by click: it parses them and prints the help."""
 
-
-def _help_lines(name: str, summary: str, options: Sequence[JobOption]) -> Iterator[str]:
-    yield f"usage: python -m barnabas_pipelines.jobs.{name} [--dry-run] [--OPTION VALUE ...]"
-    yield ""
-    yield from textwrap.wrap(summary, _WIDTH)
-    yield ""
-    for option in sorted(options, key=lambda one: not one.is_required):
-        yield f"  {spelling(option)}"
-        facts = [option.meaning, *_facts(option)]
-        yield from textwrap.wrap(
-            " ".join(facts), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT
+    def __init__(self, name: str, summary: str, options: Sequence[JobOption]) -> None:
+        self._options = options
+        params: list[click.Parameter] = [
+            parameter
+            for option in sorted(options, key=lambda one: not one.is_required)
+            for parameter in _parameters(option)
+        ]
+        params += [
+            click.Option([f"--{flag}"], help=text, is_flag=True) for flag, text in FLAGS.items()
+        ]
+        params.append(click.Option(["--config"], help=_CONFIG, metavar="FILE", multiple=True))
+        self._command = click.Command(
+            f"python -m barnabas_pipelines.jobs.{name}",
+            params=params,
+            help=summary,
+            epilog="With the one argument 'options': print a YAML file to start from, and end.",
+            context_settings={
+                "help_option_names": ["-h", "--help"],
+                "max_content_width": _WIDTH,
+                "token_normalize_func": lambda word: word.replace("_", "-"),
+            },
         )
-    yield ""
-    for flag, meaning in _FLAGS:
-        yield f"  {flag:<20}{meaning}"
-    yield f"  {'options':<20}Print a YAML file with all options, to start from, and end."
+
+    def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """What is given, by the names of options and flags; `config` has names of files.
+
+        Raises: OptionsError; click's Exit when the help was wanted, which is printed then.
+        """
+        try:
+            found = self._command.make_context(self._command.name, list(arguments)).params
+        except click.UsageError as error:
+            raise OptionsError(error.format_message()) from None
+        given: dict[str, Any] = {"config": found["config"]}
+        given |= {flag: found[_variable(flag)] for flag in FLAGS}
+        for option in self._options:
+            values = found[_variable(option.name)]
+            if option.kind == "bool" and found[_variable(f"no-{option.name}")]:
+                values = (*values, "false")
+            if option.kind == "pairs":
+                pairs = [option.accept(text) for text in values]
+                given |= {option.name: dict(ChainMap(*reversed(pairs)))} if pairs else {}
+            elif len(values) > 1:
+                raise OptionsError(f"--{option.name} is given twice")
+            elif values:
+                (given[option.name],) = values
+        return given
 
 
-def spelling(option: JobOption) -> str:
-    """The option as it is written on a command line."""
-    if option.kind == "bool":
-        return f"--{option.name}, --no-{option.name}"
-    return f"--{option.name} {'|'.join(option.choices) or _PLACEHOLDERS[option.kind]}"
+def _parameters(option: JobOption) -> Iterator[click.Option]:
+    text = " ".join([option.meaning, *_facts(option)])
+    name = f"--{option.name}"
+    if option.kind != "bool":
+        metavar = "|".join(option.choices) or _PLACEHOLDERS[option.kind]
+        yield click.Option([name], help=text, metavar=metavar, multiple=True)
+        return
+    # A value may follow, as in a file, and need not.
+    yield click.Option(
+        [name],
+        help=text,
+        multiple=True,
+        is_flag=False,
+        flag_value="true",
+        metavar="[true|false]",
+    )
+    yield click.Option([f"--no-{option.name}"], help=f"The same as {name} false.", is_flag=True)
+
+
+def _variable(name: str) -> str:
+    """What click calls a parameter."""
+    return name.replace("-", "_")
 
 
 def _facts(option: JobOption) -> Iterator[str]:
     if option.is_required:
         yield "(required)"
     elif option.default is not None:
-        yield f"(default: {default_text(option)})"
-
-
-def default_text(option: JobOption) -> str:
-    """The default as it would be written."""
-    value = option.default
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return "" if value is None else str(value)
-
-
-def range_text(option: JobOption) -> str:
-    """The values that are possible, where not all of the kind are."""
-    if option.choices:
-        return ", ".join(option.choices)
-    least, most = option.minimum, option.maximum
-    if least is not None and most is not None:
-        return f"{least:g} to {most:g}"
-    if least is not None:
-        return f"at least {least:g}"
-    return f"at most {most:g}" if most is not None else ""
+        yield f"(default: {default_text(option.default)})"
 
 
 def yaml_template(name: str, summary: str, options: Sequence[JobOption]) -> str:
@@ -97,7 +123,7 @@ def yaml_template(name: str, summary: str, options: Sequence[JobOption]) -> str:
     for option in options:
         lines.append("")
         lines += [f"# {line}" for line in textwrap.wrap(option.meaning, _WIDTH - 2)]
-        possible = range_text(option)
+        possible = option.setting.range_text
         if possible:
             lines.append(f"# Possible: {possible}.")
         written = _yaml_value(option)

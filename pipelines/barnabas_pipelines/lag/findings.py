@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from barnabas_client.cluster.offset_ranges import OffsetRange
+
 SKEW_IS_BAD = 2.0
 SKEW_RECORDS_MIN = 100
 """Of fewer records, any distribution is chance."""
@@ -38,12 +40,12 @@ class PartitionLag:
     @property
     def lag(self) -> int:
         """Offsets that are there and not read; no fewer than the records."""
-        return max(self.end - max(self.committed, self.start), 0)
+        return OffsetRange(self.start, self.end).lag(self.committed)
 
     @property
     def lost_count(self) -> int:
         """Offsets between what was read and what is still there."""
-        return max(self.start - self.committed, 0)
+        return OffsetRange(self.start, self.end).lost_count(self.committed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

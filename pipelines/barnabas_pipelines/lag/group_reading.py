@@ -1,4 +1,4 @@
-"""Groups and how far behind they are, asked of the brokers without Spark."""
+"""Groups and how far behind they are, read from the brokers without Spark."""
 
 from __future__ import annotations
 
@@ -19,16 +19,11 @@ _TYPES: Final = ("Classic", "Consumer", "Unknown")
 
 
 class GroupReading(ClusterFacts):
-    """Asks the brokers that a job's settings name about topics and groups."""
+    """Reads topics and groups from the brokers that a job's settings name."""
 
     def topic_names(self) -> tuple[str, ...]:
         """All topics but those of the brokers' own. Raises: UnreachableError."""
-
-        async def ask() -> tuple[str, ...]:
-            async with self._admin() as admin:
-                return tuple(one.name for one in await admin.topics.list())
-
-        return self._ask(ask())
+        return tuple(one.name for one in self._run(lambda admin: admin.topics.list()))
 
     def group_lags(
         self, wanted: Collection[str], topics: Collection[str], now_ms: int
@@ -37,41 +32,41 @@ class GroupReading(ClusterFacts):
 
         Raises: TopicGoneError for a group that is named and not there; UnreachableError.
         """
-        return self._ask(self._group_lags(wanted, topics, now_ms))
+        return self._run(lambda admin: _group_lags(admin, wanted, topics, now_ms))
 
-    async def _group_lags(
-        self, wanted: Collection[str], topics: Collection[str], now_ms: int
-    ) -> tuple[GroupLag, ...]:
-        async with self._admin() as admin:
-            listed = {
-                one.group_id: one
-                for one in await admin.groups.list()
-                if one.type.value in _TYPES and one.protocol_type in ("consumer", "")
-            }
-            for name in wanted:
-                if name not in listed:
-                    raise TopicGoneError(f"there is no consumer group {name}")
-            names = [name for name in listed if not wanted or name in wanted]
-            if not names:
-                return ()
-            committed = (await admin.group_offsets.list(names)).unwrap()
-            by_group = {
-                name: {
-                    place: found.offset
-                    for place, found in offsets.items()
-                    if found is not None and (not topics or place.topic in topics)
-                }
-                for name, offsets in committed.items()
-            }
-            places = {place for offsets in by_group.values() for place in offsets}
-            limits = await _limits(admin, places)
-            members = await _member_counts(admin, names)
-            found = [
-                _group(listed[name], members.get(name, 0), offsets, limits)
-                for name, offsets in by_group.items()
-                if offsets
-            ]
-            return tuple([await _with_ages(admin, group, now_ms) for group in found])
+
+async def _group_lags(
+    admin: Admin, wanted: Collection[str], topics: Collection[str], now_ms: int
+) -> tuple[GroupLag, ...]:
+    listed = {
+        one.group_id: one
+        for one in await admin.groups.list()
+        if one.type.value in _TYPES and one.protocol_type in ("consumer", "")
+    }
+    for name in wanted:
+        if name not in listed:
+            raise TopicGoneError(f"there is no consumer group {name}")
+    names = [name for name in listed if not wanted or name in wanted]
+    if not names:
+        return ()
+    committed = (await admin.group_offsets.list(names)).unwrap()
+    by_group = {
+        name: {
+            place: found.offset
+            for place, found in offsets.items()
+            if found is not None and (not topics or place.topic in topics)
+        }
+        for name, offsets in committed.items()
+    }
+    places = {place for offsets in by_group.values() for place in offsets}
+    limits = await _limits(admin, places)
+    members = await _member_counts(admin, names)
+    found = [
+        _group(listed[name], members.get(name, 0), offsets, limits)
+        for name, offsets in by_group.items()
+        if offsets
+    ]
+    return tuple([await _with_ages(admin, group, now_ms) for group in found])
 
 
 async def _limits(
@@ -139,7 +134,7 @@ async def _with_ages(admin: Admin, group: GroupLag, now_ms: int) -> GroupLag:
     try:
         times = (await admin.partitions.record_timestamps(unread)).successes
     except BarnabasError:
-        # The lag in records stands, whoever cannot tell times.
+        # The lag in records stands, where times are not known.
         return group
 
     def aged(one: PartitionLag) -> PartitionLag:

@@ -1,12 +1,16 @@
-"""The report as one HTML page: styles inside, charts as SVG, no script, no address. Pure."""
+"""The report as one HTML page: styles inside, charts as SVG, no script, no address. Pure.
+
+Texts are escaped where they become HTML or SVG; colours and fonts are the page's, by classes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from barnabas_pipelines.lag.charts import Bar, Column, bars, columns
 from barnabas_pipelines.lag.findings import (
     SKEW_IS_BAD,
     GroupLag,
@@ -15,7 +19,8 @@ from barnabas_pipelines.lag.findings import (
     TopicTraffic,
     filled,
 )
-from barnabas_pipelines.lag.wording import duration, moment, number, size, tick
+from barnabas_protocol.settings.durations import duration_text
+from barnabas_protocol.settings.sizes import size_text
 
 PARTITIONS_MAX: Final = 60
 """Of a group or topic with more partitions, those with most are shown."""
@@ -69,7 +74,7 @@ def _body(findings: LagFindings, title: str) -> Iterator[str]:
     if findings.has_traffic:
         yield (
             f", records since {moment(findings.from_ms)}, "
-            f"in stretches of {duration(findings.bucket_ms)}"
+            f"in stretches of {duration_text(findings.bucket_ms)}"
         )
     yield "</p>"
     yield from _tiles(findings)
@@ -83,7 +88,7 @@ def _body(findings: LagFindings, title: str) -> Iterator[str]:
             right_from=2,
         )
     for group in findings.groups:
-        # The table has said all about those that are up to date.
+        # The table has all about those that are up to date.
         if group.lag or group.lost_count or group.gone:
             yield from _group(group)
     if findings.has_traffic:
@@ -111,7 +116,7 @@ def _tiles(findings: LagFindings) -> Iterator[str]:
     tiles = [
         ("groups", str(len(findings.groups)), False),
         ("records of lag", number(lag), False),
-        ("oldest unread", duration(max(behind)) if behind else "none", False),
+        ("oldest unread", duration_text(max(behind)) if behind else "none", False),
         ("lost", number(lost), lost > 0),
     ]
     if findings.has_traffic:
@@ -120,7 +125,7 @@ def _tiles(findings: LagFindings) -> Iterator[str]:
         tiles += [
             ("topics", str(len(findings.topics)), False),
             ("records read", number(records), False),
-            ("of size", size(size_bytes), False),
+            ("of size", size_text(size_bytes), False),
         ]
     yield '<div class="tiles">'
     for name, value, is_bad in tiles:
@@ -137,7 +142,7 @@ def _group_cells(group: GroupLag) -> list[str]:
         escape(group.state),
         str(group.member_count),
         f"{group.lag:,}",
-        duration(behind)
+        duration_text(behind)
         if behind is not None
         else '<span class="is-good">up to date</span>'
         if group.lag == 0
@@ -170,7 +175,7 @@ def _group(group: GroupLag) -> Iterator[str]:
 def _lag_text(one: PartitionLag) -> str:
     parts = [f"{one.lag:,}"]
     if one.behind_ms is not None:
-        parts.append(duration(one.behind_ms))
+        parts.append(duration_text(one.behind_ms))
     if one.lost_count:
         parts.append(f"{one.lost_count:,} lost")
     return ", ".join(parts)
@@ -182,7 +187,7 @@ def _topic_cells(topic: TopicTraffic) -> list[str]:
         escape(topic.topic),
         str(len(topic.partitions)),
         f"{topic.record_count:,}",
-        size(topic.size_bytes),
+        size_text(topic.size_bytes),
         f'<span class="is-bad">{skew}</span>' if topic.is_skewed else skew,
         f"{topic.missing_count:,}",
     ]
@@ -198,7 +203,7 @@ def _topic(topic: TopicTraffic, findings: LagFindings) -> Iterator[str]:
     seconds = length_ms / 1000
     for name, values, text in (
         ("Records per second", [one.record_count / seconds for one in buckets], number),
-        ("Bytes per second", [one.size_bytes / seconds for one in buckets], size),
+        ("Bytes per second", [one.size_bytes / seconds for one in buckets], size_text),
     ):
         yield f"<h4>{name}</h4>"
         data = [
@@ -206,7 +211,7 @@ def _topic(topic: TopicTraffic, findings: LagFindings) -> Iterator[str]:
                 label=tick(one.start_ms, length_ms),
                 value=value,
                 hint=f"{moment(one.start_ms)}: {one.record_count:,} records, "
-                f"{size(one.size_bytes)}; {text(value)}/s",
+                f"{size_text(one.size_bytes)}; {text(value)}/s",
             )
             for one, value in zip(buckets, values, strict=True)
         ]
@@ -226,7 +231,7 @@ def _partitions(topic: TopicTraffic) -> Iterator[str]:
         Bar(
             name=f"partition {one.partition}",
             value=one.record_count,
-            text=f"{one.record_count:,}, {size(one.size_bytes)}, "
+            text=f"{one.record_count:,}, {size_text(one.size_bytes)}, "
             f"{one.record_count / topic.record_count:.1%}",
             is_bad=topic.is_skewed and one.record_count >= SKEW_IS_BAD * average,
         )
@@ -274,3 +279,156 @@ def _table(heads: Iterable[str], rows: Iterable[list[str]], *, right_from: int) 
 
 def _side(at: int, right_from: int) -> str:
     return ' class="right"' if at >= right_from else ""
+
+
+_WIDTH: Final = 720
+_HEIGHT: Final = 170
+_LEFT: Final = 62
+_RIGHT: Final = 8
+_TOP: Final = 10
+_BOTTOM: Final = 24
+_TICKS_WANTED: Final = 4
+_LABELS_WANTED: Final = 6
+_BAR_HEIGHT: Final = 18
+_BAR_GAP: Final = 6
+_NAME_WIDTH: Final = 150
+_TEXT_WIDTH: Final = 210
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: what stands below it, its height, and the hint for a pointer over it."""
+
+    label: str
+    value: float
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar: its name before it, its length, the text behind it."""
+
+    name: str
+    value: float
+    text: str
+    is_bad: bool = False
+
+
+def columns(data: Sequence[Column], text: Callable[[float], str], title: str) -> str:
+    """A chart of columns from left to right; the scale begins at 0."""
+    top = ceiling(max((column.value for column in data), default=0))
+    plot_width, plot_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    bottom = _TOP + plot_height
+    parts = [_opening(_WIDTH, _HEIGHT, title)]
+    for step in range(_TICKS_WANTED + 1):
+        value = top * step / _TICKS_WANTED
+        y = bottom - plot_height * step / _TICKS_WANTED
+        parts.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
+        parts.append(
+            f'<text class="axis" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
+            f"{escape(text(value))}</text>"
+        )
+    pitch = plot_width / max(len(data), 1)
+    every = max(1, math.ceil(len(data) / _LABELS_WANTED))
+    for number, column in enumerate(data):
+        x = _LEFT + number * pitch
+        height = plot_height * column.value / top
+        parts.append(
+            f'<g class="column"><title>{escape(column.hint)}</title>'
+            f'<rect class="hover" x="{x:.1f}" y="{_TOP}" width="{pitch:.1f}" '
+            f'height="{plot_height}"/>'
+            f'<rect class="fill" x="{x + pitch * 0.1:.1f}" y="{bottom - height:.1f}" '
+            f'width="{pitch * 0.8:.1f}" height="{height:.1f}"/></g>'
+        )
+        if number % every == 0 and x + pitch / 2 < _WIDTH - 40:
+            parts.append(
+                f'<text class="axis" x="{x + pitch / 2:.1f}" y="{_HEIGHT - 6}" '
+                f'text-anchor="middle">{escape(column.label)}</text>'
+            )
+    return "".join([*parts, "</svg>"])
+
+
+def bars(data: Sequence[Bar], title: str) -> str:
+    """A chart of bars from top to bottom, each with its name and text; the scale begins at 0."""
+    top = max((bar.value for bar in data), default=0) or 1
+    room = _WIDTH - _NAME_WIDTH - _TEXT_WIDTH
+    height = len(data) * (_BAR_HEIGHT + _BAR_GAP)
+    parts = [_opening(_WIDTH, height, title)]
+    for number, bar in enumerate(data):
+        y = number * (_BAR_HEIGHT + _BAR_GAP)
+        length = room * bar.value / top
+        middle = y + _BAR_HEIGHT * 0.72
+        kind = "bad" if bar.is_bad else "fill"
+        parts.append(
+            f'<text class="name" x="{_NAME_WIDTH - 8}" y="{middle:.1f}" text-anchor="end">'
+            f"{escape(_short(bar.name))}<title>{escape(bar.name)}</title></text>"
+            f'<rect class="track" x="{_NAME_WIDTH}" y="{y}" width="{room}" height="{_BAR_HEIGHT}"/>'
+            f'<rect class="{kind}" x="{_NAME_WIDTH}" y="{y}" width="{length:.1f}" '
+            f'height="{_BAR_HEIGHT}"/>'
+            f'<text class="value" x="{_NAME_WIDTH + room + 8}" y="{middle:.1f}">'
+            f"{escape(bar.text)}</text>"
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def ceiling(value: float) -> float:
+    """The least round number that is not below: 1, 2, 4, 5 or 10 times a power of ten; never 0."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    for factor in (1, 2, 4, 5, 10):
+        if value <= factor * power * (1 + 1e-9):
+            return factor * power
+    return 10 * power
+
+
+def _opening(width: int, height: int, title: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title, quote=True)}">'
+    )
+
+
+def _short(name: str) -> str:
+    """A name that fits before a bar."""
+    longest = 22
+    return name if len(name) <= longest else f"{name[:8]}…{name[-(longest - 9) :]}"
+
+
+_LARGE: Final = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_DAY_MS: Final = 86_400_000
+
+
+def number(value: float) -> str:
+    """1234567 as 1.23M."""
+    for size, unit in _LARGE:
+        if abs(value) >= size:
+            return f"{_three(value / size)}{unit}"
+    return _three(value)
+
+
+def moment(at_ms: int) -> str:
+    """A time in UTC to the second."""
+    return f"{_utc(at_ms):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def tick(at_ms: int, bucket_ms: int) -> str:
+    """A time as a chart's axis has it."""
+    if bucket_ms >= _DAY_MS:
+        return f"{_utc(at_ms):%d %b}"
+    if bucket_ms < 60_000:
+        return f"{_utc(at_ms):%H:%M:%S}"
+    return f"{_utc(at_ms):%d %b %H:%M}" if bucket_ms >= 3_600_000 else f"{_utc(at_ms):%H:%M}"
+
+
+def _utc(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC)
+
+
+def _three(value: float) -> str:
+    """Three digits, without zeros at the end."""
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    text = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return text.rstrip("0").rstrip(".")

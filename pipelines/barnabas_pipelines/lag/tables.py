@@ -8,7 +8,9 @@ from dataclasses import asdict
 from rich.table import Table
 
 from barnabas_pipelines.lag.findings import LagFindings
-from barnabas_pipelines.lag.wording import duration, number, size
+from barnabas_pipelines.lag.page import number
+from barnabas_protocol.settings.durations import duration_text
+from barnabas_protocol.settings.sizes import size_text
 
 
 def group_table(findings: LagFindings) -> Table:
@@ -27,7 +29,7 @@ def group_table(findings: LagFindings) -> Table:
             str(group.member_count),
             str(len(group.partitions)),
             f"{group.lag:,}",
-            duration(behind) if behind is not None else up_to_date,
+            duration_text(behind) if behind is not None else up_to_date,
             f"[red]{group.lost_count:,}[/]" if group.lost_count else "0",
         )
     return table
@@ -36,7 +38,7 @@ def group_table(findings: LagFindings) -> Table:
 def topic_table(findings: LagFindings) -> Table:
     """The topics and what has come in the time looked at."""
     span_ms = max(findings.until_ms - findings.from_ms, 1)
-    table = Table(title=f"Topics, last {duration(span_ms)}", title_justify="left")
+    table = Table(title=f"Topics, last {duration_text(span_ms)}", title_justify="left")
     table.add_column("topic", overflow="fold")
     for name in ("partitions", "records", "a second", "size", "skew", "missing offsets"):
         table.add_column(name, justify="right")
@@ -47,7 +49,7 @@ def topic_table(findings: LagFindings) -> Table:
             str(len(topic.partitions)),
             f"{topic.record_count:,}",
             number(topic.record_count * 1000 / span_ms),
-            size(topic.size_bytes),
+            size_text(topic.size_bytes),
             f"[red]{skew}[/]" if topic.is_skewed else skew,
             f"{topic.missing_count:,}",
         )

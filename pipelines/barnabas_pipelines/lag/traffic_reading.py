@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from barnabas_pipelines.lag.findings import BucketRow, Hole
+from barnabas_pipelines.schema import HEADERS_TYPE
 
 HOLES_MAX_PER_TOPIC = 100
 
@@ -64,7 +65,7 @@ def widest_holes(records: DataFrame, topics: Iterable[str]) -> dict[str, list[Ho
 
 def _size() -> Column:
     headers = sql.aggregate(
-        sql.coalesce("headers", sql.array().cast("array<struct<key:string,value:binary>>")),
+        sql.coalesce("headers", sql.array().cast(HEADERS_TYPE)),
         sql.lit(0).cast("bigint"),
         lambda sum_so_far, header: (
             sum_so_far

@@ -4,33 +4,38 @@ Not here: what a task does (`task.py`), what is remembered (`state.py`), the opt
 (`jobs/replay.py`). Needs pyspark.
 
 Invariants: the state is written before the first record is sent, and marked as done only when the
-target has exactly what it was to get.
+target has all that it was to get.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+from barnabas_client.errors import BarnabasError
+from barnabas_pipelines.datasource.writers import WrittenRows
 from barnabas_pipelines.errors import OptionsError, PipelineError
 from barnabas_pipelines.jobs.progress_bar import Report
-from barnabas_pipelines.replay.pace import task_rate
 from barnabas_pipelines.replay.selection import Selection
-from barnabas_pipelines.replay.sink import send_rows
 from barnabas_pipelines.replay.state import FILE_NAME, ReplayState, parse_state
 from barnabas_pipelines.replay.target import Target
-from barnabas_pipelines.replay.task import ReplayTask
+from barnabas_pipelines.replay.task import ReplayTask, task_rate
+from barnabas_pipelines.sources import make_active
 from barnabas_pipelines.storage.file_store import FileStore
 from barnabas_pipelines.tables.table import Table
 from barnabas_pipelines.transforms.archive_rows import chosen, with_target_partition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _PROGRESS_SECONDS: Final = 2.0
-_BASE_QUIET_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +48,8 @@ class ReplayRequest:
     selection: Selection
     is_by_key: bool
     records_per_second: float | None
-    settle_ms: int
 
-    def asked(self) -> dict[str, Any]:
+    def requested(self) -> dict[str, Any]:
         """What must be the same when the replay goes on."""
         return {
             "path": self.archive,
@@ -75,44 +79,58 @@ class Replay:
 
     def run(self) -> None:
         """Begin, or go on, with one version of the archive; returns when all is there."""
-        topic_id = self._target.cluster.topic_ids([self._target.topic])[self._target.topic]
+        topic_id = self._target_id()
         text = self._checkpoint.read(FILE_NAME)
         if text is None:
             state, rows = self._begin(topic_id)
-            ends: Mapping[int, int] = state.bases
+            present = dict.fromkeys(state.counts, 0)
         else:
             state = parse_state(text)
-            state.check_same(self._request.asked(), topic_id, self._request.checkpoint)
+            state.check_same(self._request.requested(), topic_id, self._request.checkpoint)
             if state.is_done:
                 self._report.line(f"done before: {state.record_count:,} records")
                 return
-            rows = self._rows(state.version, len(state.bases))
-            ends = self._target.settled_ends(self._request.settle_ms)
-            present = sum(state.sent(ends).values())
-            self._report.line(f"goes on behind {present:,} of {state.record_count:,} records")
-        self._send(state, rows, ends)
-        self._finish(state)
+            rows = self._rows(state.version, len(state.counts))
+            present = self._target.sent(state.replay_id)
+            state.check_sent(present)
+            count = sum(present.values())
+            self._report.line(f"goes on behind {count:,} of {state.record_count:,} records")
+        try:
+            self._send(state, rows, present)
+            self._finish(state)
+        except Exception:
+            # Whatever is missing, in a topic that was made anew that is no wonder.
+            self._check_target(state)
+            raise
+
+    def _target_id(self) -> str | None:
+        return self._target.cluster.topic_ids([self._target.topic])[self._target.topic]
+
+    def _check_target(self, state: ReplayState) -> None:
+        state.check_target(self._target_id(), self._request.checkpoint)
 
     def _begin(self, topic_id: str | None) -> tuple[ReplayState, DataFrame]:
         """Fix what is to be replayed, before anything is sent."""
         version = self._table.state().version
-        ends = self._target.settled_ends(_BASE_QUIET_MS)
-        rows = self._rows(version, len(ends))
+        partitions = range(self._target.cluster.partition_count(self._target.topic))
+        rows = self._rows(version, len(partitions))
         counts = {row[0]: row[1] for row in rows.groupBy("target").count().collect()}
-        missing = sorted(set(counts) - set(ends))
+        missing = sorted(set(counts) - set(partitions))
         if missing:
             raise OptionsError(
-                f"the target {self._target.topic} has {len(ends)} partitions, but there are "
+                f"the target {self._target.topic} has {len(partitions)} partitions, but there are "
                 f"records for partition {missing[-1]}: add partitions to it, or use "
                 "--partitioning key"
             )
         state = ReplayState(
-            asked=self._request.asked(),
+            requested=self._request.requested(),
             topic_id=topic_id,
             version=version,
-            bases=ends,
-            counts={partition: counts.get(partition, 0) for partition in ends},
+            replay_id=secrets.token_hex(8),
+            counts={partition: counts.get(partition, 0) for partition in partitions},
         )
+        # Before the state is there: whoever finds a state may rely on the progress.
+        self._target.begin(state.replay_id, partitions)
         self._checkpoint.write(FILE_NAME, state.to_json())
         self._report.line(f"{state.record_count:,} records are chosen")
         return state, rows
@@ -121,8 +139,7 @@ class Replay:
         records = chosen(self._table.rows(version), self._request.selection)
         return with_target_partition(records, partition_count, by_key=self._request.is_by_key)
 
-    def _send(self, state: ReplayState, rows: DataFrame, ends: Mapping[int, int]) -> None:
-        present = state.sent(ends)
+    def _send(self, state: ReplayState, rows: DataFrame, present: Mapping[int, int]) -> None:
         open_partitions = [one for one, count in state.counts.items() if present[one] < count]
         if not open_partitions:
             return
@@ -130,14 +147,12 @@ class Replay:
         slots = self._spark.sparkContext.defaultParallelism
         task = ReplayTask(
             target=self._target,
-            bases=dict(state.bases),
-            ends=dict(ends),
+            replay_id=state.replay_id,
             records_per_second=task_rate(rate, len(open_partitions), slots) if rate else None,
-            quiet_ms=self._request.settle_ms,
         )
         ordered = (
             rows.where(rows.target.isin(open_partitions))
-            .repartitionById(len(state.bases), "target")
+            .repartitionById(len(state.counts), "target")
             .sortWithinPartitions("partition", "offset")
             .selectExpr("key", "value", "headers", "timestamp", "target AS partition")
         )
@@ -146,14 +161,12 @@ class Replay:
 
     def _finish(self, state: ReplayState) -> None:
         """Compare what the target has got with what it was to get. Raises: PipelineError."""
-        ends = self._target.settled_ends(0)
-        sent = state.sent(ends)
-        if sent != dict(state.counts):
-            # A leader that was just elected may not show yet what is acknowledged.
-            sent = state.sent(self._target.settled_ends(self._request.settle_ms))
-        if sent != dict(state.counts):
-            lacking = state.record_count - sum(sent.values())
+        settled = self._target.settled(state.replay_id)
+        state.check_sent(settled)
+        lacking = state.record_count - sum(settled.values())
+        if lacking:
             raise PipelineError(f"{lacking:,} records are missing in {self._target.topic}")
+        self._check_target(state)
         self._checkpoint.write(FILE_NAME, replace(state, is_done=True).to_json())
         self._report.line(f"done: {state.record_count:,} records are in {self._target.topic}")
 
@@ -178,7 +191,41 @@ class _Watch:
     def _watch(self) -> None:
         while not self._is_over.wait(_PROGRESS_SECONDS):
             try:
-                sent = sum(self._state.sent(self._target.ends()).values())
-            except PipelineError:
-                continue  # the tasks will say what is wrong
+                sent = sum(self._target.sent(self._state.replay_id).values())
+            except (PipelineError, BarnabasError):
+                continue  # the error of the tasks says what is wrong
             self._report.amount(sent, self._state.record_count)
+
+
+NAME: Final = "barnabas_replay"
+
+
+class ReplayWriter(DataSourceArrowWriter):
+    """Pickled to the workers."""
+
+    def __init__(self, task: ReplayTask) -> None:
+        self._task = task
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send the rows of one partition of the target."""
+        return WrittenRows(self._task.send(iterator))
+
+
+def send_rows(rows: DataFrame, task: ReplayTask) -> None:
+    """Send a frame whose Spark partitions have rows of one partition of the target each."""
+
+    class ReplaySink(DataSource):
+        """Knows its task by itself, so that no setting of it stands in Spark's plans."""
+
+        @classmethod
+        def name(cls) -> str:
+            """Return what the format is called."""
+            return NAME
+
+        def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
+            """Return who writes."""
+            return ReplayWriter(task)
+
+    make_active(rows.sparkSession)
+    rows.sparkSession.dataSource.register(ReplaySink)
+    rows.write.format(NAME).mode("append").save()

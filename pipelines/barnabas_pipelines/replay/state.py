@@ -1,8 +1,8 @@
 """What a replay remembers, so that it can go on after a kill: one small file. Pure.
 
-It is written before the first record is sent: which version of the archive is replayed, where each
-partition of the target ended then (`bases`), and how many records each is to get. How many it has
-got already, the target itself tells: its end less its base.
+It is written before the first record is sent: which version of the archive is replayed, by what id
+the replay is known to the brokers, and how many records each partition of the target is to get. How
+many it has got already stands in the target's cluster (`target.py`).
 
 Invariants: nothing but `is_done` changes after the file was written; a file is of one choice of
 records and one target only.
@@ -18,21 +18,21 @@ from typing import Any, Final
 from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
 
 FILE_NAME: Final = "replay.json"
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
-    """A replay: what it was asked, and what was true when it began.
+    """A replay: what was requested, and what was true when it began.
 
-    `asked` is what somebody chose, `version` that of the archive's table; `bases` and
-    `counts` are by partition of the target.
+    `requested` is what somebody chose, `version` that of the archive's table; `counts` are by
+    partition of the target.
     """
 
-    asked: Mapping[str, Any]
+    requested: Mapping[str, Any]
     topic_id: str | None
     version: int
-    bases: Mapping[int, int]
+    replay_id: str
     counts: Mapping[int, int]
     is_done: bool = False
 
@@ -45,50 +45,58 @@ class ReplayState:
         """The text of the file."""
         document = {
             "version": _VERSION,
-            "asked": dict(self.asked),
+            "requested": dict(self.requested),
             "topic_id": self.topic_id,
             "table_version": self.version,
-            "bases": {str(partition): base for partition, base in self.bases.items()},
+            "replay_id": self.replay_id,
             "counts": {str(partition): count for partition, count in self.counts.items()},
             "done": self.is_done,
         }
         return json.dumps(document, indent=1) + "\n"
 
-    def check_same(self, asked: Mapping[str, Any], topic_id: str | None, place: str) -> None:
+    def check_same(self, requested: Mapping[str, Any], topic_id: str | None, place: str) -> None:
         """Refuse to go on with another choice, or in another topic of the same name.
 
         Raises: OptionsError, TopicGoneError.
         """
-        for name, value in asked.items():
-            if self.asked.get(name) != value:
+        for name, value in requested.items():
+            if self.requested.get(name) != value:
                 raise OptionsError(
                     f"the checkpoint {place} is of another replay: {name} was "
-                    f"{self.asked.get(name)}, now it is {value}; give this one a checkpoint of its "
-                    "own"
+                    f"{self.requested.get(name)}, now it is {value}; give this one a "
+                    "checkpoint of its own"
                 )
+        self.check_target(topic_id, place)
+
+    def check_target(self, topic_id: str | None, place: str) -> None:
+        """Refuse another topic of the same name. Raises: TopicGoneError."""
         if self.topic_id is not None and topic_id is not None and self.topic_id != topic_id:
             raise TopicGoneError(
                 f"the target was deleted and made anew since the replay of {place} began: delete "
                 "that folder to begin again"
             )
 
-    def sent(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """How many records each partition of the target has got, by its end.
-
-        Raises: PipelineError if one has shrunk, or has more than it was to get.
-        """
-        found = {}
-        for partition, base in self.bases.items():
-            count = ends.get(partition, 0) - base
-            if count < 0 or count > self.counts.get(partition, 0):
+    def check_sent(self, sent: Mapping[int, int]) -> None:
+        """Refuse progress that cannot be of this replay. Raises: PipelineError."""
+        for partition, count in self.counts.items():
+            found = sent.get(partition)
+            if found is None:
+                raise PipelineError(progress_lost(partition))
+            if not 0 <= found <= count:
                 raise PipelineError(
-                    f"partition {partition} of the target ends at offset {ends.get(partition, 0)}; "
-                    f"the replay began at {base} and has {self.counts.get(partition, 0)} records "
-                    "for it: somebody else writes to it, or it lost records; begin again with "
-                    "another target and checkpoint"
+                    f"partition {partition} of the target is said to have {found} records of this "
+                    f"replay, which has {count} for it: somebody else has committed offsets to its "
+                    "group; begin again with another target and checkpoint"
                 )
-            found[partition] = count
-        return found
+
+
+def progress_lost(partition: int) -> str:
+    """What to say when nobody knows how much a partition has got."""
+    return (
+        f"how much partition {partition} of the target has got is not known any more: the brokers "
+        "keep it for offsets.retention.minutes after the last record; begin again with another "
+        "target and checkpoint"
+    )
 
 
 def parse_state(text: str) -> ReplayState:
@@ -98,10 +106,10 @@ def parse_state(text: str) -> ReplayState:
         if document["version"] != _VERSION:
             raise ValueError(f"version {document['version']}")
         return ReplayState(
-            asked=document["asked"],
+            requested=document["requested"],
             topic_id=document["topic_id"],
             version=document["table_version"],
-            bases={int(partition): base for partition, base in document["bases"].items()},
+            replay_id=document["replay_id"],
             counts={int(partition): count for partition, count in document["counts"].items()},
             is_done=document["done"],
         )

@@ -5,16 +5,72 @@ still be read: the same topic, no offset lost in between, and no tombstone. Comp
 tombstone `delete.retention.ms` after it was written, at the earliest; who comes later than that
 after the last run may never learn that a key was deleted.
 
-Not here: asking the cluster (`jobs/cluster_facts.py`), reading.
+Not here: requests to the cluster (`jobs/cluster_facts.py`), reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from barnabas_pipelines.errors import DataLossError, OptionsError, PipelineError
-from barnabas_pipelines.snapshot.facts import SnapshotFacts
+from barnabas_pipelines.tables.marks import Mark, TableChangedError, TopicReach
+from barnabas_pipelines.tables.table import TableState
+
+KIND: Final = "snapshot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFacts:
+    """Up to where the table has its topic, and since when; how its columns are made of bytes.
+
+    Everything below `next_offsets` is in it; nothing was deleted without a trace before
+    `complete_at_ms`.
+    """
+
+    topic: str
+    topic_id: str | None
+    next_offsets: Mapping[int, int]
+    complete_at_ms: int
+    has_headers: bool
+    decoding: str
+
+    def mark(self, sequence: int, attempt: str) -> Mark:
+        """The mark of a commit that makes this true."""
+        reach = TopicReach(
+            name=self.topic,
+            topic_id=self.topic_id,
+            starts=dict.fromkeys(self.next_offsets, 0),
+            ends=self.next_offsets,
+        )
+        facts = {
+            "complete_at_ms": self.complete_at_ms,
+            "has_headers": self.has_headers,
+            "decoding": self.decoding,
+        }
+        return Mark(kind=KIND, sequence=sequence, attempt=attempt, topics=(reach,), facts=facts)
+
+
+def facts_of(state: TableState) -> SnapshotFacts | None:
+    """What a snapshot says; None if there is none yet. Raises: TableChangedError."""
+    mark = state.mark
+    if mark is None:
+        if state.sequence:
+            raise TableChangedError(
+                "the table's history does not say any more how far it reaches: run with --rebuild"
+            )
+        return None
+    (reach,) = mark.topics
+    return SnapshotFacts(
+        topic=reach.name,
+        topic_id=reach.topic_id,
+        next_offsets=reach.ends,
+        complete_at_ms=mark.facts["complete_at_ms"],
+        has_headers=mark.facts["has_headers"],
+        decoding=mark.facts["decoding"],
+    )
+
 
 _REBUILD = "Run with --rebuild to make the table anew from what the topic holds now"
 

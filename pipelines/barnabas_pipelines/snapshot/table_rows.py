@@ -1,8 +1,8 @@
 """The rows of a snapshot: the latest record of each key, decoded, and how they get into the table.
 
-Columns: key, value, partition, offset, timestamp, timestampType; headers, key_text, fields and
-undecodable_reason where they are asked for. The bytes are kept, so that what is decoded can be made
-anew from them when it is to change: then the table is written over, else it is merged.
+Columns: key, value, partition, offset, timestamp, timestampType; headers, key_text, key_fields,
+fields and undecodable_reason where they are wanted. The bytes are kept, so that what is decoded
+can be made anew from them when it is to change: then the table is written over, else it is merged.
 
 Not here: which records are read (`ranges.py`), the table's format (`tables/`).
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as sql
@@ -23,8 +23,10 @@ from barnabas_pipelines.tables.marks import Mark
 from barnabas_pipelines.tables.table import Table
 from barnabas_pipelines.transforms.decoding import (
     DECODED,
+    KEY_FIELDS,
     REASON,
     ValueFormat,
+    decode_keys,
     decode_values,
     refuse_undecodable,
 )
@@ -36,6 +38,9 @@ from barnabas_pipelines.transforms.latest import (
     without_deletions,
 )
 from barnabas_pipelines.transforms.once import read_once
+
+if TYPE_CHECKING:
+    from barnabas_pipelines.registry.decoding import Reading
 
 _COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "timestampType")
 _HEADERS: Final = "headers"
@@ -51,6 +56,8 @@ class RowSettings:
     has_headers: bool
     fails_on_undecodable: bool
     fails_on_keyless: bool
+    value_reading: Reading | None = None
+    key_reading: Reading | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,7 +77,7 @@ class SnapshotCounts:
     undecodable: int
 
     def text(self) -> str:
-        """One line; what is zero in a healthy topic is told only where it is not."""
+        """One line; what is zero in a healthy topic is shown only where it is not."""
         parts = [
             f"{self.rows:,} rows",
             f"{self.records:,} records read",
@@ -178,15 +185,20 @@ def _moved(table: DataFrame, changes: DataFrame) -> int:
 def _decoded(rows: DataFrame, settings: RowSettings) -> DataFrame:
     """The rows with the columns that are wanted besides those of the records."""
     columns: list[Column] = [sql.col(name) for name in settings.columns]
-    is_raw = settings.value_format is ValueFormat.RAW
+    is_raw = settings.value_format is ValueFormat.RAW and settings.key_reading is None
     if settings.has_text_key:
         text = sql.col("key").cast("string")
         columns.append(sql.when(sql.is_valid_utf8(text), text).alias("key_text"))
     if is_raw:
         return rows.select(*columns)
     fields = None if settings.fields is None else StructType.fromDDL(settings.fields)
-    decoded = decode_values(rows, settings.value_format, fields)
+    decoded = decode_values(rows, settings.value_format, fields, settings.value_reading)
+    if settings.key_reading is not None:
+        decoded = decode_keys(decoded, settings.key_reading)
+        is_good = sql.col(REASON).isNull()
+        columns.append(sql.when(is_good, sql.col(KEY_FIELDS)).alias(KEY_FIELDS))
     if settings.fails_on_undecodable:
         decoded = refuse_undecodable(decoded, "--undecodable says what else to do")
-    value = sql.when(sql.col(REASON).isNull(), sql.col(DECODED))
-    return decoded.select(*columns, value.alias("fields"), REASON)
+    if settings.value_format is not ValueFormat.RAW:
+        columns.append(sql.when(sql.col(REASON).isNull(), sql.col(DECODED)).alias("fields"))
+    return decoded.select(*columns, REASON)

@@ -9,6 +9,7 @@ file that is written is whole, or is what it was.
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +28,12 @@ class FileStore(Protocol):
 
     def write(self, path: str, text: str) -> None:
         """Write a file, whole, in place of what was there; makes its folder."""
+
+    def create(self, path: str, text: str) -> bool:
+        """Write a file, whole, unless there is one: of several at once, one does it and knows."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if there is one."""
 
 
 class LocalFiles:
@@ -57,14 +64,34 @@ class LocalFiles:
     def write(self, path: str, text: str) -> None:
         """Write beside the file, then rename."""
         target = self._root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.new")
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
+        _written(target.with_name(f".{target.name}.new"), text).replace(target)
         _sync(target.parent)
+
+    def create(self, path: str, text: str) -> bool:
+        """Write beside the file, under a name of its own, then link: that never replaces."""
+        target = self._root / path
+        beside = _written(target.with_name(f".{target.name}.{uuid.uuid4().hex}"), text)
+        try:
+            os.link(beside, target)
+        except FileExistsError:
+            return False
+        finally:
+            beside.unlink()
+        _sync(target.parent)
+        return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        (self._root / path).unlink(missing_ok=True)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return path
 
 
 def _sync(path: Path) -> None:

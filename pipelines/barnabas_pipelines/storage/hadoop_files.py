@@ -6,6 +6,8 @@ also what Spark's own checkpoints rely on.
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _REPLACING_SCHEMES = ("file", "hdfs", "viewfs", "abfs", "abfss")
 """Where FileContext replaces a file in one step."""
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""Lets S3 itself see to it that there is no such object yet; passed over where it is not needed."""
 _MISSING = "FileNotFoundException"
 
 
@@ -77,15 +81,50 @@ class HadoopFiles:
         """Write beside the file, then rename; an object store shows a whole object anyhow."""
         target = self._path(path)
         if str(self._root.toUri().getScheme()) not in _REPLACING_SCHEMES:
-            self._create(target, text)
+            self._create(target, text, is_replaced=True)
             return
         beside = self._hadoop.Path(target.getParent(), f".{target.getName()}.new")
-        self._create(beside, text)
+        self._create(beside, text, is_replaced=True)
         options = self._rename_options(self._hadoop.Options.Rename.OVERWRITE)
         self._context(beside).rename(beside, target, options)
 
-    def _create(self, target: Any, text: str) -> None:
-        stream = self._files.create(target, True)
+    def create(self, path: str, text: str) -> bool:
+        """Write beside the file, then rename; an object store creates it only if it is not there.
+
+        S3 does it with hadoop-aws 3.4.2 or newer, which Spark 4.2 has; older ones only look first.
+        """
+        target = self._path(path)
+        if str(self._root.toUri().getScheme()) not in _REPLACING_SCHEMES:
+            return self._is_new(target, lambda: self._create(target, text, is_replaced=False))
+        beside = self._hadoop.Path(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex}")
+        self._create(beside, text, is_replaced=False)
+        context = self._context(beside)
+        try:
+            return self._is_new(
+                target, lambda: context.rename(beside, target, self._rename_options())
+            )
+        finally:
+            self._files.delete(beside, False)
+
+    def _is_new(self, target: Any, create: Callable[[], object]) -> bool:
+        """Create a file; False if that fails and there is one, whatever the store calls that."""
+        try:
+            create()
+        except Py4JJavaError:
+            if not self._files.exists(target):
+                raise
+            return False
+        return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self._files.delete(self._path(path), False)
+
+    def _create(self, target: Any, text: str, *, is_replaced: bool) -> None:
+        builder = self._files.createFile(target).overwrite(is_replaced).recursive()
+        if not is_replaced:
+            builder = builder.opt(_CONDITIONAL, True)
+        stream = builder.build()
         try:
             stream.write(bytearray(text.encode()))
         finally:

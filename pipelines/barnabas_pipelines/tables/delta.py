@@ -2,8 +2,12 @@
 
 Of writers that saw the same state one commits: each commit names the same `txnAppId` and the next
 `txnVersion`. Delta lets a writer fail when such a commit came in while it wrote, and leaves its
-rows out without a word when it was there before. So after each commit the history is asked whose
-it was.
+rows out without a word when it was there before. So after each commit the history is read to
+see whose it was.
+
+Each table writes in a session of its own, a copy of the one that it was given, and each merge in a
+copy of that: `MERGE` takes its transaction and its metadata from settings of the session, and of
+two writers that share one each could commit with the other's mark.
 
 Source: Delta's protocol (transaction identifiers, commit provenance) and `delta-spark` 4.4.
 """
@@ -64,8 +68,7 @@ class DeltaTable:
             "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
             "spark.sql.parquet.compression.codec": compression,
         }
-        for name, value in conf.items():
-            spark.conf.set(name, value)
+        self._session = _copy_of(spark, conf)
 
     def state(self) -> TableState:
         """Return what it has now."""
@@ -101,34 +104,26 @@ class DeltaTable:
 
     def merge(self, changes: DataFrame, mark: Mark, key: str, deleted_where: str) -> None:
         """Replace, add and delete rows."""
-        view = f"barnabas_changes_{mark.attempt}"
-        changes.createOrReplaceTempView(view)
         settings = {
             f"{_PREFIX}write.txnAppId": APPLICATION,
             f"{_PREFIX}write.txnVersion": str(mark.sequence),
             f"{_PREFIX}commitInfo.userMetadata": mark.to_text(),
             f"{_PREFIX}optimizeWrite.enabled": "true",
         }
-        for name, value in settings.items():
-            self._spark.conf.set(name, value)
-        try:
-            with _conflicts_told(self._path):
-                self._spark.sql(
-                    f"MERGE INTO {self._name} AS old USING {view} AS new "
-                    f"ON old.`{key}` = new.`{key}` "
-                    f"WHEN MATCHED AND {deleted_where} THEN DELETE "
-                    "WHEN MATCHED THEN UPDATE SET * "
-                    f"WHEN NOT MATCHED AND NOT ({deleted_where}) THEN INSERT *"
-                )
-        finally:
-            for name in settings:
-                self._spark.conf.unset(name)
-            self._spark.catalog.dropTempView(view)
+        session = _copy_of(self._session, settings)
+        with self._view(changes, mark) as view, _conflicts_told(self._path):
+            session.sql(
+                f"MERGE INTO {self._name} AS old USING {view} AS new "
+                f"ON old.`{key}` = new.`{key}` "
+                f"WHEN MATCHED AND {deleted_where} THEN DELETE "
+                "WHEN MATCHED THEN UPDATE SET * "
+                f"WHEN NOT MATCHED AND NOT ({deleted_where}) THEN INSERT *"
+            )
         self._check_is_ours(mark)
 
     def optimize(self) -> Mapping[str, int]:
         """Put small files together."""
-        (row,) = self._spark.sql(f"OPTIMIZE {self._name}").collect()
+        (row,) = self._session.sql(f"OPTIMIZE {self._name}").collect()
         return {"added": row.metrics.numFilesAdded, "removed": row.metrics.numFilesRemoved}
 
     def vacuum(self, older_than_hours: float) -> None:
@@ -152,10 +147,10 @@ class DeltaTable:
         partition_by: Sequence[str],
         more: Mapping[str, str],
     ) -> None:
-        writer = rows.write.format("delta").mode(mode).options(**more)
-        if partition_by:
-            writer = writer.partitionBy(*partition_by)
-        with _conflicts_told(self._path):
+        with self._view(rows, mark) as view, _conflicts_told(self._path):
+            writer = self._session.table(view).write.format("delta").mode(mode).options(**more)
+            if partition_by:
+                writer = writer.partitionBy(*partition_by)
             (
                 writer.option("txnAppId", APPLICATION)
                 .option("txnVersion", str(mark.sequence))
@@ -164,6 +159,16 @@ class DeltaTable:
                 .save(self._path)
             )
         self._check_is_ours(mark)
+
+    @contextmanager
+    def _view(self, rows: DataFrame, mark: Mark) -> Iterator[str]:
+        """The name of a view of the rows that the table's own session sees, too."""
+        name = f"barnabas_{mark.attempt}"
+        rows.createOrReplaceGlobalTempView(name)
+        try:
+            yield f"{self._session.conf.get('spark.sql.globalTempDatabase')}.{name}"
+        finally:
+            self._session.catalog.dropGlobalTempView(name)
 
     def _check_is_ours(self, mark: Mark) -> None:
         """Raises: SecondWriterError if the commit of this sequence is not that of this mark."""
@@ -198,6 +203,15 @@ class DeltaTable:
             )
             for row in found
         ]
+
+
+def _copy_of(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session with the same settings but for these; nobody else can change them."""
+    java: Any = spark._jsparkSession
+    found = type(spark)(spark.sparkContext, java.cloneSession())
+    for name, value in settings.items():
+        found.conf.set(name, value)
+    return found
 
 
 def _whole_path(spark: SparkSession, path: str) -> str:

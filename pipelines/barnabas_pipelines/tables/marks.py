@@ -48,7 +48,7 @@ _PASSED_OVER: Final = frozenset(
 
 
 class TableChangedError(PipelineError):
-    """Somebody changed the table so that nobody can tell how far it reaches."""
+    """Somebody changed the table so that it is not known how far it reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class TopicReach:
 class Mark:
     """What a commit of a job says: whose it is, how far the table reaches, and further facts.
 
-    `attempt` is of one try to commit, so that a writer can tell its own commit from another's.
+    `attempt` is of one try to commit, so that a writer knows its own commit from another's.
     """
 
     kind: str
@@ -131,7 +131,7 @@ class Commit:
     metrics: Mapping[str, str] = field(default_factory=dict)
 
     def mark(self) -> Mark | None:
-        """What a job said with it; None if it is of somebody else. Raises: TableChangedError."""
+        """The mark of a job; None if it is of somebody else. Raises: TableChangedError."""
         return parse_mark(self.user_metadata)
 
 
@@ -169,7 +169,7 @@ def parse_mark(text: str | None) -> Mark | None:
 
 
 def newest_mark(history: Iterable[Commit]) -> Mark | None:
-    """The mark that tells what the table has now; None if the history has none.
+    """The mark of what the table has now; None if the history has none.
 
     The history begins with the newest commit. Raises: TableChangedError.
     """

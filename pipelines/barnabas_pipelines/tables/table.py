@@ -1,4 +1,4 @@
-"""The seam between jobs and the format of their tables: all that a job asks of one.
+"""The seam between jobs and the format of their tables: all that a job needs of one.
 
 One implementation: `delta.py`. Another format needs what these methods say, and nothing else of
 the package knows the difference.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas_pipelines.errors import PipelineError
-from barnabas_pipelines.tables.marks import Mark
+from barnabas_pipelines.tables.marks import Mark, TableChangedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,12 +28,19 @@ class TableState:
     """A table at one moment: version -1 if there is none.
 
     `sequence` is that of the last commit of any job; `mark` says what the table has. Without a mark
-    a table with a sequence has lost the history that would tell.
+    a table with a sequence has lost the history that had it.
     """
 
     version: int
     sequence: int
     mark: Mark | None
+
+    def check_kind(self, kind: str) -> None:
+        """Make sure that no other job made the table. Raises: TableChangedError."""
+        if self.mark is not None and self.mark.kind != kind:
+            raise TableChangedError(
+                f"the table is not of the job {kind}: the job {self.mark.kind} made it"
+            )
 
 
 class Table(Protocol):

@@ -21,7 +21,7 @@ from barnabas_pipelines.tables.marks import TopicReach
 DAY: Final = "dt"
 PARTITIONED_BY: Final = ("topic", DAY)
 LEADER_EPOCH: Final = "leader_epoch"
-"""Null where a source does not tell it; Spark's connector does not."""
+"""Null where a source does not have it; Spark's connector does not."""
 
 _DAY_MICROSECONDS: Final = 86_400_000_000
 

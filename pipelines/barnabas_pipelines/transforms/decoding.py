@@ -3,10 +3,14 @@
 `decode_values` adds two columns to the records of a topic: `decoded`, a struct of the fields, and
 `undecodable_reason`, which is null where all is well. Nothing is dropped here: the caller counts,
 keeps, moves or refuses what has a reason. Whether a record is decodable depends on the record
-alone, never on a clock, so that two queries over one topic agree on every record.
+alone, never on a clock, so that two queries over one topic agree on every record; with a registry
+also on the ids that it knows by then.
 
 Spark's `from_json` alone takes the first of several objects in a value and ignores what follows,
 turns an empty value into nulls and 1e400 into infinity; here each of these has a reason.
+
+`dead_letters` makes records of those that have a reason, with headers that say what was wrong and
+where the record came from: topic, partition and offset tell letters that were written twice.
 
 Not here: what values should look like beyond their types (`rules.py`).
 """
@@ -15,15 +19,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
 
 from barnabas_pipelines.errors import OptionsError
-from barnabas_pipelines.transforms.refusal import refuse
+from barnabas_pipelines.schema import HEADERS_TYPE
 
+if TYPE_CHECKING:
+    from barnabas_pipelines.registry.decoding import Reading
+
+KEY_FIELDS: Final = "key_fields"
 DECODED: Final = "decoded"
 REASON: Final = "undecodable_reason"
 _CORRUPT: Final = "__corrupt"
@@ -34,12 +42,13 @@ _LAST_MS: Final = 253_402_300_799_999
 
 
 class ValueFormat(Enum):
-    """What the bytes of a value are; all but JSON have one field, `value`."""
+    """What the bytes of a value are; text, numbers and raw ones are one field, `value`."""
 
     JSON = "json"
     TEXT = "text"
     NUMBER = "number"
     RAW = "raw"
+    REGISTRY = "registry"
 
 
 class TimeUnit(Enum):
@@ -68,10 +77,14 @@ class EventTime:
 
 
 def decode_values(
-    records: DataFrame, value_format: ValueFormat, fields: DataType | None = None
+    records: DataFrame,
+    value_format: ValueFormat,
+    fields: DataType | None = None,
+    reading: Reading | None = None,
 ) -> DataFrame:
     """The records with `decoded` and `undecodable_reason`; `fields` are those of JSON values.
 
+    With a registry, `reading` says how values are read.
     JSON values must be one object each, and a field that is there must be of its type; a field that
     is not there is null. A record without a value is undecodable, except as raw bytes.
     """
@@ -79,6 +92,9 @@ def decode_values(
         return records.withColumns(
             {DECODED: sql.struct(sql.col("value")), REASON: sql.lit(None).cast("string")}
         )
+    if value_format is ValueFormat.REGISTRY:
+        assert reading is not None
+        return _decode_by_registry(records, reading)
     text = sql.col("value").cast("string")
     no_text = (
         sql.when(sql.col("value").isNull(), "the record has no value")
@@ -96,6 +112,16 @@ def decode_values(
         no_text, sql.when(number.isNull() | _not_finite(number), "the value is no number")
     )
     return records.withColumns({DECODED: sql.struct(number.alias("value")), REASON: reason})
+
+
+def decode_keys(records: DataFrame, reading: Reading) -> DataFrame:
+    """Decoded records with `key_fields`; a key that cannot be decoded makes them undecodable.
+
+    A record without a key has null for it.
+    """
+    fields, reason = _registry_columns(sql.col("key"), reading)
+    wrong = sql.concat(sql.lit("the key cannot be decoded: "), reason)
+    return records.withColumns({KEY_FIELDS: fields, REASON: sql.coalesce(sql.col(REASON), wrong)})
 
 
 def with_event_time(
@@ -164,6 +190,21 @@ def refuse_undecodable(records: DataFrame, hint: str = "") -> DataFrame:
     return refuse(records, sql.col(REASON), "undecodable record", hint)
 
 
+def _registry_columns(column: Column, reading: Reading) -> tuple[Column, Column]:
+    # Its libraries cost half a second, so that nobody else pays for them.
+    from barnabas_pipelines.registry.columns import decoded
+
+    return decoded(column, reading)
+
+
+def _decode_by_registry(records: DataFrame, reading: Reading) -> DataFrame:
+    fields, reason = _registry_columns(sql.col("value"), reading)
+    wrong = sql.when(sql.col("value").isNull(), "the record has no value").otherwise(
+        sql.concat(sql.lit("the value cannot be decoded: "), reason)
+    )
+    return records.withColumns({DECODED: fields, REASON: wrong})
+
+
 def _decode_json(
     records: DataFrame, text: Column, no_text: Column, fields: StructType
 ) -> DataFrame:
@@ -212,3 +253,54 @@ def _floating_point_paths(fields: StructType, parents: tuple[str, ...] = ()) -> 
 def _not_finite(number: Column) -> Column:
     """Whether it is infinite or no number; null where it is null."""
     return sql.isnan(number) | (sql.abs(number) == float("inf"))
+
+
+def refuse(records: DataFrame, reason: Column, what: str, hint: str = "") -> DataFrame:
+    """The same records; one that has a reason makes any action on them fail.
+
+    Also an action that needs no column of them, such as counting. Records that were read from a
+    topic, or rows that were made of one record each, are named by their offset. A hint, such as
+    the option that decides about it, stands behind the reason.
+    """
+    names = [name for name in ("topic", "partition", "offset") if name in records.columns]
+    parts = [sql.lit(f"{what}: ")]
+    for name in names:
+        parts += [sql.lit(f"{name} "), sql.col(name).cast("string"), sql.lit(", ")]
+    parts[-1] = sql.lit(": ")
+    refusal = sql.raise_error(
+        sql.concat(*parts, reason, sql.lit(f" ({hint})" if hint else ""))
+    ).cast("boolean")
+    return records.where(sql.when(reason.isNull(), sql.lit(True)).otherwise(refusal))
+
+
+REASON_HEADER: Final = "barnabas.reason"
+TOPIC_HEADER: Final = "barnabas.topic"
+PARTITION_HEADER: Final = "barnabas.partition"
+OFFSET_HEADER: Final = "barnabas.offset"
+TIMESTAMP_HEADER: Final = "barnabas.timestamp"
+"""The record's own, in milliseconds since 1970, as text like all of these."""
+
+
+def dead_letters(records: DataFrame, reason: str = REASON) -> DataFrame:
+    """The columns `key`, `value` and `headers` of all records given; `reason` names a column.
+
+    The records were read with headers, or have none.
+    """
+    origin = sql.array(
+        _header(REASON_HEADER, sql.col(reason)),
+        _header(TOPIC_HEADER, sql.col("topic")),
+        _header(PARTITION_HEADER, sql.col("partition")),
+        _header(OFFSET_HEADER, sql.col("offset")),
+        _header(TIMESTAMP_HEADER, sql.unix_millis("timestamp")),
+    ).cast(HEADERS_TYPE)
+    if "headers" in records.columns:
+        origin = sql.concat(
+            sql.coalesce(sql.col("headers"), sql.array().cast(HEADERS_TYPE)), origin
+        )
+    return records.select("key", "value", origin.alias("headers"))
+
+
+def _header(name: str, value: Column) -> Column:
+    return sql.struct(
+        sql.lit(name).alias("key"), value.cast("string").cast("binary").alias("value")
+    )

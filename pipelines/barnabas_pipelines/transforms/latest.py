@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from barnabas_pipelines.transforms.refusal import refuse
+from barnabas_pipelines.transforms.decoding import refuse
 
 MOVED: Final = "moved"
 _ROW: Final = "__row"

@@ -1,7 +1,7 @@
 """Rows that are read once: kept on local disks until they are written.
 
 What is checked after they were read holds for what is written: should an executor and its disk be
-lost in between, the action fails instead of asking the topic again.
+lost in between, the action fails instead of reading the topic again.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import BooleanType, StructType
 
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.schema import HEADERS_TYPE
 from barnabas_pipelines.transforms.decoding import DECODED, REASON
 from barnabas_pipelines.transforms.rule_parsing import Rule, RuleKind, quoted
 
@@ -33,8 +34,7 @@ RULES_HEADER: Final = "barnabas.rules"
 UNDECODABLE: Final = "decodable"
 """What stands for a rule where a record cannot be decoded."""
 RECORD: Final = "record"
-_OWN_NAMES: Final = frozenset({RECORD, BROKEN, JUDGEMENT, DECODED, REASON})
-_HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+_OWN_NAMES: Final = frozenset({RECORD, BROKEN, DECODED, REASON})
 _HELD: Final = "__held"
 
 
@@ -48,7 +48,7 @@ def check_rules(spark: SparkSession, records: DataFrame, rules: Sequence[Rule]) 
 
     taken = _OWN_NAMES & {name.lower() for name in _fields(records)}
     if taken:
-        raise OptionsError(f"--fields: {min(taken)} is a name of this job's own")
+        raise OptionsError(f"values have a field {min(taken)}, a name of this job's own")
     scope = _scope(records)
     for rule in rules:
         try:
@@ -100,8 +100,8 @@ def refuse_unknown_fields(records: DataFrame, fields: StructType) -> DataFrame:
     known = sql.array(*[sql.lit(field.name) for field in fields.fields]).cast("array<string>")
     found = sql.json_object_keys(sql.col("value").cast("string"))
     others = sql.array_except(found, known)
-    told = sql.concat(sql.lit("the value has unknown fields: "), sql.array_join(others, ", "))
-    wrong = sql.when(sql.size(others) > 0, told)
+    text = sql.concat(sql.lit("the value has unknown fields: "), sql.array_join(others, ", "))
+    wrong = sql.when(sql.size(others) > 0, text)
     return records.withColumn(REASON, sql.coalesce(sql.col(REASON), wrong))
 
 
@@ -112,8 +112,8 @@ def with_rule_header(judged: DataFrame) -> DataFrame:
     )
     header = sql.array(
         sql.struct(sql.lit(RULES_HEADER).alias("key"), names.cast("binary").alias("value"))
-    ).cast(_HEADERS_TYPE)
-    before = sql.coalesce(sql.col("headers"), sql.array().cast(_HEADERS_TYPE))
+    ).cast(HEADERS_TYPE)
+    before = sql.coalesce(sql.col("headers"), sql.array().cast(HEADERS_TYPE))
     return judged.withColumn("headers", sql.concat(before, header))
 
 
@@ -184,8 +184,8 @@ def _check_pattern(spark: SparkSession, rule: Rule) -> None:
     try:
         jvm.java.util.regex.Pattern.compile(rule.pattern)
     except PySparkException as error:
-        told = _first_line(error)
-        raise OptionsError(f"rule {rule.name}: {rule.pattern} is no pattern: {told}") from None
+        text = _first_line(error)
+        raise OptionsError(f"rule {rule.name}: {rule.pattern} is no pattern: {text}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""How `aggregate` writes: from one driver at a time, into topics that stay the same."""

@@ -1,0 +1,1 @@
+"""Keys and values by a schema registry: Avro, Protobuf and JSON Schema."""
