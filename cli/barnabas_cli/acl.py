@@ -52,7 +52,7 @@ EnumT = TypeVar("EnumT", bound=IntEnum)
 
 @click.group("acl", cls=NearestGroup)
 def command() -> None:
-    """Who may do what: list, create, delete."""
+    """ACLs: list, create, delete."""
 
 
 @command.command("list")
@@ -68,7 +68,7 @@ def list_acls(
     connection: Connection,
     output: Output,
 ) -> None:
-    """List rights; options narrow it."""
+    """List ACLs; options filter them."""
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         return [_data(binding) for binding in await _find(admin, resource, name, principal)]
@@ -81,9 +81,9 @@ def list_acls(
 @click.argument("operations", nargs=-1, required=True, type=click.Choice(OPERATIONS))
 @click.option("--resource", type=click.Choice(RESOURCES), required=True)
 @click.option("--name", help="The resource's name, '*' for all; not needed for cluster.")
-@click.option("--prefixed", is_flag=True, help="All resources whose name begins like that.")
+@click.option("--prefixed", is_flag=True, help="All resources whose name has this prefix.")
 @click.option("--deny", is_flag=True, help="Forbid it.")
-@click.option("--host", default="*", show_default=True, help="From which address.")
+@click.option("--host", default="*", show_default=True, help="Client address that the ACL is for.")
 @with_connection
 def create(
     principal: str,
@@ -97,7 +97,7 @@ def create(
 ) -> None:
     """Allow PRINCIPAL (User:alice) OPERATIONS on a resource."""
     if name is None and resource != "cluster":
-        raise click.UsageError("Say which with --name; '*' means all.")
+        raise click.UsageError("Name the resource with --name; '*' means all.")
 
     async def work(admin: Admin) -> None:
         from barnabas_client.admin.values.acls import (
@@ -140,9 +140,9 @@ def delete(
     is_confirmed: bool,
     connection: Connection,
 ) -> None:
-    """Delete the rights that 'acl list' shows with the same options."""
+    """Delete the ACLs that 'acl list' shows with the same options."""
     if resource is None and name is None and principal is None:
-        raise click.UsageError("Say which, with --resource, --name or --principal.")
+        raise click.UsageError("Select ACLs with --resource, --name or --principal.")
 
     async def find(admin: Admin) -> list[AclBinding]:
         return list(await _find(admin, resource, name, principal))

@@ -55,7 +55,7 @@ def apply(
     connection: Connection,
     output: Output,
 ) -> None:
-    """Make topics what manifests declare; shows each change. Doing it twice changes nothing.
+    """Create and change topics as manifests declare; a second run changes nothing.
 
     A topic that no manifest declares is never touched, and no partition or record is ever removed.
     Exit code 1 if something declared cannot be done.
@@ -164,7 +164,7 @@ def _show_unchanged(plan: TopicPlan) -> None:
 
 
 def show_results(plan: TopicPlan, results: Sequence[StepResult]) -> None:
-    """Tell what failed, what is left to say, and how much was done."""
+    """Show failures, remaining findings and a summary."""
     from dataclasses import replace
 
     from barnabas_operator.reconcile.topic_plan_text import step_summary

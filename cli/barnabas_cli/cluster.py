@@ -51,7 +51,7 @@ _FEATURE_COLUMNS = (
 
 @click.group("cluster", cls=NearestGroup)
 def command() -> None:
-    """Look at the cluster: brokers, health, features; recover its control plane."""
+    """The cluster: brokers, health, features; recovery of its control plane."""
 
 
 @command.command("status")
@@ -59,7 +59,7 @@ def command() -> None:
 @with_connection
 @click.pass_context
 def status(context: click.Context, /, connection: Connection, output: Output) -> None:
-    """Say in a few lines whether all is well; exit code 1 if a partition is offline."""
+    """Show the health of the cluster; exit code 1 if a partition is offline."""
     answer = connection.run_admin(cluster_status)
     if not output.is_table:
         output.data(answer)
@@ -158,7 +158,7 @@ def features(upgrades: tuple[str, ...], connection: Connection, output: Output) 
             )
         return rows
 
-    output.rows(connection.run_admin(work), _FEATURE_COLUMNS, empty="No features are told.")
+    output.rows(connection.run_admin(work), _FEATURE_COLUMNS, empty="No features are reported.")
 
 
 def _feature_level(text: str) -> tuple[str, int]:
@@ -174,14 +174,14 @@ def _feature_level(text: str) -> tuple[str, int]:
     "config_path",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The properties file of the broker to go on from, which must be stopped.",
+    help="The properties file of the broker to recover from, which must be stopped.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
 )
 @click.option("--yes", "-y", "is_confirmed", is_flag=True, help="Do not ask for the cluster's id.")
 def recover(config_path: Path, settings: tuple[str, ...], is_confirmed: bool) -> None:
-    """Last resort: go on from one broker's copy of the metadata.
+    """Unsafe recovery: continue from one broker's copy of the metadata.
 
     Only for a cluster that lost the disks of a majority of the metadata log's members for good.
     What only those members had is lost. Choose, of the brokers that are left, the one that shows

@@ -1,4 +1,4 @@
-"""What `barnabas cluster status` tells: brokers, and partitions in trouble, as plain data."""
+"""Data of `barnabas cluster status`: brokers, and partitions in trouble."""
 
 from __future__ import annotations
 

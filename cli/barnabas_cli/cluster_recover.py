@@ -1,6 +1,6 @@
-"""`barnabas cluster recover`: shows what would be lost, asks, and makes one broker the only member.
+"""`barnabas cluster recover`: shows what would be lost, and makes one broker the only member.
 
-What it changes is in `barnabas_broker.server.last_resort`.
+What it changes is in `barnabas_broker.offline.unsafe_recovery`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from barnabas_broker.arbiter.arbiter import ArbiterError
 from barnabas_broker.arbiter.election import ForeignClusterError
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig, parse_properties
-from barnabas_broker.log.log_directory import LogDirectoryLockedError
-from barnabas_broker.log.log_identity import IdentityError
+from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.manager.log_identity import IdentityError
 from barnabas_broker.metadata.metadata_log import MetadataLogError
-from barnabas_broker.server.last_resort import Standing, fence_others, last_resort
+from barnabas_broker.offline.unsafe_recovery import Standing, fence_others, unsafe_recovery
 from barnabas_cli.data_owner import given_to_owner
 from barnabas_cli.failures import CommandError
 
@@ -48,7 +48,7 @@ def recover_cluster(config_path: Path, settings: Mapping[str, str], *, is_confir
 
 
 async def _recover(config: BrokerConfig, *, is_confirmed: bool) -> None:
-    async with last_resort(config) as resort:
+    async with unsafe_recovery(config) as resort:
         standing = resort.standing
         _show(standing)
         is_alone = not standing.other_members and standing.stored.record is not None
@@ -97,6 +97,6 @@ def _ask(standing: Standing) -> None:
         fg="red",
         err=True,
     )
-    typed = click.prompt("Type the cluster's id to go on", err=True)
+    typed = click.prompt("Type the cluster's id to continue", err=True)
     if typed.strip() != standing.cluster_id:
         raise CommandError("that is not the cluster's id: nothing was changed")

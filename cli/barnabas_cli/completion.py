@@ -63,6 +63,17 @@ def complete_groups(context: click.Context, _: click.Parameter, incomplete: str)
     return _names(context, incomplete, names)
 
 
+def complete_transactional_ids(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[str]:
+    """Transactional ids that begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        return [listing.transactional_id for listing in await admin.transactions.list()]
+
+    return _names(context, incomplete, names)
+
+
 def complete_config_names(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:

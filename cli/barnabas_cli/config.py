@@ -53,13 +53,13 @@ def command() -> None:
 @command.command("describe")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name", required=False, shell_complete=complete_config_names)
-@click.option("--all", "with_defaults", is_flag=True, help="Those at their default too.")
+@click.option("--all", "with_defaults", is_flag=True, help="Show settings at their default, too.")
 @with_output
 @with_connection
 def describe(
     kind: str, name: str | None, with_defaults: bool, connection: Connection, output: Output
 ) -> None:
-    """Show settings, by default those that somebody has set."""
+    """Show settings, by default those that are set."""
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         resource = await _resource(admin, kind, name)
@@ -82,11 +82,11 @@ def describe(
 @click.argument("name_and_settings", nargs=-1, required=True, metavar="[NAME] KEY=VALUE...")
 @with_connection
 def set_configs(kind: str, name_and_settings: tuple[str, ...], connection: Connection) -> None:
-    """Set settings of one thing, and leave its others as they are."""
+    """Set settings of one resource; its others stay as they are."""
     name, settings = _split_name(name_and_settings)
     pairs = key_values(settings, "config set")
     if not pairs:
-        raise click.UsageError("Say what to set, as KEY=VALUE.")
+        raise click.UsageError("Give the settings to set, as KEY=VALUE.")
 
     async def work(admin: Admin) -> None:
         from barnabas_client.admin.values.configs import ConfigChange
@@ -106,7 +106,7 @@ def set_configs(kind: str, name_and_settings: tuple[str, ...], connection: Conne
 @click.argument("keys", nargs=-1, required=True)
 @with_connection
 def delete_configs(kind: str, name: str, keys: tuple[str, ...], connection: Connection) -> None:
-    """Give settings back to their default. For the default of all brokers NAME is 'all'."""
+    """Reset settings to their default. For the default of all brokers NAME is 'all'."""
 
     async def work(admin: Admin) -> None:
         from barnabas_client.admin.values.configs import ConfigChange
@@ -125,7 +125,7 @@ def _split_name(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 
 
 async def _resource(admin: Admin, kind: str, name: str | None) -> ConfigResource:
-    """The resource that kind and name mean. Raises: CommandError, click.UsageError."""
+    """The resource of this kind and name. Raises: CommandError, click.UsageError."""
     from barnabas_cli.lookups import describe_topics
     from barnabas_client.admin.values.configs import ConfigResource, ResourceType
 

@@ -95,7 +95,7 @@ class Connection:
         return {"default_api_timeout_ms": self.timeout_ms, **self.settings, **settings}
 
     async def _probe(self) -> None:
-        """Tell at once where nobody listens: the client would go on trying until its timeout."""
+        """Fail at once if no broker listens: the client would retry until its timeout."""
         from barnabas_client.config.client_settings import parse_address
 
         try:
@@ -105,7 +105,7 @@ class Connection:
         outcomes = await asyncio.gather(*(_can_connect(*address) for address in addresses))
         if not any(outcomes):
             raise CommandError(
-                f"no broker answers at {self.bootstrap_servers}: start one ('barnabas dev') or"
+                f"no broker responds at {self.bootstrap_servers}: start one ('barnabas dev') or"
                 " name another with --bootstrap-server HOST:PORT"
             )
 
@@ -149,9 +149,9 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
         type=click.FloatRange(min=0.1),
         default=DEFAULT_TIMEOUT_SECONDS,
         show_default=True,
-        help="Seconds to try for.",
+        help="Timeout in seconds.",
     )
-    @click.option("--debug", is_flag=True, help="Show where an error comes from.")
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(function)
     def wrapper(
         *args: Any,

@@ -24,6 +24,7 @@ from barnabas_cli.moments import parse_moment_ms
 from barnabas_cli.output import counted
 from barnabas_cli.record_format import NAMES, Render, renderer
 from barnabas_cli.shown_offsets import ShownOffsets
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_client.errors import BarnabasError
 
 if TYPE_CHECKING:
@@ -90,12 +91,19 @@ class Reading:
     "partitions",
     multiple=True,
     type=click.IntRange(min=0),
-    help="Only this one; may be repeated.",
+    help="Only this partition; may be repeated.",
 )
-@click.option("-g", "--group", shell_complete=complete_groups, help="As a member; commits offsets.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with records as they come.")
-@click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--timeout", type=click.FloatRange(min=0), help="Stop after S seconds without any.")
+@click.option(
+    "-g",
+    "--group",
+    shell_complete=complete_groups,
+    help="Join this group; commits offsets.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Keep reading new records.")
+@click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), help="Stop after S seconds without a record."
+)
 @click.option(
     "-F",
     "--format",
@@ -105,11 +113,13 @@ class Reading:
     help=f"{', '.join(NAMES)}, or a template: '{{partition}}:{{offset}} {{key}} {{value}}'.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), hidden=True)
-@click.option("-k", "--keys", "with_keys", is_flag=True, help="The key before the value.")
-@click.option("-H", "--headers", "with_headers", is_flag=True, help="Headers as name=value.")
-@click.option("--position", "with_position", is_flag=True, help="Partition, offset, timestamp.")
-@click.option("--separator", default="\\t", show_default=True, help="Between the parts of a line.")
-@click.option("--null", default="null", show_default=True, help="Stands for a null key or value.")
+@click.option("-k", "--keys", "with_keys", is_flag=True, help="Show the key before the value.")
+@click.option("-H", "--headers", "with_headers", is_flag=True, help="Show headers as name=value.")
+@click.option("--position", "with_position", is_flag=True, help="Show offsets and timestamps.")
+@click.option(
+    "--separator", default="\\t", show_default=True, help="Separator of the parts of a line."
+)
+@click.option("--null", default="null", show_default=True, help="Text for a null key or value.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -128,7 +138,7 @@ def command(
     connection: Connection,
     **options: Any,
 ) -> None:
-    """Read records from topics: what is there, or with --follow what comes too.
+    """Read records from topics: those that exist, and with --follow new ones, too.
 
     Without --from-beginning, --offset, --from-timestamp or --tail it begins with the first record;
     with --follow at the end, with --group where the group is.
@@ -258,11 +268,11 @@ def _start(reading: Reading, start: int, end: int, at_moment: int | None) -> int
         wanted = end if at_moment is None else at_moment
     else:
         wanted = start if reading.from_beginning else end
-    return min(max(wanted, start), end)
+    return OffsetRange(start, end).clamped(wanted)
 
 
 async def _read_and_commit(consumer: Consumer, reading: Reading) -> None:
-    """Read; a group remembers at the end what was shown, unless nobody could see it."""
+    """Read; with a group, commit at the end what was written and flushed."""
     try:
         await _read(consumer, reading)
     except BrokenPipeError:
@@ -296,7 +306,7 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
             max_records=min(left or _POLL_RECORDS, _POLL_RECORDS),
         )
         if reading.shown is not None:
-            reading.shown.handed_out(records)
+            reading.shown.returned(records)
         for record in records:
             if _is_wanted(record, reading):
                 reading.write(record)
@@ -317,7 +327,7 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
 
 
 def _tell_of_other_members(group: str | None) -> None:
-    """Say on the standard error why nothing comes: silence would look like an empty topic."""
+    """Explain on the standard error why no record comes: the topic may look empty."""
     click.echo(
         f"Waiting for a partition: other members of group '{group}' may hold them all. "
         f"Who does: barnabas group describe {group} --members",

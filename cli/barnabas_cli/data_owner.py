@@ -1,4 +1,4 @@
-"""What root writes into a broker's folders belongs to the broker's user.
+"""Gives files that root writes into a broker's folders to the broker's user.
 
 Commands on a stopped broker's data are often run by root, and the broker, which is not root, could
 open nothing of what they left.

@@ -42,7 +42,7 @@ NEXT_STEPS = (
     type=click.IntRange(1, BROKERS_MAX),
     default=1,
     show_default=True,
-    help="How many brokers to run, each a process, on ports that follow each other.",
+    help="Number of brokers, each a process, on consecutive ports.",
 )
 @click.option(
     "--port",
@@ -61,7 +61,7 @@ NEXT_STEPS = (
     default=Path("data"),
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the data is kept.",
+    help="Data directory.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
@@ -72,7 +72,7 @@ NEXT_STEPS = (
     "manifests",
     multiple=True,
     type=click.Path(exists=True),
-    help="Make the topics of a manifest, or of a folder of them.",
+    help="Create the topics of a manifest, or of a folder of manifests.",
 )
 def command(
     brokers: int,
@@ -82,7 +82,7 @@ def command(
     settings: tuple[str, ...],
     manifests: tuple[str, ...],
 ) -> None:
-    """Run a broker on this machine, with nothing to configure; or a cluster of them."""
+    """Run a broker on this machine without configuration, or a cluster of several."""
     from barnabas_cli.broker import run
     from barnabas_cli.dev_cluster import DISK_RESERVE_BYTES, DevCluster, brokers_in
     from barnabas_cli.lookups import key_values
@@ -117,6 +117,8 @@ def command(
         "admin.http.host": "127.0.0.1",
         "admin.http.port": str(admin_port),
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
         "group.initial.rebalance.delay.ms": "0",
         **key_values(settings, "--set"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
 
 REPLICAS_MAX = 3
+IN_SYNC_MIN = 2
 _MEMBERS_MAX = "3"  # of the metadata log, where metadata.members does not say otherwise
 CLUSTER_FILE = "cluster.properties"
 # Of a disk that is not the broker's own, a share for others to grow is not the broker's affair.
@@ -102,6 +103,8 @@ class DevCluster:
             "admin.http.port": str(self.admin_port + number if self.admin_port >= 0 else -1),
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(self.count, IN_SYNC_MIN)),
             "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
             "group.initial.rebalance.delay.ms": "0",
             "barnabas.drain.budget.ms": "5000",

@@ -1,4 +1,4 @@
-"""`barnabas drain` and `barnabas undrain`: have this machine's broker give its leaderships away.
+"""`barnabas drain` and `barnabas undrain`: move leaderships away from this machine's broker.
 
 For preStop hooks and people: it asks the admin HTTP over the loopback address, where alone such
 requests are taken.
@@ -36,7 +36,7 @@ _PORT_OPTION = click.option(
     help="Seconds to wait until the broker leads nothing.",
 )
 def drain(admin_port: int, seconds: int) -> None:
-    """Have this machine's broker give its leaderships away; it serves on."""
+    """Move leaderships away from this machine's broker, which keeps serving."""
     told = _post(admin_port, f"/drain?timeout={seconds}", seconds + _MARGIN_SECONDS)
     click.echo(f"{told['phase']}, leading {told['leaders']} partitions")
 
@@ -44,7 +44,7 @@ def drain(admin_port: int, seconds: int) -> None:
 @click.command("undrain")
 @_PORT_OPTION
 def undrain(admin_port: int) -> None:
-    """Take a drain back: this machine's broker takes leaderships again."""
+    """Undo a drain: this machine's broker takes leaderships again."""
     click.echo(_post(admin_port, "/undrain", _MARGIN_SECONDS)["state"])
 
 
@@ -56,9 +56,9 @@ def _post(port: int, path: str, seconds: int) -> Any:
         answer = connection.getresponse()
         body = answer.read().decode()
         if answer.status != http.client.OK:
-            raise click.ClickException(f"the broker refuses: {answer.status} {body.strip()}")
+            raise click.ClickException(f"the broker refused: {answer.status} {body.strip()}")
         return json.loads(body)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise click.ClickException(f"127.0.0.1:{port} does not answer: {error}") from error
+        raise click.ClickException(f"127.0.0.1:{port} does not respond: {error}") from error
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""What a failed command says, in one line, and its exit code.
+"""The error message of a failed command, in one line, and its exit code.
 
 Exit codes (scripts depend on them): 0 done; 1 failed; 2 the command line is wrong; 3 `diff` found
 differences; 130 ended by Ctrl-C; 141 the reader of the output went away; 143 ended by SIGTERM.
@@ -17,7 +17,7 @@ TERMINATED = 143
 
 
 class CommandError(click.ClickException):
-    """A failure whose message already says what to do."""
+    """A failure whose message contains what to do."""
 
     exit_code = FAILED
 
@@ -38,7 +38,7 @@ def describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, BarnabasError):
         return _one_line(f"{error}{_advice(error)}"), FAILED
     name = type(error).__name__
-    return _one_line(f"{name}: {error} (unexpected: --debug shows where, please report it)"), FAILED
+    return _one_line(f"{name}: {error} (unexpected: please report it with --debug)"), FAILED
 
 
 def _usage(error: click.UsageError) -> str:
@@ -53,7 +53,7 @@ def _one_line(text: str) -> str:
 
 
 def _advice(error: Exception) -> str:
-    """What to do about an error of the client, where its own words do not say it."""
+    """What to do about an error of the client, if its message does not contain it."""
     from barnabas_client.errors import (
         AuthenticationError,
         AuthorizationError,
@@ -65,9 +65,9 @@ def _advice(error: Exception) -> str:
         case BrokerUnreachableError():
             return ": start a broker ('barnabas dev') or name one with --bootstrap-server HOST:PORT"
         case TimedOutError():
-            return ": the broker may be busy, --api-timeout gives it longer"
+            return ": the broker may be busy; raise --api-timeout"
         case AuthenticationError():
             return ": give credentials with --command-config FILE"
         case AuthorizationError():
-            return ": ask for the rights, or use other credentials with --command-config FILE"
+            return ": get the rights, or use other credentials with --command-config FILE"
     return ""

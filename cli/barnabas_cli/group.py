@@ -53,6 +53,12 @@ _MEMBER_COLUMNS = (
     Column(title="HOST", field="host"),
     Column(title="PARTITIONS", field="partitions"),
 )
+# Of groups of the newer protocol: how far each member is, and what it is to have.
+_EPOCH_COLUMNS = (
+    Column(title="EPOCH", field="epoch", is_right=True),
+    Column(title="PROTOCOL", field="protocol"),
+    Column(title="TARGET", field="target"),
+)
 
 
 @click.group("group", cls=NearestGroup)
@@ -99,7 +105,7 @@ def list_groups(states: tuple[str, ...], connection: Connection, output: Output)
 def describe(
     groups: tuple[str, ...], with_members: bool, connection: Connection, output: Output
 ) -> None:
-    """Show what a group has committed, how far behind it is, and who its members are."""
+    """Show the committed offsets, lag and members of groups."""
     from barnabas_cli.group_facts import group_details
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
@@ -115,7 +121,9 @@ def describe(
             click.echo()
         click.echo(_headline(group))
         if with_members:
-            output.rows(group["members"], _MEMBER_COLUMNS, empty="  no members")
+            is_assigned = group["group_epoch"] is not None
+            columns = (*_MEMBER_COLUMNS, *(_EPOCH_COLUMNS if is_assigned else ()))
+            output.rows(group["members"], columns, empty="  no members")
         else:
             output.rows(group["partition_list"], _PARTITION_COLUMNS, empty="  nothing committed")
 
@@ -130,6 +138,8 @@ def _headline(group: dict[str, Any]) -> str:
     ]
     if group["assignor"]:
         words.append(f"assignor {group['assignor']}")
+    if group["group_epoch"] is not None:
+        words.append(f"epoch {group['group_epoch']}, assigned {group['assignment_epoch']}")
     return ", ".join(words)
 
 
@@ -140,14 +150,14 @@ def _headline(group: dict[str, Any]) -> str:
     "topics",
     multiple=True,
     shell_complete=complete_topics,
-    help="Delete only what is committed for this topic.",
+    help="Delete only the committed offsets of this topic.",
 )
 @with_confirmation
 @with_connection
 def delete(
     groups: tuple[str, ...], topics: tuple[str, ...], is_confirmed: bool, connection: Connection
 ) -> None:
-    """Delete groups that have no members, with what they have committed."""
+    """Delete groups without members, and their committed offsets."""
     what = (
         f"what {', '.join(groups)} committed for {', '.join(topics)}"
         if topics
@@ -174,16 +184,16 @@ def delete(
 @command.command("reset")
 @click.argument("group", shell_complete=complete_groups)
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
-@click.option("--to-latest", is_flag=True, help="To the end: skip what is there.")
-@click.option("--to-current", is_flag=True, help="To what is committed, or the end.")
+@click.option("--to-latest", is_flag=True, help="To the end: skip all records.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, or the end.")
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
 @click.option("--to-datetime", metavar="WHEN", help="To 2026-11-21T10:30, 1h (ago), or Unix ms.")
-@click.option("--by-duration", metavar="DURATION", help="To so long ago: 90s, 1h30m, P1D.")
+@click.option("--by-duration", metavar="DURATION", help="To a time this long ago: 90s, 1h30m, P1D.")
 @click.option("--shift-by", type=int, help="Forward, or back with a negative number.")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="To what a file says: topic,partition,offset in each line.",
+    help="To the offsets in a file: topic,partition,offset in each line.",
 )
 @click.option(
     "--topic",
@@ -191,13 +201,13 @@ def delete(
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
     shell_complete=complete_topics,
-    help="Only this topic.  [default: all that the group has committed]",
+    help="Only this topic.  [default: all with committed offsets]",
 )
-@click.option("--execute", is_flag=True, help="Do it; without this it is only shown.")
+@click.option("--execute", is_flag=True, help="Commit; without this offsets are only shown.")
 @click.option(
     "--undo-file",
     type=click.Path(dir_okay=False, writable=True),
-    help="Where the old offsets are kept.  [default: undo-GROUP-TIME.csv]",
+    help="File for the old offsets.  [default: undo-GROUP-TIME.csv]",
 )
 @with_output
 @with_connection
@@ -210,7 +220,7 @@ def reset(
     output: Output,
     **targets: Any,
 ) -> None:
-    """Move a group to other offsets: shows old and new, and does it with --execute.
+    """Reset a group's offsets: shows old and new ones; --execute commits them.
 
     The group must have no members. What was committed before is kept in a file, and the command
     that brings it back is printed.
@@ -220,6 +230,6 @@ def reset(
     given = given_options(targets)
     if len(given) != 1:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
-        raise click.UsageError(f"Say where to, with exactly one of {names}.")
+        raise click.UsageError(f"Give exactly one of {names}.")
     wanted = Wanted.from_options(next(iter(given.items())), scopes)
     run_reset(connection, output, group, wanted, execute=execute, undo_file=undo_file)

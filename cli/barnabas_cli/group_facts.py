@@ -1,4 +1,4 @@
-"""What `barnabas group` tells of a group, gathered from several requests, as plain data."""
+"""Data of `barnabas group describe`, gathered from several requests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas_cli.topic_facts import offsets
 from barnabas_client.admin.values.partitions import OffsetSpec
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
-    from barnabas_client.admin.values.groups import GroupDescription, GroupMember
+    from barnabas_client.admin.values.groups import GroupDescription, MemberDescription
 
 
 async def group_details(admin: Admin, group_ids: Iterable[str]) -> list[dict[str, Any]]:
-    """All about groups: members, committed offsets and lag of each partition.
+    """Members, committed offsets and lag of each partition of groups.
 
     Raises: the client's errors.
     """
@@ -55,7 +56,7 @@ def _details_of(
                 "partition": place.partition,
                 "committed": offset,
                 "end_offset": end,
-                "lag": lag(offset, starts.get(place), end),
+                "lag": _lag(offset, starts.get(place), end),
                 "member": member.member_id if member else None,
                 "client": member.client_id if member else None,
                 "host": member.client_host.lstrip("/") if member else None,
@@ -67,6 +68,8 @@ def _details_of(
         "state": str(group.state),
         "type": str(group.type),
         "assignor": group.assignor or None,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
         "coordinator": group.coordinator_id,
         "member_count": len(group.members),
         "lag": sum(lags) if len(lags) == len(rows) else None,
@@ -77,21 +80,27 @@ def _details_of(
     }
 
 
-def lag(committed: int | None, start: int | None, end: int | None) -> int | None:
-    """How many records are still to be read; what was deleted before it was read counts no more.
+_PROTOCOLS = {True: "consumer", False: "classic"}
 
-    None where nothing is committed or the partition's offsets are not known.
-    """
+
+def _lag(committed: int | None, start: int | None, end: int | None) -> int | None:
+    """How many records are left to read; None without a committed offset or known offsets."""
     if committed is None or end is None:
         return None
-    return max(0, end - max(committed, start or 0))
+    return OffsetRange(start or 0, end).lag(committed)
 
 
-def _member(member: GroupMember) -> dict[str, Any]:
+def _member(member: MemberDescription) -> dict[str, Any]:
     return {
         "member": member.member_id,
         "instance": member.group_instance_id,
         "client": member.client_id,
         "host": member.client_host.lstrip("/"),
         "partitions": [str(place) for place in sorted(member.assignment)],
+        # Of groups whose broker assigns alone.
+        "epoch": member.member_epoch,
+        "protocol": None if member.is_upgraded is None else _PROTOCOLS[member.is_upgraded],
+        "target": None
+        if member.target_assignment is None
+        else [str(place) for place in sorted(member.target_assignment)],
     }

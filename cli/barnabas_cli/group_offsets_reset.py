@@ -1,4 +1,4 @@
-"""`barnabas group reset`: ask the cluster, show the table, keep the old offsets, commit the new.
+"""`barnabas group reset`: show old and new offsets, save the old ones, commit the new ones.
 
 Not here: the arithmetic (`group_reset.py`).
 
@@ -22,7 +22,6 @@ from barnabas_cli.failures import CommandError
 from barnabas_cli.group_reset import (
     Change,
     PartitionFacts,
-    Target,
     in_scope,
     parse_offsets,
     parse_scopes,
@@ -31,15 +30,17 @@ from barnabas_cli.group_reset import (
     undo_text,
 )
 from barnabas_cli.lookups import check_partitions, describe_topics
-from barnabas_cli.moments import parse_duration_ms, parse_moment_ms
+from barnabas_cli.moments import parse_moment_ms
 from barnabas_cli.output import Column, Output, counted
 from barnabas_cli.suggestions import hint
 from barnabas_cli.topic_facts import offsets
 from barnabas_client.admin.values.groups import GroupState
 from barnabas_client.admin.values.partitions import OffsetSpec
+from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.env import SystemClock
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.settings.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -59,9 +60,9 @@ _COLUMNS = (
     Column(title="NOTE", field="note", text=lambda note: note or ""),
 )
 _SIMPLE_TARGETS = {
-    "to_earliest": Target.EARLIEST,
-    "to_latest": Target.LATEST,
-    "to_current": Target.CURRENT,
+    "to_earliest": ResetTarget.EARLIEST,
+    "to_latest": ResetTarget.LATEST,
+    "to_current": ResetTarget.CURRENT,
 }
 
 
@@ -69,7 +70,7 @@ _SIMPLE_TARGETS = {
 class Wanted:
     """Where to, and for which topics."""
 
-    target: Target
+    target: ResetTarget
     number: int = 0
     moment_ms: int | None = None
     from_file: dict[TopicPartition, int | None] = field(default_factory=dict)
@@ -85,17 +86,17 @@ class Wanted:
             if name in _SIMPLE_TARGETS:
                 return cls(target=_SIMPLE_TARGETS[name], scopes=scopes)
             if name == "to_offset":
-                return cls(target=Target.OFFSET, number=value, scopes=scopes)
+                return cls(target=ResetTarget.OFFSET, number=value, scopes=scopes)
             if name == "shift_by":
-                return cls(target=Target.SHIFT, number=value, scopes=scopes)
+                return cls(target=ResetTarget.SHIFT_BY, number=value, scopes=scopes)
             if name == "from_file":
                 in_file = parse_offsets(Path(value).read_text("utf-8"))
-                return cls(target=Target.LOOKED_UP, from_file=in_file, scopes=scopes)
+                return cls(target=ResetTarget.LOOKED_UP, from_file=in_file, scopes=scopes)
             if name == "by_duration":
                 moment_ms = now_ms - parse_duration_ms(value)
             else:
                 moment_ms = parse_moment_ms(value, now_ms)
-            return cls(target=Target.LOOKED_UP, moment_ms=moment_ms, scopes=scopes)
+            return cls(target=ResetTarget.LOOKED_UP, moment_ms=moment_ms, scopes=scopes)
         except ValueError as error:
             raise click.UsageError(f"--{name.replace('_', '-')}: {error}") from None
 
@@ -121,7 +122,7 @@ def run_reset(
             if not output.is_table:
                 output.data({"group": group_id, "executed": False, "changes": rows})
             elif moving:
-                click.echo("Nothing was changed. To do it, add --execute.", err=True)
+                click.echo("Nothing was changed. Add --execute to commit.", err=True)
             else:
                 click.echo("Nothing to change.", err=True)
             return
@@ -154,15 +155,14 @@ async def _plan(admin: Admin, group_id: str, wanted: Wanted) -> list[Change]:
     for place in places:
         start, end = starts.get(place), ends.get(place)
         if start is None or end is None:
-            raise CommandError(f"{place} does not tell its offsets: it has no leader, or is gone")
+            raise CommandError(f"{place} has no known offsets: it has no leader, or is deleted")
         old = committed.get(place)
         in_file = wanted.from_file.get(place)
         facts.append(
             PartitionFacts(
-                place=place,
+                topic_partition=place,
                 committed=None if old is None else old.offset,
-                start_offset=start,
-                end_offset=end,
+                held=OffsetRange(start, end),
                 looked_up=in_file if wanted.from_file else times.get(place),
                 is_removed=bool(wanted.from_file) and in_file is None,
             )
@@ -178,7 +178,7 @@ async def _places(
         return in_scope(wanted.scopes, wanted.from_file)
     if not wanted.scopes:
         if not committed:
-            raise CommandError("the group has committed nothing: name a topic with --topic")
+            raise CommandError("the group has no committed offsets: name a topic with --topic")
         return committed
     described = await describe_topics(admin, list(wanted.scopes))
     for name, numbers in wanted.scopes.items():
@@ -220,11 +220,13 @@ def _keep_old(group_id: str, moving: list[Change], undo_file: str | None) -> Pat
 
 async def _commit(admin: Admin, group_id: str, moving: list[Change]) -> None:
     new = {
-        change.place: OffsetAndMetadata(change.new) for change in moving if change.new is not None
+        change.topic_partition: OffsetAndMetadata(change.new)
+        for change in moving
+        if change.new is not None
     }
     if new:
         (await admin.group_offsets.alter(group_id, new)).unwrap()
-    removed = [change.place for change in moving if change.new is None]
+    removed = [change.topic_partition for change in moving if change.new is None]
     if removed:
         (await admin.group_offsets.delete(group_id, removed)).unwrap()
 

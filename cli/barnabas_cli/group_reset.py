@@ -13,38 +13,26 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
+from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget, reset_offset
 from barnabas_protocol.ids import TopicPartition
 
 _NOTHING = "-"
 _FILE_COLUMNS = 3
 
 
-class Target(Enum):
-    """Where to go; those of a file or a time are looked up before."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    CURRENT = "current"
-    OFFSET = "offset"
-    SHIFT = "shift"
-    LOOKED_UP = "looked up"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """A partition: what is committed (None: nothing), and which offsets it holds.
+    """A partition: which offset is committed (None: none), and which offsets it holds.
 
     `looked_up` is the offset for a time or from a file; None goes to the end, or with
     `is_removed` to "nothing committed".
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     committed: int | None
-    start_offset: int
-    end_offset: int
+    held: OffsetRange
     looked_up: int | None = None
     is_removed: bool = False
 
@@ -53,7 +41,7 @@ class PartitionFacts:
 class Change:
     """One row of the table; `new` is None where the committed offset is to be removed."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     old: int | None
     new: int | None
     note: str = ""
@@ -67,8 +55,8 @@ class Change:
         """The row as plain data."""
         difference = None if self.old is None or self.new is None else self.new - self.old
         return {
-            "topic": self.place.topic,
-            "partition": self.place.partition,
+            "topic": self.topic_partition.topic,
+            "partition": self.topic_partition.partition,
             "old": self.old,
             "new": self.new,
             "change": difference,
@@ -76,45 +64,34 @@ class Change:
         }
 
 
-def plan_reset(facts: Sequence[PartitionFacts], target: Target, number: int = 0) -> list[Change]:
+def plan_reset(
+    facts: Sequence[PartitionFacts], target: ResetTarget, number: int = 0
+) -> list[Change]:
     """The rows of all partitions, by topic and partition.
 
-    `number` is the offset of Target.OFFSET or the distance of Target.SHIFT.
+    `number` is the offset of ResetTarget.OFFSET or the distance of ResetTarget.SHIFT_BY.
     """
-    return [_change(fact, target, number) for fact in sorted(facts, key=lambda fact: fact.place)]
+    return [
+        _change(fact, target, number)
+        for fact in sorted(facts, key=lambda fact: fact.topic_partition)
+    ]
 
 
-def _change(fact: PartitionFacts, target: Target, number: int) -> Change:
-    if target is Target.LOOKED_UP and fact.is_removed:
-        return Change(place=fact.place, old=fact.committed, new=None, note="nothing committed")
-    if target is Target.SHIFT and fact.committed is None:
-        return Change(
-            place=fact.place, old=None, new=None, note="nothing committed: nothing to shift"
-        )
-    wanted = _wanted(fact, target, number)
-    new = min(max(wanted, fact.start_offset), fact.end_offset)
+def _change(fact: PartitionFacts, target: ResetTarget, number: int) -> Change:
+    place, old = fact.topic_partition, fact.committed
+    if target is ResetTarget.LOOKED_UP and fact.is_removed:
+        return Change(topic_partition=place, old=old, new=None, note="nothing committed")
+    if target is ResetTarget.SHIFT_BY and old is None:
+        note = "nothing committed: nothing to shift"
+        return Change(topic_partition=place, old=None, new=None, note=note)
+    value = fact.looked_up if target is ResetTarget.LOOKED_UP else number
+    new, wanted = reset_offset(target, fact.held, committed=old, value=value)
     note = ""
     if new > wanted:
         note = f"{wanted} is no longer there: the first record"
     elif new < wanted:
         note = f"{wanted} is not there yet: the end"
-    return Change(place=fact.place, old=fact.committed, new=new, note=note)
-
-
-def _wanted(fact: PartitionFacts, target: Target, number: int) -> int:
-    match target:
-        case Target.EARLIEST:
-            return fact.start_offset
-        case Target.LATEST:
-            return fact.end_offset
-        case Target.CURRENT:
-            return fact.end_offset if fact.committed is None else fact.committed
-        case Target.OFFSET:
-            return number
-        case Target.SHIFT:
-            return (fact.committed or 0) + number
-        case Target.LOOKED_UP:
-            return fact.end_offset if fact.looked_up is None else fact.looked_up
+    return Change(topic_partition=place, old=old, new=new, note=note)
 
 
 def undo_text(changes: Iterable[Change]) -> str:
@@ -124,7 +101,7 @@ def undo_text(changes: Iterable[Change]) -> str:
     for change in changes:
         if change.is_change:
             old = _NOTHING if change.old is None else change.old
-            writer.writerow([change.place.topic, change.place.partition, old])
+            writer.writerow([change.topic_partition.topic, change.topic_partition.partition, old])
     return out.getvalue()
 
 

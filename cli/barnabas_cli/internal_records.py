@@ -1,4 +1,4 @@
-"""What records of the internal topics say, as plain data. Pure.
+"""Decodes records of the internal topics to plain data. Pure.
 
 Covers `__consumer_offsets` (groups of all kinds, committed offsets), `__transaction_state`,
 `__share_group_state` and Barnabas's own `__cluster_metadata`. Not here: what the fields mean for a

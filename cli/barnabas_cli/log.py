@@ -10,7 +10,7 @@ from barnabas_cli.output import Output, with_output
 
 @click.group("log", cls=NearestGroup)
 def command() -> None:
-    """Look after partition directories."""
+    """Partition directories: inspect, import, strays."""
 
 
 @command.command("import")
@@ -36,7 +36,7 @@ def command() -> None:
 def import_directories(
     directories: tuple[Path, ...], data: Path, settings: tuple[str, ...]
 ) -> None:
-    """Take partition directories of Apache Kafka (TOPIC-PARTITION) over into a stopped broker.
+    """Import partition directories of Apache Kafka (TOPIC-PARTITION) into a stopped broker.
 
     The topic gets the id that is in the directories' partition.metadata. Give all partitions of a
     topic at once. The directories are copied; nothing in them is changed.
@@ -69,7 +69,7 @@ def inspect(
     with_records: bool,
     output: Output,
 ) -> None:
-    """Tell what is in segment files, partition directories or whole log directories.
+    """Show what is in segment files, partition directories or whole log directories.
 
     Checks every checksum and every index entry. The first position that is damaged is named, and
     the exit code is 1 then. Nothing is changed; the broker may be running.
@@ -99,7 +99,7 @@ _NAMES = click.argument("names", nargs=-1)
 @_DATA
 @with_output
 def list_strays(data: tuple[Path, ...], output: Output) -> None:
-    """Tell which partitions were put aside, and why. The broker may be running."""
+    """List the partitions that were put aside, and why. The broker may be running."""
     from barnabas_cli.log_strays import list_all
 
     list_all([directory.resolve() for directory in data], output)
@@ -123,7 +123,7 @@ def restore_strays(names: tuple[str, ...], data: tuple[Path, ...], output: Outpu
 @strays.command("delete")
 @click.argument("names", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="Delete all strays.")
-@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask for confirmation.")
 @_DATA
 @with_output
 def delete_strays(

@@ -26,11 +26,11 @@ from barnabas_broker.log.import_directory import (
     inspect_partition,
     latest_leader_epoch,
 )
-from barnabas_broker.log.log_directory import LogDirectoryLockedError
-from barnabas_broker.log.log_identity import IdentityError
+from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.manager.log_identity import IdentityError
 from barnabas_broker.log.properties_files import META_PROPERTIES_FILE
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
-from barnabas_broker.server.stopped_broker import stopped_broker
+from barnabas_broker.offline.stopped_broker import stopped_broker
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 

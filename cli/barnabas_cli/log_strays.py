@@ -2,7 +2,7 @@
 
 Restoring gives a directory its partition's name back, where the broker's metadata says that the
 partition is this broker's; of a topic that the metadata does not know, it makes the topic as well,
-which only a broker that leads alone can. Not here: what a stray is (`barnabas_broker.log.strays`).
+which only a broker that leads alone can. Not here: what a stray is (`log.manager.strays`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,19 @@ from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
 from barnabas_broker.log.errors import CorruptionError
 from barnabas_broker.log.import_directory import latest_leader_epoch
-from barnabas_broker.log.log_directory import LogDirectoryLockedError
-from barnabas_broker.log.log_identity import IdentityError
+from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.manager.log_identity import IdentityError
+from barnabas_broker.log.manager.strays import (
+    Stray,
+    StrayRefusedError,
+    delete,
+    list_strays,
+    restore,
+)
 from barnabas_broker.log.properties_files import LOCK_FILE, META_PROPERTIES_FILE
-from barnabas_broker.log.strays import Stray, StrayRefusedError, delete, list_strays, restore
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION, MetadataLogError
-from barnabas_broker.server.stopped_broker import recovered_metadata, stopped_broker
+from barnabas_broker.offline.stopped_broker import recovered_metadata, stopped_broker
 from barnabas_cli.data_owner import given_to_owner
 from barnabas_cli.failures import CommandError
 from barnabas_cli.moments import moment_text
@@ -76,7 +82,7 @@ def delete_some(
         chosen = _chosen(_found(disk, data), names)
         if not is_confirmed:
             click.confirm(
-                f"This deletes {len(chosen)} partition directories and all records in them. Go on?",
+                f"This deletes {len(chosen)} partition directories with all records. Continue?",
                 abort=True,
                 err=True,
             )

@@ -80,13 +80,13 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def confirm(question: str, *, is_confirmed: bool) -> None:
-    """Ask on a terminal; a script must say --yes. Raises: click.UsageError, click.Abort."""
+    """Ask on a terminal; a script must use --yes. Raises: click.UsageError, click.Abort."""
     import sys
 
     if is_confirmed:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Say --yes to do it without being asked.")
+        raise click.UsageError(f"{question} Use --yes to confirm.")
     if not click.confirm(question):
         click.echo("Nothing was changed.", err=True)
         raise click.exceptions.Exit(FAILED)
@@ -95,7 +95,7 @@ def confirm(question: str, *, is_confirmed: bool) -> None:
 def with_confirmation(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the option --yes, and the argument `is_confirmed`."""
     option: Any = click.option(
-        "-y", "--yes", "is_confirmed", is_flag=True, help="Do not ask before doing it."
+        "-y", "--yes", "is_confirmed", is_flag=True, help="Do not ask for confirmation."
     )
     wrapped: Callable[..., None] = option(function)
     return wrapped

@@ -8,20 +8,22 @@ import click
 from barnabas_cli.groups import Invocation, RootGroup
 
 COMMANDS = {
-    "acl": ("barnabas_cli.acl", "Who may do what: list, create, delete."),
-    "apply": ("barnabas_cli.apply:apply", "Make topics what manifests declare."),
+    "acl": ("barnabas_cli.acl", "ACLs: list, create, delete."),
+    "apply": ("barnabas_cli.apply:apply", "Create and change topics as manifests declare."),
     "broker": ("barnabas_cli.broker", "Run one broker with a properties file."),
-    "cluster": ("barnabas_cli.cluster", "Look at the cluster: brokers, health, features."),
+    "cluster": ("barnabas_cli.cluster", "The cluster: brokers, health, features."),
     "completion": ("barnabas_cli.completion", "Complete commands and names in the shell."),
     "config": ("barnabas_cli.config", "Settings of topics, brokers, groups and clients."),
     "consume": ("barnabas_cli.consume", "Read records from a topic."),
-    "dev": ("barnabas_cli.dev", "Run a broker on this machine, with nothing to configure."),
+    "dev": ("barnabas_cli.dev", "Run a broker on this machine without configuration."),
     "diff": ("barnabas_cli.apply:diff", "Show what 'apply' would change."),
-    "drain": ("barnabas_cli.drain:drain", "Have this machine's broker lead nothing."),
+    "drain": ("barnabas_cli.drain:drain", "Move leaderships away from this machine's broker."),
     "group": ("barnabas_cli.group", "Consumer groups: lag, members, resetting offsets."),
-    "log": ("barnabas_cli.log", "Look into and import partition directories."),
+    "log": ("barnabas_cli.log", "Inspect and import partition directories."),
     "produce": ("barnabas_cli.produce", "Write lines as records to a topic."),
+    "quota": ("barnabas_cli.quota", "Quotas of users and clients: list, set, delete."),
     "topic": ("barnabas_cli.topic", "Topics: list, describe, create, alter, delete."),
+    "transaction": ("barnabas_cli.transaction", "Transactions: list, describe, hanging, abort."),
     "undrain": ("barnabas_cli.drain:undrain", "Take a drain back."),
     "user": ("barnabas_cli.user", "Users' SCRAM credentials: list, set, delete."),
 }
@@ -37,7 +39,7 @@ COMMANDS = {
 @click.option(
     "--command-config", hidden=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE"
 )
-@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),

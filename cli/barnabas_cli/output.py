@@ -1,4 +1,4 @@
-"""Answers as a table for people, or as JSON or YAML for programs.
+"""Output as a table for people, or as JSON or YAML for programs.
 
 Not here: what the answers are. A command hands over plain data (dictionaries, lists, numbers,
 texts) and the columns of its table; JSON and YAML show the data as it is, so they are stable:
@@ -20,10 +20,10 @@ from typing import Any
 
 import click
 
+from barnabas_protocol.settings.sizes import size_text
+
 FORMATS = ("table", "json", "yaml")
 _GAP = "  "
-_BINARY_STEP = 1024
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 Style = Callable[[Any], str | None]
 
@@ -49,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a command's answer goes."""
+    """Writes the output of a command."""
 
     format: str = "table"
 
@@ -95,7 +95,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(FORMATS),
         default="table",
         show_default=True,
-        help="How to show the answer.",
+        help="Output format.",
     )
     @functools.wraps(function)
     def wrapper(*args: Any, output_format: str, **kwargs: Any) -> None:
@@ -160,12 +160,7 @@ def bytes_text(value: int | None) -> str:
     """A size that people read: 1.5 MiB."""
     if value is None or value < 0:
         return "-"
-    number = float(value)
-    for unit in _UNITS:
-        if number < _BINARY_STEP or unit == _UNITS[-1]:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= _BINARY_STEP
-    raise AssertionError("the last unit returns")
+    return size_text(value)
 
 
 def bad_if_any(value: Any) -> str | None:

@@ -48,7 +48,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option(
     "--with-headers", is_flag=True, help="Each line begins with NAME=VALUE,... and a tab."
 )
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Into this partition.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Write to this partition.")
 @click.option("--null", "null_marker", help="A key or value that is exactly this text is null.")
 @click.option("-z", "--compression", type=click.Choice(_CODECS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
@@ -189,7 +189,7 @@ def _source(path: Path | None) -> Iterator[tuple[AsyncIterator[bytes], Callable[
 
 
 def _ignore(_: int) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 async def _lines_of_file(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -37,7 +37,7 @@ class LineFormat:
         if self.has_headers:
             part, separator, line = line.partition(HEADERS_SEPARATOR)
             if not separator:
-                raise LineError("there is no tab behind the headers")
+                raise LineError("there is no tab after the headers")
             headers += parse_headers(part, self.null_marker)
         key = self.key
         if self.key_separator is not None:

@@ -1,4 +1,4 @@
-"""Reads segment files and tells what is in them, and the first place where they are damaged.
+"""Reads segment files: what is in them, and the first place where they are damaged.
 
 Works on files that nobody has open, and on those of a running broker: then the last batch may be
 half written. Nothing is changed. Not here: how it is shown (`log_inspect.py`).

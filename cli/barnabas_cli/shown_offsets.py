@@ -24,26 +24,26 @@ COMMIT_TIMEOUT_MS = 5_000
 
 
 class ShownOffsets(RebalanceListener):
-    """What was shown of each partition, and what of it is committed; the consumer's listener."""
+    """Which records of each partition were written, and which are committed."""
 
     def __init__(self) -> None:
         self.consumer: Consumer | None = None
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._flushed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._handed_out: set[TopicPartition] = set()
+        self._returned: set[TopicPartition] = set()
         self._next_commit_seconds = 0.0
 
-    def handed_out(self, records: Iterable[ConsumerRecord]) -> None:
-        """A poll has returned these; whether they are shown is another question."""
-        self._handed_out.update(TopicPartition(one.topic, one.partition) for one in records)
+    def returned(self, records: Iterable[ConsumerRecord]) -> None:
+        """A poll has returned these records."""
+        self._returned.update(TopicPartition(one.topic, one.partition) for one in records)
 
     def written(self, record: ConsumerRecord) -> None:
-        """The record went to the output, which may still hold it back."""
+        """The record was written to the output, which may still buffer it."""
         partition = TopicPartition(record.topic, record.partition)
         self._written[partition] = OffsetAndMetadata(record.offset + 1, record.leader_epoch)
 
     def flushed(self) -> None:
-        """All that was written has left."""
+        """The output was flushed."""
         self._flushed |= self._written
         self._written.clear()
 
@@ -68,11 +68,11 @@ class ShownOffsets(RebalanceListener):
             await self.consumer.commit(wanted, timeout_ms=COMMIT_TIMEOUT_MS)
 
     async def commit_all(self) -> None:
-        """Commit what was flushed, and where partitions begin of which nothing was handed out."""
+        """Commit what was flushed, and the start of partitions without any record."""
         consumer = self.consumer
         if consumer is None:
             return
-        for one in consumer.assignment() - self._handed_out:
+        for one in consumer.assignment() - self._returned:
             offset = await consumer.position(one, timeout_ms=COMMIT_TIMEOUT_MS)
             self._flushed.setdefault(one, OffsetAndMetadata(offset))
         await self.commit()
@@ -82,6 +82,6 @@ class ShownOffsets(RebalanceListener):
         await self.commit(partitions)
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget what can be committed no more."""
+        """Drop partitions that can no longer be committed."""
         for one in partitions:
             self._flushed.pop(one, None)

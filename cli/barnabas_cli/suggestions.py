@@ -1,19 +1,12 @@
-"""What somebody who mistyped a name most likely meant."""
+"""Suggests the nearest name for one that does not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from barnabas_protocol.settings.suggestions import nearest
+
 NAMES_SHOWN_MAX = 8
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, whatever the case; None if none is alike."""
-    from difflib import get_close_matches
-
-    folded = {candidate.lower(): candidate for candidate in sorted(known, reverse=True)}
-    near = get_close_matches(name.lower(), folded, n=1)
-    return folded[near[0]] if near else None
 
 
 def hint(name: str, known: Iterable[str]) -> str:

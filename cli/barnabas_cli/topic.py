@@ -56,7 +56,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--all", "with_internal", is_flag=True, help="Internal topics too.")
+@click.option("--all", "with_internal", is_flag=True, help="Include internal topics.")
 @with_output
 @with_connection
 def list_topics(with_internal: bool, connection: Connection, output: Output) -> None:
@@ -69,7 +69,7 @@ def list_topics(with_internal: bool, connection: Connection, output: Output) -> 
         return [summary(topic) for topic in described.successes.values()]
 
     rows = connection.run_admin(work)
-    output.rows(rows, _LIST_COLUMNS, empty="There are no topics: make one with 'topic create'.")
+    output.rows(rows, _LIST_COLUMNS, empty="There are no topics: create one with 'topic create'.")
 
 
 @command.command("describe")
@@ -112,10 +112,10 @@ def describe(topics: tuple[str, ...], connection: Connection, output: Output) ->
     "--replicas",
     "--replication-factor",
     type=click.IntRange(min=1, max=32767),
-    help="How many brokers keep each partition.  [default: the broker's]",
+    help="Number of replicas of each partition.  [default: the broker's]",
 )
 @click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A setting.")
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists.")
 @with_output
 @with_connection
 def create(
@@ -174,7 +174,7 @@ def create(
 
 @command.command("alter")
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new count; only upwards.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new count; never fewer.")
 @click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="Set this.")
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to default.")
 @with_connection
@@ -188,7 +188,7 @@ def alter(
     """Add partitions to a topic or change its settings."""
     configs = key_values(settings, "--config")
     if partitions is None and not configs and not deleted:
-        raise click.UsageError("Say what to change: --partitions, --config or --delete-config.")
+        raise click.UsageError("Give a change: --partitions, --config or --delete-config.")
 
     async def work(admin: Admin) -> None:
         from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
@@ -211,7 +211,7 @@ def alter(
 
 @command.command("delete")
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
-@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
 @with_confirmation
 @with_connection
 def delete(

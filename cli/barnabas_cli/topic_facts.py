@@ -1,4 +1,4 @@
-"""What `barnabas topic` tells of a topic, gathered from several requests, as plain data.
+"""Data of `barnabas topic`, gathered from several requests.
 
 Not here: the commands (`topic.py`). What a broker does not serve (sizes, offsets) is left out
 instead of failing the rest.

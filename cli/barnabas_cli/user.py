@@ -60,7 +60,7 @@ def list_users(connection: Connection, output: Output) -> None:
     hide_input=True,
     confirmation_prompt=True,
     envvar="BARNABAS_USER_PASSWORD",
-    help="Asked for where it is not given.  [env: BARNABAS_USER_PASSWORD]",
+    help="Prompted for if it is not given.  [env: BARNABAS_USER_PASSWORD]",
 )
 @click.option(
     "--iterations",

@@ -1,0 +1,128 @@
+"""`barnabas quota`: how many bytes a second users and clients may produce and fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.groups import NearestGroup
+from barnabas_cli.lookups import key_values
+from barnabas_cli.output import Column, Output, with_output
+
+if TYPE_CHECKING:
+    from barnabas_client.admin.admin import Admin
+    from barnabas_client.admin.values.quotas import QuotaEntity
+
+_COLUMNS = (
+    Column(title="FOR", field="entity"),
+    Column(title="QUOTA", field="quota"),
+    Column(title="VALUE", field="value", is_right=True),
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _with_entity(function: Function) -> Function:
+    for option in (
+        click.option("--default-client-id", is_flag=True, help="Client ids without their own."),
+        click.option("--client-id", metavar="ID", help="The client id."),
+        click.option("--default-user", is_flag=True, help="Users without their own."),
+        click.option("--user", metavar="NAME", help="The user; ANONYMOUS without a login."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group("quota", cls=NearestGroup)
+def command() -> None:
+    """Quotas of users and clients: list, set, delete.
+
+    Quotas are producer_byte_rate and consumer_byte_rate, in bytes a second and for each broker. The
+    most special one holds: of a user with a client id, of a user, of a client id.
+    """
+
+
+@command.command("list")
+@with_output
+@with_connection
+def list_quotas(connection: Connection, output: Output) -> None:
+    """List all quotas."""
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        return [
+            {"entity": str(entity), "quota": key, "value": value}
+            for entity, values in sorted((await admin.quotas.list()).items(), key=str)
+            for key, value in sorted(values.items())
+        ]
+
+    output.rows(connection.run_admin(work), _COLUMNS, empty="There are no quotas.")
+
+
+@command.command("set")
+@_with_entity
+@click.argument("quotas", nargs=-1, required=True, metavar="KEY=VALUE...")
+@with_connection
+def set_quotas(
+    user: str | None,
+    default_user: bool,
+    client_id: str | None,
+    default_client_id: bool,
+    quotas: tuple[str, ...],
+    connection: Connection,
+) -> None:
+    """Set quotas; the others stay as they are."""
+    pairs: dict[str, float | None] = {}
+    for key, text in key_values(quotas, "quota set").items():
+        try:
+            pairs[key] = float(text)
+        except ValueError:
+            raise click.UsageError(f"{key}: '{text}' is not a number.") from None
+    entity = _entity(user, default_user, client_id, default_client_id)
+    _alter(connection, entity, pairs)
+    click.echo(f"{entity}: {', '.join(f'{key}={value:g}' for key, value in pairs.items())}")
+
+
+@command.command("delete")
+@_with_entity
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@with_connection
+def delete_quotas(
+    user: str | None,
+    default_user: bool,
+    client_id: str | None,
+    default_client_id: bool,
+    keys: tuple[str, ...],
+    connection: Connection,
+) -> None:
+    """Delete quotas; what is more general holds then."""
+    entity = _entity(user, default_user, client_id, default_client_id)
+    _alter(connection, entity, dict.fromkeys(keys))
+    click.echo(f"{entity}: no {', '.join(keys)}")
+
+
+def _alter(connection: Connection, entity: QuotaEntity, changes: dict[str, float | None]) -> None:
+    async def work(admin: Admin) -> None:
+        (await admin.quotas.alter({entity: changes})).unwrap()
+
+    connection.run_admin(work)
+
+
+def _entity(
+    user: str | None, default_user: bool, client_id: str | None, default_client_id: bool
+) -> QuotaEntity:
+    """Whom the options name. Raises: click.UsageError."""
+    from barnabas_client.admin.values.quotas import QuotaEntity
+
+    if (user and default_user) or (client_id and default_client_id):
+        raise click.UsageError("Give a name or the default, not both.")
+    parts: dict[str, str | None] = {}
+    if user or default_user:
+        parts["user"] = user
+    if client_id or default_client_id:
+        parts["client-id"] = client_id
+    if not parts:
+        raise click.UsageError("Say whom it limits: --user, --client-id or a default of them.")
+    return QuotaEntity.from_parts(parts)
