@@ -49,10 +49,13 @@ RUN cd /rootfs \
  && ldconfig -r /rootfs \
  && python3 -m compileall -q -s /rootfs usr/lib/python3.11
 
-# --- wheel: the project itself
+# --- wheel: the project itself, its hot modules compiled
 FROM tools AS wheel
 WORKDIR /source
-RUN python3 -m venv /build
+RUN apt-get update -q \
+ && apt-get install -qy --no-install-recommends gcc libc6-dev python3-dev \
+ && rm -rf /var/lib/apt/lists/* \
+ && python3 -m venv /build
 COPY requirements/build.txt requirements/
 RUN /build/bin/pip install -q --require-hashes -r requirements/build.txt
 COPY LICENSE NOTICE README.md pyproject.toml build_hook.py ./
@@ -62,7 +65,7 @@ COPY broker broker
 COPY operator operator
 COPY cli cli
 COPY crds crds
-RUN /build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheel .
+RUN HATCH_BUILD_HOOKS_ENABLE=1 /build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheel .
 
 # --- one virtual environment for each image; /usr/bin/python3 is the same in all stages
 # Wheels bring symbols for debuggers, zstandard a second implementation: half of all bytes.

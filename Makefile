@@ -7,9 +7,20 @@ STAMP := $(VENV)/.installed
 SPARK_VENV := .venv-spark
 SPARK_BIN := $(SPARK_VENV)/bin
 SPARK_STAMP := $(SPARK_VENV)/.installed
+# The documentation site is made by tools that nothing else needs.
+DOCS_VENV := .venv-docs
+DOCS_BIN := $(DOCS_VENV)/bin
+DOCS_STAMP := $(DOCS_VENV)/.installed
+# So are the files of a release.
+DIST_VENV := .venv-dist
+DIST_BIN := $(DIST_VENV)/bin
+DIST_STAMP := $(DIST_VENV)/.installed
+
+# Processes of the tests: one more than there are cores, because tests also wait.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check attack interop spark e2e soak bench generate lock clean
+.PHONY: help setup run test compiled sim check attack interop spark e2e soak bench docs dist generate lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,17 +33,24 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "The venv module is missing; install it first, for example: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@# Byte code ahead of time: the first start is then as quick as the second, also where Python may not write it.
+	@# Byte code ahead of time: the first start is then as quick as the second, also where Python may not write it. On all
+	@# cores, which pip does not do, and without a thousand classes of Kubernetes' resources, which nothing imports.
+	@# A package may bring files that are no Python of this version; whoever imports them would be told.
+	-@$(BIN)/python -m compileall -qq -j 0 -x 'kubernetes/(client|aio)/.*(api|models)/' $(VENV)/lib
 	$(BIN)/python -m compileall -q protocol client broker operator pipelines cli
 	@touch $@
 
 run: setup       ## one broker on 127.0.0.1:9092, data in ./data
 	$(BIN)/barnabas dev --data ./data
 
-test: setup      ## unit, property and in-process tests; JOBS=n in so many processes
-	$(BIN)/python -m pytest$(if $(JOBS), -n $(JOBS))
+test: setup      ## unit, property and in-process tests, on all cores; JOBS=n in so many processes, JOBS=0 in this one
+	@# Tidiness is looked at by `make check`, and parses every module once for each process.
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore tests/test_tidy.py
+
+compiled: setup  ## the modules that wheels compile, compiled: their tests, stories of clusters, real clients
+	$(BIN)/python -m tests.compiled
 
 sim: setup       ## brokers and whole clusters on virtual time; SEED=n repeats one story, SIM_SEEDS=n runs more
 	$(if $(SEED),SEED=$(SEED)) $(if $(SIM_SEEDS),SIM_SEEDS=$(SIM_SEEDS)) $(BIN)/python -m pytest -q tests/simulation
@@ -42,19 +60,19 @@ check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy -p dashboards -p charts
+	$(BIN)/mypy -p dashboards -p charts -p handbook
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 attack: setup    ## hostile input for real brokers beside a well-behaved client; QUICK=1 for less than a minute
 	$(BIN)/python -m tests.attack $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
-interop: setup   ## real clients, Kafka's tools and a real Apache Kafka
-	$(BIN)/python -m pytest -m interop tests
+interop: setup   ## real clients, Kafka's tools and a real Apache Kafka; JOBS=n as for test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m interop tests
 
-spark: $(SPARK_STAMP)  ## pipelines on a real Spark beside a real broker; needs Java 17 or newer
+spark: $(SPARK_STAMP)  ## pipelines on a real Spark beside a real broker; needs Java 17 or newer; JOBS=n as for test
 	$(SPARK_BIN)/mypy -p barnabas_pipelines
-	$(SPARK_BIN)/python -m pytest -m spark tests/pipelines
+	$(SPARK_BIN)/python -m pytest -n $(JOBS) --dist loadfile -m spark tests/pipelines
 
 $(SPARK_STAMP): requirements/pipelines-dev.txt requirements/pipelines-build.txt pyproject.toml
 	@command -v java >/dev/null || \
@@ -78,9 +96,30 @@ soak: setup      ## five real brokers, three clients, faults at random for MINUT
 bench: setup     ## Barnabas beside Apache Kafka on this machine
 	$(BIN)/python -m benchmarks.run
 
-generate: setup  ## dashboards, the chart's copies, schema and README, the reference of Spark's jobs
+docs: $(DOCS_STAMP)  ## the documentation site in site/, read without a network; a broken link fails it
+	@# The variable silences a note about the next major release of MkDocs, which the lock file rules out.
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --quiet
+	@echo "The site is built: open site/index.html"
+
+$(DOCS_STAMP): requirements/docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+dist: $(DIST_STAMP)  ## the files of a release in dist/: wheels, sources, chart, images, SBOMs, checksums; IMAGES=no leaves images out
+	$(DIST_BIN)/python -m releases.distribution $(if $(filter no,$(IMAGES)),--no-images)
+
+$(DIST_STAMP): requirements/dist.txt requirements/broker.txt pyproject.toml
+	$(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dist.txt
+	$(DIST_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/broker.txt
+	$(DIST_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+generate: setup  ## dashboards, the chart's copies, schema and README, the drawing of modules, the reference of Spark's jobs
 	$(BIN)/python -m dashboards.generate
 	$(BIN)/python -m charts.generate
+	$(BIN)/python -m handbook.module_diagram
 	$(BIN)/python -m barnabas_pipelines.jobs.reference
 
 lock:            ## renew requirements/*.txt (needs uv on the PATH)
@@ -96,8 +135,12 @@ lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	  --extra pipelines --extra dev pyproject.toml -o requirements/pipelines-dev.txt
 	printf 'setuptools\nwheel\n' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header - -o requirements/pipelines-build.txt
-	echo 'hatchling>=1.27' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	printf 'hatchling>=1.27\nmypy[mypyc]>=1.13\nsetuptools\n' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header - -o requirements/build.txt
+	printf 'cyclonedx-bom>=7\nhatchling>=1.27\nmypy[mypyc]>=1.13\nsetuptools\n' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header - -o requirements/dist.txt
+	echo 'mkdocs-material>=9.6' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header - -o requirements/docs.txt
 
 clean:           ## removes the .venv and caches, never data
-	rm -rf $(VENV) $(SPARK_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPARK_VENV) $(DOCS_VENV) $(DIST_VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

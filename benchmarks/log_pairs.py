@@ -73,7 +73,7 @@ async def _measure(directory: Path) -> dict[str, float]:
         await produce(logs)
     with times.of("fetch"):
         for log in logs:
-            log.tail.clear()
+            log.local.tail.clear()
             offset = 0
             while offset < log.log_end_offset:
                 read = await log.read(offset, FETCH_BYTES, log.log_end_offset)

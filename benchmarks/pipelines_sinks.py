@@ -34,7 +34,7 @@ def _compare(trial: SparkTrial, size: int, partition_count: int) -> None:
     count = trial.options.records
     topics: list[tuple[Way, str]] = []
 
-    def write(way: Way) -> None:
+    def write(way: Way) -> float:
         topic = f"written-{next(_runs)}"
         asyncio.run(_create(way, topic, partition_count))
         topics.append((way, topic))
@@ -43,6 +43,7 @@ def _compare(trial: SparkTrial, size: int, partition_count: int) -> None:
         )
         options = {"kafka.bootstrap.servers": way.broker.bootstrap, "topic": topic}
         write_topic(frame, options, via=way.via)
+        return 0.0
 
     what = f"{size} B, {partition_count} partition{'s' * (partition_count > 1)}"
     trial.compare(f"write, {what}", count, write)

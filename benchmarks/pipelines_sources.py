@@ -4,7 +4,9 @@
     .venv-spark/bin/python -m benchmarks.pipelines_sources --records 50000 --partitions 2 --repeat 1
 
 A batch sums up the lengths of all values; a stream reads all there is (`availableNow`) into Spark's
-sink that forgets. Both count what they read. Spark has two tasks at once (`local[2]`).
+sink that forgets. Both count what they read. Of a stream the time outside of its triggers is told
+apart, as its start: processes that begin, and the query's end. Spark has two tasks at once
+(`local[2]`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 
 from barnabas_pipelines.sources import read_topic, read_topic_stream
 from benchmarks.spark_trial import SparkTrial, Way, load, parser, spark_trial
@@ -33,22 +36,27 @@ def _compare(trial: SparkTrial, topic: str, size: int, partition_count: int) -> 
     count = trial.options.records
     what = f"{size} B, {partition_count} partition{'s' * (partition_count > 1)}"
 
-    def batch(way: Way) -> None:
+    def batch(way: Way) -> float:
         frame = read_topic(trial.spark, _options(way, topic), via=way.via)
         read = frame.selectExpr("count(*) records", "sum(length(value)) bytes").collect()[0]
         if (read["records"], read["bytes"]) != (count, count * size):
             raise RuntimeError(f"{way.name} read {read} of {count} records")
+        return 0.0
 
-    def stream(way: Way) -> None:
+    def stream(way: Way) -> float:
         checkpoint = tempfile.mkdtemp(prefix="barnabas-bench-")
         try:
             frame = read_topic_stream(trial.spark, _options(way, topic), via=way.via)
             writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+            began = time.monotonic()
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
+            seconds = time.monotonic() - began
+            in_triggers = sum(one["durationMs"]["triggerExecution"] for one in query.recentProgress)
             read = sum(progress["numInputRows"] for progress in query.recentProgress)
             if read != count:
                 raise RuntimeError(f"{way.name} read {read} of {count} records")
+            return seconds - in_triggers / 1000
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 

@@ -57,11 +57,12 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Medians of one way at one question."""
+    """Medians of one way at one question; the rate is that of the time behind the start."""
 
     question: str
     way: str
     records_per_second: float
+    start_seconds: float
     spark_cpu_seconds: float
     broker_cpu_seconds: float
     others_share: float
@@ -81,9 +82,12 @@ class SparkTrial:
         """Each once."""
         return list({way.broker.name: way.broker for way in self.ways}.values())
 
-    def compare(self, question: str, record_count: int, run: Callable[[Way], None]) -> None:
-        """Let every way do the same in turns, and keep the medians."""
-        runs: dict[str, list[tuple[float, float, float, float]]] = {w.name: [] for w in self.ways}
+    def compare(self, question: str, record_count: int, run: Callable[[Way], float]) -> None:
+        """Let every way do the same in turns, and keep the medians.
+
+        `run` returns the seconds that were not spent on records: processes that started, plans.
+        """
+        runs: dict[str, list[tuple[float, ...]]] = {way.name: [] for way in self.ways}
         for number in range(self.options.repeat + 1):
             for way in self.ways:
                 wait_until_idle(self.options.patience)
@@ -91,11 +95,12 @@ class SparkTrial:
                 if number:
                     runs[way.name].append(measured)
         for way in self.ways:
-            seconds, spark_cpu, broker_cpu, others = zip(*runs[way.name], strict=True)
+            seconds, start, spark_cpu, broker_cpu, others = zip(*runs[way.name], strict=True)
             found = Figures(
                 question=question,
                 way=way.name,
                 records_per_second=record_count / median(seconds),
+                start_seconds=median(start),
                 spark_cpu_seconds=median(spark_cpu),
                 broker_cpu_seconds=median(broker_cpu),
                 others_share=max(others),
@@ -103,17 +108,17 @@ class SparkTrial:
             self.figures.append(found)
             print(row(found, self._baseline(question)), flush=True)
 
-    def _measure(self, way: Way, run: Callable[[Way], None]) -> tuple[float, float, float, float]:
+    def _measure(self, way: Way, run: Callable[[Way], float]) -> tuple[float, ...]:
         others = OthersLoad()
         idle = sum(broker.cpu_seconds() for broker in self.brokers)
         spark_cpu, broker_cpu = self._spark_cpu_seconds(), way.broker.cpu_seconds()
         began = time.monotonic()
-        run(way)
-        seconds = time.monotonic() - began
+        start = run(way)
+        seconds = time.monotonic() - began - start
         spark_cpu = self._spark_cpu_seconds() - spark_cpu
         broker_cpu = way.broker.cpu_seconds() - broker_cpu
         all_brokers = sum(broker.cpu_seconds() for broker in self.brokers) - idle
-        return seconds, spark_cpu, broker_cpu, others.share(spark_cpu + all_brokers)
+        return seconds, start, spark_cpu, broker_cpu, others.share(spark_cpu + all_brokers)
 
     def _spark_cpu_seconds(self) -> float:
         return cpu_seconds_of_tree(os.getpid(), {broker.pid for broker in self.brokers})
@@ -125,9 +130,9 @@ class SparkTrial:
     def table(self) -> str:
         """All figures as a Markdown table."""
         lines = [row(each, self._baseline(each.question)) for each in self.figures]
-        head = ("Question", "Way", "Records/s", "Ratio", "Spark CPU [s]", "Ratio", "Broker CPU [s]")
-        marks = ["---", "---", *["---:"] * 6]
-        return "\n".join([line([*head, "Others"]), line(marks), *lines])
+        head = ("Question", "Way", "Records/s", "Ratio", "Start [s]", "Spark CPU [s]", "Ratio")
+        marks = ["---", "---", *["---:"] * 7]
+        return "\n".join([line([*head, "Broker CPU [s]", "Others"]), line(marks), *lines])
 
 
 def row(found: Figures, baseline: Figures | None) -> str:
@@ -139,6 +144,7 @@ def row(found: Figures, baseline: Figures | None) -> str:
             found.way,
             f"{found.records_per_second:,.0f}",
             f"{found.records_per_second / base.records_per_second:.2f}",
+            f"{found.start_seconds:.2f}",
             f"{found.spark_cpu_seconds:.2f}",
             f"{found.spark_cpu_seconds / base.spark_cpu_seconds:.2f}",
             f"{found.broker_cpu_seconds:.2f}",

@@ -1,0 +1,1 @@
+"""How the operator bears many resources: `python -m benchmarks.operator_scale`."""
