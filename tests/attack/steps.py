@@ -22,6 +22,7 @@ from barnabas_broker.env import allocator
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import (
+    add_partitions_to_txn,
     alter_configs,
     create_topics,
     delete_topics,
@@ -32,9 +33,12 @@ from barnabas_protocol.messages import (
     offset_commit,
     offset_for_leader_epoch,
     produce,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from tests.support.in_process_broker import running_broker
 from tests.support.raw_client import RawClient
+from tests.support.transactional_client import TransactionalClient, make_topic
 
 ROUNDS = 3
 PARTITIONS = 300
@@ -158,6 +162,68 @@ def _requests() -> Iterator[Large]:
     )
 
 
+def _transactional(producer: TransactionalClient) -> Iterator[Large]:
+    known, unknown = [n % PARTITIONS for n in range(9_900)], list(range(1_000, 10_900))
+    ids = producer.producer_id, producer.producer_epoch
+    yield Large(
+        "AddPartitionsToTxn, 9,900 unknown partitions",
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=producer.transactional_id,
+            v3_and_below_producer_id=ids[0],
+            v3_and_below_producer_epoch=ids[1],
+            v3_and_below_topics=[
+                add_partitions_to_txn.AddPartitionsToTxnTopic(name="known", partitions=unknown)
+            ],
+        ),
+    )
+    offsets = [
+        txn_offset_commit.TxnOffsetCommitRequestPartition(
+            partition_index=n, committed_offset=1, committed_metadata=""
+        )
+        for n in known
+    ]
+    yield Large(
+        "TxnOffsetCommit, 9,900 partitions",
+        ApiKey.TXN_OFFSET_COMMIT,
+        5,
+        txn_offset_commit.TxnOffsetCommitRequest(
+            transactional_id=producer.transactional_id,
+            group_id="g",
+            producer_id=ids[0],
+            producer_epoch=ids[1],
+            topics=[
+                txn_offset_commit.TxnOffsetCommitRequestTopic(name="known", partitions=offsets)
+            ],
+        ),
+    )
+    for label, markers in (
+        ("3,300 markers", [(1_000_000 + n, [n % PARTITIONS]) for n in range(3_300)]),
+        ("9,900 unknown partitions", [(2_000_000, unknown)]),
+    ):
+        yield Large(
+            f"WriteTxnMarkers, {label}",
+            ApiKey.WRITE_TXN_MARKERS,
+            1,
+            write_txn_markers.WriteTxnMarkersRequest(
+                markers=[
+                    write_txn_markers.WritableTxnMarker(
+                        producer_id=producer_id,
+                        producer_epoch=0,
+                        coordinator_epoch=0,
+                        topics=[
+                            write_txn_markers.WritableTxnMarkerTopic(
+                                name="known", partition_indexes=indexes
+                            )
+                        ],
+                    )
+                    for producer_id, indexes in markers
+                ]
+            ),
+        )
+
+
 class Steps:
     """The processor time of each step of the loop."""
 
@@ -196,7 +262,11 @@ async def _measure(chosen: list[str], directory: Path) -> Table:
             )
             request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
             await client.call(ApiKey.CREATE_TOPICS, 5, request)
-        for large in _requests():
+            await make_topic(client, "__consumer_offsets")
+            producer = TransactionalClient(client, "tx")
+            await producer.find_coordinator()
+            await producer.init()
+        for large in (*_requests(), *_transactional(producer)):
             if chosen and not any(word in large.name for word in chosen):
                 continue
             frame = bytes(codec.encode_request(large.request, large.key, large.version, 1, "m"))

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from barnabas_broker.arbiter.arbiter import Arbiter
+from barnabas_broker.arbiter.arbiter_factory import make_arbiter
 from barnabas_broker.arbiter.etcd import EtcdArbiter
 from barnabas_broker.arbiter.kubernetes_lease import KubernetesLeaseArbiter
 from barnabas_broker.arbiter.local_file import LocalFileArbiter
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.topics import NewTopic
-from barnabas_broker.server.arbiter_choice import make_arbiter
-from barnabas_broker.server.broker_state import BrokerState
+from barnabas_broker.lifecycle.broker_state import BrokerState
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.faulty_gateway import FaultyGateway
 from tests.support.in_process_broker import broker_on, eventually, running_broker

@@ -277,7 +277,7 @@ def test_each_broker_in_turn_is_restarted_without_an_error(cluster: BarnabasClus
 
 
 def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: BarnabasCluster) -> None:
-    """Section 18 of the behaviour list: offsets are replicated, and another broker loads them."""
+    """OFS-2, OFS-5: offsets are replicated, and another broker loads them."""
 
     async def work(world: World) -> None:
         read: list[int] = []

@@ -6,51 +6,13 @@ from pathlib import Path
 import pytest
 
 from barnabas_broker.server import Server
-from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
-from barnabas_protocol.messages import create_topics, produce
-from tests.broker.test_produce_and_fetch import batch, topic_id_of
+from tests.broker.directory_requests import PARTITION_COUNT, create, produced
 from tests.support.in_process_broker import eventually, running_broker
-from tests.support.raw_client import RawClient
 
-PARTITION_COUNT = 4
 # By a broker that has the partition in a failed directory, and by one that does not know of it.
 NOT_LED = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
-async def produced(server: Server, partition: int) -> tuple[int, int]:
-    """Error code and base offset of one more record."""
-    async with await RawClient.connect(server.port) as client:
-        response = await client.call(
-            ApiKey.PRODUCE,
-            13,
-            produce.ProduceRequest(
-                acks=-1,
-                timeout_ms=5000,
-                topic_data=[
-                    produce.TopicProduceData(
-                        topic_id=await topic_id_of(client, "t"),
-                        partition_data=[
-                            produce.PartitionProduceData(index=partition, records=batch(b"v"))
-                        ],
-                    )
-                ],
-            ),
-        )
-    (answer,) = response.responses[0].partition_responses
-    return answer.error_code, answer.base_offset
-
-
-async def create(server: Server) -> None:
-    topic = create_topics.CreatableTopic(
-        name="t", num_partitions=PARTITION_COUNT, replication_factor=1
-    )
-    async with await RawClient.connect(server.port) as client:
-        response = await client.call(
-            ApiKey.CREATE_TOPICS, 7, create_topics.CreateTopicsRequest(topics=[topic])
-        )
-    assert response.topics[0].error_code == 0
 
 
 def directory_ids(server: Server) -> set[bytes]:
@@ -139,3 +101,66 @@ def test_directories_turns_and_the_controller_are_told_to_prometheus(tmp_path: P
             assert values[f"barnabas_{name}",] == 0
 
     asyncio.run(test())
+
+
+def logs_in(server: Server, path: Path) -> int:
+    (found,) = (one for one in server.status()["log_directories"] if one["path"] == str(path))
+    assert found["online"]
+    return int(found["logs"])
+
+
+def test_a_directory_is_added_and_an_empty_one_taken_away_between_two_starts(
+    tmp_path: Path,
+) -> None:
+    """What the operator does with volumes: the status says how many logs each directory has."""
+    a, b, c = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+
+    async def test() -> None:
+        async with running_broker(a) as server:
+            await create(server)
+            assert await produced(server, 0) == (0, 0)
+        for count, paths in enumerate(((a, b, c), (a, b)), start=1):
+            named = {"log_dirs": ",".join(map(str, paths)), "metadata_log_dir": str(a)}
+            async with running_broker(a, **named) as server:
+                assert await produced(server, 0) == (0, count)
+                assert logs_in(server, a) == PARTITION_COUNT + 1  # and the metadata log
+                assert [logs_in(server, path) for path in paths[1:]] == [0] * (len(paths) - 1)
+
+    asyncio.run(test())
+
+
+def test_replicas_of_a_directory_that_was_taken_away_have_no_leader_and_come_back(
+    tmp_path: Path,
+) -> None:
+    """None is made anew elsewhere: by that the operator sees that a volume was not empty."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    both = {"log_dirs": f"{a},{b}", "metadata_log_dir": str(a)}
+
+    async def test() -> None:
+        async with running_broker(a, **both) as server:
+            await create(server)
+            for partition in range(PARTITION_COUNT):
+                assert await produced(server, partition) == (0, 0)
+            there = logs_in(server, b)
+            assert 0 < there < PARTITION_COUNT
+
+            async def all_are_noted() -> bool:
+                return len(directory_ids(server)) == 2
+
+            await eventually(all_are_noted)
+        async with running_broker(a, metadata_log_dir=str(a)) as alone:
+
+            async def some_have_no_leader() -> bool:
+                return without_leader(alone) == there
+
+            await eventually(some_have_no_leader)
+            assert logs_in(alone, a) == PARTITION_COUNT - there + 1
+        async with running_broker(a, **both) as server:
+            for partition in range(PARTITION_COUNT):
+                assert await produced(server, partition) == (0, 1)
+
+    asyncio.run(test())
+
+
+def without_leader(server: Server) -> int:
+    return sum(one.leader < 0 for one in server.image.topics.by_name["t"].partitions)

@@ -9,7 +9,7 @@ from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import alter_replica_log_dirs, describe_log_dirs
-from tests.broker.test_directories import create, produced
+from tests.broker.directory_requests import create, produced
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.raw_client import RawClient
 

@@ -18,13 +18,7 @@ from barnabas_protocol.messages import (
 )
 from barnabas_protocol.records.batch import iterate_headers
 from barnabas_protocol.records.compression import Compression
-from tests.broker.test_produce_and_fetch import (
-    TOPIC,
-    batch,
-    produce_request,
-    produced,
-    topic_id_of,
-)
+from tests.broker.broker_requests import TOPIC, batch, produce_request, produced, topic_id_of
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.raw_client import RawClient
 
@@ -152,7 +146,7 @@ def test_a_group_survives_a_broker_restart(tmp_path: Path, codec: Compression) -
             assert await commit(client, member, 2) == ErrorCode.NONE
             labels = {"group": GROUP, "topic": TOPIC, "partition": "0"}
             assert value_of(server, "barnabas_group_lag_records", **labels) == 1
-            assert value_of(server, "barnabas_groups", state="Stable") == 1
+            assert value_of(server, "barnabas_groups", state="Stable", protocol="classic") == 1
 
         written = b"".join(
             path.read_bytes() for path in tmp_path.glob("__consumer_offsets-*/*.log")

@@ -11,11 +11,12 @@ from barnabas_broker.log import validator
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import produce
 from barnabas_protocol.records.record import Record, encode_batch
-from tests.broker.test_produce_and_fetch import with_broker
-from tests.simulation.requests import create_topic
+from tests.broker.broker_requests import topic_id_of, with_broker
+from tests.simulation.requests import create_topic, delete_topic
 from tests.support.in_process_broker import eventually
 from tests.support.raw_client import RawClient
 
@@ -218,5 +219,35 @@ def test_acks_of_nobody_keep_their_order(tmp_path: Path, work: Work) -> None:
         client.send_bytes(len(frame).to_bytes(4, "big") + frame)
         client.send(ApiKey.PRODUCE, VERSION, request_of(batch(1)))
         assert await received(client) == [(0, 5_000)]
+
+    with_broker(tmp_path, test)
+
+
+def test_a_batch_for_a_topic_that_is_made_anew_meanwhile_is_not_appended_to_that(
+    tmp_path: Path, work: Work
+) -> None:
+    """KIP-516: it named an id, and was appended by name to another topic, and acknowledged."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        await made(client, **COMPACTED)
+        old = await topic_id_of(client, "t")
+        work.may_go_on.clear()
+        data = produce.PartitionProduceData(index=0, records=batch(5_000, b"for the old topic"))
+        topic = produce.TopicProduceData(topic_id=old, partition_data=[data])
+        request = produce.ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic])
+        client.send(ApiKey.PRODUCE, 13, request)
+
+        async def is_checking() -> bool:
+            return server.heavy_work.run_count == 1
+
+        await eventually(is_checking)
+        async with await RawClient.connect(server.port) as other:
+            assert await delete_topic(other, "t") == 0
+            await made(other, **COMPACTED)
+        work.may_go_on.set()
+        response = await client.receive(ApiKey.PRODUCE, 13)
+        (part,) = response.responses[0].partition_responses
+        assert part.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert server.logs.logs[TopicPartition("t", 0)].log_end_offset == 0
 
     with_broker(tmp_path, test)

@@ -17,7 +17,7 @@ from barnabas_protocol.messages import (
     metadata,
     metadata_promise,
 )
-from tests.broker.test_produce_and_fetch import (
+from tests.broker.broker_requests import (
     batch,
     fetch_request,
     produce_request,

@@ -1,22 +1,21 @@
 """Helm for the tests of the chart: skipped where it is not, built where that is asked for."""
 
+import importlib.util
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 from tests.support.cache import run
 from tests.support.helm import built_helm, found_helm
 
-CHART = Path(__file__).resolve().parents[2] / "charts" / "barnabas"
-# A Helm that was built from its module takes the cluster for an old one where there is none.
-KUBE_VERSION = ("--kube-version", "1.33.0")
-# What Helm made of the same values before: it takes half a second each time.
+# What Helm made of the same values before, as JSON: Helm takes half a second each time, and
+# reading so much YAML takes longer.
 _RENDERED: dict[tuple[str, str, str], str] = {}
-Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 
 
 @pytest.fixture(params=["found", pytest.param("built", marks=pytest.mark.interop)])
@@ -53,9 +52,9 @@ def render(helm: Path, tmp_path: Path) -> Render:
                 "shop",
                 *KUBE_VERSION,
             ]
-            _RENDERED[key] = run([*command, "--values", file])
-        text = _RENDERED[key]
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+            made = yaml.load_all(run([*command, "--values", file]), yaml.CSafeLoader)
+            _RENDERED[key] = json.dumps([document for document in made if document is not None])
+        documents = json.loads(_RENDERED[key])
         places = {
             (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
             for one in documents
@@ -64,3 +63,16 @@ def render(helm: Path, tmp_path: Path) -> Render:
         return {(one["kind"], one["metadata"]["name"]): one for one in documents}
 
     return rendered
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the release's hook, which a chart brings as a file, without its pauses."""
+    spec = importlib.util.spec_from_file_location(
+        "release_hook", CHART / "files" / "release_hook.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
+    return module

@@ -13,7 +13,7 @@ import pytest
 from barnabas_broker.arbiter.arbiter import ArbiterRecord, Leader, Member
 from barnabas_broker.arbiter.lease_document import lease_with
 from barnabas_protocol.ids import uuid_from_text
-from tests.chart.conftest import Render
+from tests.chart.rendered_chart import Render
 from tests.support.real_api_server import RealApiServer, hyperkube
 from tests.support.waiting import wait_until
 
@@ -21,6 +21,7 @@ POLICY = "demo-barnabas-operator-shop-arbiter"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kept/leases"
 NAMESPACES = "/api/v1/namespaces"
+pytestmark = pytest.mark.interop
 DIRECTORY = uuid_from_text("AAAAAAAAAAAAAAAAAAAAAQ")
 
 

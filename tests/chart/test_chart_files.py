@@ -127,7 +127,7 @@ def test_the_operator_is_started_with_variables_that_it_reads() -> None:
     """A misspelt variable would be ignored, and its setting with it."""
     text = (CHART / "templates" / "operator-deployment.yaml").read_text()
     set_here = set(re.findall(r"name: (BARNABAS_\w+)", text))
-    known = {row.metadata["variable"] for row in dataclasses.fields(OperatorSettings)}
+    known = {field.metadata["row"].name for field in dataclasses.fields(OperatorSettings)}
     assert set_here and set_here <= known
 
 

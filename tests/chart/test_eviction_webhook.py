@@ -12,7 +12,7 @@ import yaml
 from barnabas_operator.eviction.serving_certificate import ServingCertificate
 from barnabas_operator.eviction.webhook_server import PATH
 from barnabas_operator.settings import OperatorSettings
-from tests.chart.conftest import CHART, KUBE_VERSION, Render
+from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 from tests.support.admission import webhook_rules
 from tests.support.cache import run
 

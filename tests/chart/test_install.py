@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.broker_spec import BrokerSpec, Volume
 from barnabas_operator.kubernetes.kinds import kind_of
 from barnabas_operator.reconcile.broker.children import Rendering, render
-from tests.chart.conftest import CHART
-from tests.chart.test_release_hook import hook
+from tests.chart.rendered_chart import CHART
 from tests.support.cache import run
 from tests.support.real_api_server import RealApiServer, hyperkube
 from tests.support.waiting import wait_until
 
-__all__ = ["hook"]
-
-pytestmark = pytest.mark.skipif(
-    hyperkube() is None, reason="the API server is not in the cache; `make e2e` builds it"
-)
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(
+        hyperkube() is None, reason="the API server is not in the cache; `make e2e` builds it"
+    ),
+]
 BARNABAS = "/apis/barnabas.dev/v1alpha1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -104,7 +104,7 @@ def check_children(release: Release, uid: str) -> None:
     """The operator's account may make all that a Broker consists of; a Role is the hardest."""
     token = (release.account("demo-barnabas-operator") / "token").read_text()
     spec = BrokerSpec(name="demo", namespace="shop", uid=uid)
-    for child in render(spec, Rendering(image="x", replicas=3, storage_size="1Gi")):
+    for child in render(spec, Rendering(image="x", replicas=3, volumes=(Volume(size="1Gi"),))):
         kind = kind_of(child["apiVersion"], child["kind"])
         release.ask("POST", kind.path("shop"), child, token)
 

@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator
 
 from barnabas_pipelines.jobs.job import JOB_NAMES
 from charts.job_schema import JOBS
-from tests.chart.conftest import CHART, KUBE_VERSION, Render
+from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 
 ARCHIVE = {
     "name": "orders",
@@ -34,11 +34,9 @@ Manifests = dict[tuple[str, str], dict[str, Any]]
 
 def rendered(render: Render, *jobs: dict[str, Any], **more: Any) -> Manifests:
     """The manifests that jobs add to a release."""
-    return {
-        key: one
-        for key, one in render({"pipelines": {"jobs": list(jobs), **more}}).items()
-        if key not in render()
-    }
+    without = render()
+    manifests = render({"pipelines": {"jobs": list(jobs), **more}})
+    return {key: one for key, one in manifests.items() if key not in without}
 
 
 def settings(manifests: Manifests, name: str) -> dict[str, Any]:

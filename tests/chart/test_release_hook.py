@@ -1,6 +1,5 @@
 """The program of the chart's Jobs, against an API server made of a dictionary."""
 
-import importlib.util
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "charts/barnabas/files/release_hook.py"
+BROKERS = "/apis/barnabas.dev/v1alpha1/brokers"
 TOPICS = "/apis/barnabas.dev/v1alpha1/topics"
 IN_SHOP = "/apis/barnabas.dev/v1alpha1/namespaces/shop"
 DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/demo-operator"
@@ -24,6 +24,7 @@ class Stub:
         self.objects: dict[str, dict[str, Any]] = {}
         self.answers: dict[str, list[int]] = {}
         self.asked: list[tuple[str, str, Any]] = []
+        self.is_deletion_slow = False  # something holds up what is deleted
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, dict[str, Any]]:
         path = target.partition("?")[0]
@@ -35,23 +36,14 @@ class Stub:
         if path not in self.objects:
             return 404, {"reason": "NotFound"}
         if method == "DELETE":
-            return 200, self.objects.pop(path)
+            found = self.objects[path] if self.is_deletion_slow else self.objects.pop(path)
+            return 200, found
         if method == "PATCH" and path == DEPLOYMENT:
             self.objects[PODS] = {"items": []}
         return 200, self.objects[path]
 
     def writes(self) -> list[tuple[str, str, Any]]:
         return [(method, path, body) for method, path, body in self.asked if method != "GET"]
-
-
-@pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Any:
-    spec = importlib.util.spec_from_file_location("release_hook", SOURCE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
-    return module
 
 
 @pytest.fixture
@@ -94,9 +86,10 @@ def topic(name: str, *finalizers: str) -> dict[str, Any]:
     return {"metadata": metadata}
 
 
-def broker(release: str) -> dict[str, Any]:
+def broker(release: str, *finalizers: str) -> dict[str, Any]:
     annotations = {"meta.helm.sh/release-name": release}
-    return {"metadata": {"name": "demo", "uid": "u-demo", "annotations": annotations}}
+    metadata = {"name": "demo", "namespace": "shop", "uid": "u-demo", "annotations": annotations}
+    return {"metadata": {**metadata, "finalizers": [*finalizers]}}
 
 
 def test_the_broker_is_applied_as_soon_as_its_api_is_served(
@@ -159,6 +152,37 @@ def test_clean_up_stops_the_operator_before_it_touches_finalizers(
         ),
     ]
     assert f"{IN_SHOP}/brokers/demo" not in api.objects
+
+
+def test_a_broker_whose_claims_go_with_it_is_deleted_while_the_operator_runs(
+    hook: Any, stub: tuple[Stub, str]
+) -> None:
+    """Somebody has to delete the claims, and take the finalizer off."""
+    api, server = stub
+    api.objects |= {
+        DEPLOYMENT: {},
+        PODS: {"items": []},
+        f"{IN_SHOP}/brokers/demo": broker("demo", "barnabas.dev/claims"),
+    }
+    hook.main(clean_up(server))
+    assert [(method, path) for method, path, _ in api.writes()] == [
+        ("DELETE", f"{IN_SHOP}/brokers/demo"),
+        ("PATCH", DEPLOYMENT),
+    ]
+
+
+def test_a_broker_that_no_operator_ends_is_let_go_with_its_claims_left(
+    hook: Any, stub: tuple[Stub, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An uninstall ends also where the operator never came up."""
+    api, server = stub
+    place = f"{IN_SHOP}/brokers/demo"
+    going = broker("demo", "barnabas.dev/claims")
+    api.objects |= {DEPLOYMENT: {}, PODS: {"items": []}, BROKERS: {"items": [going]}, place: going}
+    monkeypatch.setattr(api, "is_deletion_slow", True)
+    hook.main(["--timeout", "0.5", *clean_up(server)])
+    released = {"metadata": {"uid": "u-demo", "finalizers": []}}
+    assert ("PATCH", place, released) in api.writes()
 
 
 def test_a_broker_of_somebody_else_stays(hook: Any, stub: tuple[Stub, str]) -> None:

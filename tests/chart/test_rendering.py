@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.conftest import CHART, KUBE_VERSION, Render
+from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 from tests.support.cache import run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 from barnabas_operator.handlers import CHILDREN, WATCHED
 from barnabas_operator.kubernetes import kinds
 from barnabas_operator.kubernetes.kinds import Kind
-from tests.chart.conftest import Render
+from tests.chart.rendered_chart import Render
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "barnabas_operator"
 VERBS = ("get", "list", "patch", "delete")

@@ -56,6 +56,7 @@ def piped(bootstrap: str, text: bytes, *arguments: str) -> subprocess.CompletedP
 
 
 def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
+    """TOP-17: one command for each thing that is done to a topic."""
     name = unique("life")
     created = cli.run("topic", "create", name, "-p", "2", "-r", "1", "-c", "retention.ms=60000")
     assert created.stdout == f"created {name} with 2 partitions, 1 replica\n"
@@ -346,3 +347,30 @@ def test_a_group_with_members_is_shown_and_not_reset(
     wait_until(
         lambda: described()["state"] in (None, "Empty"), DEADLINE_SECONDS, lambda: str(described())
     )
+
+
+def test_quotas_are_set_listed_and_deleted(cli: CommandLine, unique: Callable[[str], str]) -> None:
+    """QUO-1, KIP-546: of a client id and of a default; what is wrong is said before it is sent."""
+    name = unique("reporting")
+    done = cli.run("quota", "set", "--client-id", name, "producer_byte_rate=1000")
+    assert done.stdout == f"client-id {name}: producer_byte_rate=1000\n"
+    cli.run("quota", "set", "--default-user", "--client-id", name, "consumer_byte_rate=2000")
+
+    def listed() -> dict[str, tuple[str, float]]:
+        return {
+            row["entity"]: (row["quota"], row["value"])
+            for row in cli.json("quota", "list")
+            if name in row["entity"]
+        }
+
+    both = {
+        f"client-id {name}": ("producer_byte_rate", 1000.0),
+        f"client-id {name}, user (default)": ("consumer_byte_rate", 2000.0),
+    }
+    becomes(listed, both)
+    cli.run("quota", "delete", "--client-id", name, "producer_byte_rate")
+    cli.run("quota", "delete", "--default-user", "--client-id", name, "consumer_byte_rate")
+    becomes(listed, {})
+    assert "Invalid configuration key" in cli.error("quota", "set", "--client-id", name, "rate=1")
+    assert "not a number" in cli.error("quota", "set", "--client-id", name, "rate=much", code=2)
+    assert "whom it limits" in cli.error("quota", "set", "producer_byte_rate=1", code=2)

@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
-from tests.cli.test_documentation import ROOT, commands, matches, run_in_shell
+from tests.cli.documented_sessions import ROOT, commands, matches, run_in_shell
 from tests.support.barnabas_process import barnabas_command
 from tests.support.processes import ManagedProcess, free_port
 from tests.support.waiting import wait_until
 
 PAGE = ROOT / "docs" / "cluster.md"
 _FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Needs a cluster that has lost a majority of its disks; `test_last_resort` has one.
+# Needs a cluster that has lost a majority of its disks; `test_unsafe_recovery` has one.
 _ELSEWHERE = "barnabas cluster recover"
 
 

@@ -27,11 +27,11 @@ NOWHERE = "127.0.0.1:1"
         (["topic", "lst"], "Did you mean 'list'?"),
         (["topic", "create", "a", "--partition", "3"], "Did you mean '--partitions'?"),
         (["topic", "create"], "Missing argument 'TOPICS...'"),
-        (["topic", "alter", "a"], "Say what to change"),
+        (["topic", "alter", "a"], "Give a change"),
         (["topic", "create", "a", "-c", "x"], "--config takes KEY=VALUE, not 'x'"),
         (["topic", "list", "-o", "jsn"], "'jsn' is not one of"),
         (["group", "list", "--state", "stabl"], "'stabl' is not one of"),
-        (["group", "reset", "g"], "with exactly one of --to-earliest"),
+        (["group", "reset", "g"], "exactly one of --to-earliest"),
         (["group", "reset", "g", "--to-latest", "--to-earliest"], "exactly one of"),
         (["group", "reset", "g", "--to-datetime", "x"], "'x' is no point in time such as"),
         (["group", "reset", "g", "--to-latest", "--topic", "a:"], "'a:' is not TOPIC"),
@@ -48,7 +48,7 @@ NOWHERE = "127.0.0.1:1"
         (["consume", "t", "-g", "g", "--tail", "3"], "the group decides where it reads"),
         (["produce", "t", "-H", "x"], "a header is name=value"),
         (["topic", "list", "-b", "nowhere"], "must be a host and a port"),
-        (["config", "set", "topic", "t"], "Say what to set"),
+        (["config", "set", "topic", "t"], "Give the settings to set"),
         (["apply"], "Missing option '-f'"),
     ],
 )
@@ -71,7 +71,7 @@ def test_every_command_has_help_and_loads() -> None:
 def test_a_cluster_that_is_not_there_is_told_at_once_with_what_to_do() -> None:
     error = CommandLine(NOWHERE).error("topic", "list")
     assert error == (
-        "no broker answers at 127.0.0.1:1: start one ('barnabas dev') or name another with"
+        "no broker responds at 127.0.0.1:1: start one ('barnabas dev') or name another with"
         " --bootstrap-server HOST:PORT"
     )
 
@@ -99,7 +99,7 @@ def test_the_address_in_a_properties_file_is_used(tmp_path: Path) -> None:
 
 def test_scripts_must_say_yes_before_something_is_deleted() -> None:
     error = CommandLine(NOWHERE).error("user", "delete", "alice", code=2)
-    assert "Say --yes" in error
+    assert "Use --yes" in error
 
 
 def test_completion_prints_a_script_for_each_shell() -> None:
@@ -170,7 +170,7 @@ def test_sizes_and_values_are_words() -> None:
         "0 B",
         "1023 B",
         "1.5 KiB",
-        "3.0 TiB",
+        "3 TiB",
         "-",
         "-",
     ]

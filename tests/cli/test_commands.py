@@ -11,34 +11,20 @@ from barnabas_cli.main import main
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.record import Record, encode_batch
-from tests.broker.test_produce_and_fetch import (
+from tests.broker.broker_requests import (
     batch,
     fetch_request,
     produce_request,
     produced,
     topic_id_of,
 )
+from tests.cli.written_logs import written
 from tests.support.in_process_broker import running_broker
 from tests.support.raw_client import RawClient
 
 
 def barnabas(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
-
-
-def written(directory: Path) -> bytes:
-    """A stopped broker's data with one record; returns the topic's id."""
-
-    async def run() -> bytes:
-        async with (
-            running_broker(directory) as server,
-            await RawClient.connect(server.port) as client,
-        ):
-            topic_id = await topic_id_of(client)
-            await produced(client, 9, produce_request(batch(b"carried over")))
-            return topic_id
-
-    return asyncio.run(run())
 
 
 def test_an_imported_partition_serves_its_records_under_its_id(tmp_path: Path) -> None:
@@ -87,7 +73,7 @@ def imported_log(data: Path) -> tuple[int, int, int]:
     async def run() -> tuple[int, int, int]:
         async with running_broker(data) as server:
             log = server.logs.logs[TopicPartition("orders", 0)]
-            await server.logs._tasks.retain()
+            await server.logs.tasks.retain()
             partition = server.image.topics.by_name["orders"].partitions[0]
             return log.log_start_offset, log.log_end_offset, partition.leader_epoch
 

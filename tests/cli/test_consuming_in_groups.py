@@ -37,12 +37,19 @@ def test_a_member_without_a_partition_is_told_why(
             )
 
         wait_until(lambda: members() == 1, DEADLINE_SECONDS, lambda: str(members()))
+        (described,) = cli.json("group", "describe", group)
+        shown = cli.run("group", "describe", group, "--members").stdout
         second = cli.run("consume", topic, "--group", group, "--timeout", "3")
     finally:
         first.terminate()
         first.wait(DEADLINE_SECONDS)
     assert f"other members of group '{group}'" in second.stderr
     assert f"barnabas group describe {group} --members" in second.stderr
+    (member,) = described["members"]
+    assert (member["epoch"], member["protocol"]) == (described["assignment_epoch"], "consumer")
+    assert member["target"] == member["partitions"] == [f"{topic}-0"]
+    assert "EPOCH" in shown
+    assert f"epoch {described['group_epoch']}, assigned" in shown
 
 
 def produce(bootstrap: str, topic: str, lines: list[str]) -> None:

@@ -124,7 +124,7 @@ def _ports(count: int) -> int:
 
 
 def test_two_brokers_run_as_one_cluster_until_ctrl_c(tmp_path: Path) -> None:
-    """Design 7: manifests are applied, lines carry the broker's number, no process is left."""
+    """BOOT-8, BOOT-9: manifests are applied, lines have the broker's number, no process is left."""
     manifest = tmp_path / "topic.yaml"
     manifest.write_text(
         "apiVersion: barnabas.dev/v1alpha1\nkind: Topic\nmetadata:\n  name: declared\n"

@@ -6,47 +6,19 @@ lines. A fence ```yaml NAME is a file of that name. Sessions that start with `ma
 A shell runs what needs one; in `make test` the others run in this process, which is quicker.
 """
 
-import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from barnabas_cli.main import main
+from tests.cli.documented_sessions import ROOT, commands, matches, run_in_shell
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"command-line": ROOT / "docs" / "command-line.md", "readme": ROOT / "README.md"}
 _FENCE = re.compile(r"^```(console|yaml)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SECONDS_MAX = 60
 _SHELL = re.compile(r"[|<>&;$`*?~]")
-
-
-def commands(session: str) -> Iterator[tuple[str, str]]:
-    """Each command with what the page says it prints."""
-    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
-        command, _, output = part.partition("\n")
-        yield command, output
-
-
-def run_in_shell(command: str, environment: dict[str, str], directory: Path) -> str:
-    programs = Path(sys.executable).parent
-    result = subprocess.run(
-        ["bash", "-c", command],
-        cwd=directory,
-        env={**os.environ, **environment, "PATH": f"{programs}:{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_SECONDS_MAX,
-        check=False,
-    )
-    return result.stdout
 
 
 def run(command: str, environment: dict[str, str], directory: Path) -> str:
@@ -55,17 +27,6 @@ def run(command: str, environment: dict[str, str], directory: Path) -> str:
     program, *arguments = shlex.split(command)
     assert program == "barnabas"
     return CliRunner().invoke(main, arguments, env=environment).output
-
-
-def matches(expected: str, printed: str) -> bool:
-    """Columns may be wider than on the page: their cells differ where it says `…`."""
-    wanted, found = (
-        "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
-        for text in (expected, printed)
-    )
-    # A line of its own stands for any number of lines, none too.
-    pattern = re.escape(wanted).replace("…\\\n", "(?:.*\n)?").replace("…", ".*")
-    return re.fullmatch(pattern, found, re.DOTALL) is not None
 
 
 @pytest.mark.parametrize("page", PAGES)

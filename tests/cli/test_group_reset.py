@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from barnabas_cli.group_reset import (
     Change,
     PartitionFacts,
-    Target,
     in_scope,
     parse_offsets,
     parse_scopes,
@@ -15,17 +14,18 @@ from barnabas_cli.group_reset import (
     undo_file_name,
     undo_text,
 )
+from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
 from barnabas_protocol.ids import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
 
 
 def fact(committed: int | None = 50, **fields: object) -> PartitionFacts:
-    values = {"place": PLACE, "start_offset": 10, "end_offset": 100, **fields}
+    values = {"topic_partition": PLACE, "held": OffsetRange(10, 100), **fields}
     return PartitionFacts(committed=committed, **values)  # type: ignore[arg-type]
 
 
-def new(target: Target, number: int = 0, **fields: object) -> int | None:
+def new(target: ResetTarget, number: int = 0, **fields: object) -> int | None:
     (change,) = plan_reset([fact(**fields)], target, number)  # type: ignore[arg-type]
     return change.new
 
@@ -33,39 +33,39 @@ def new(target: Target, number: int = 0, **fields: object) -> int | None:
 @pytest.mark.parametrize(
     ("target", "number", "expected"),
     [
-        (Target.EARLIEST, 0, 10),
-        (Target.LATEST, 0, 100),
-        (Target.CURRENT, 0, 50),
-        (Target.OFFSET, 42, 42),
-        (Target.OFFSET, 5, 10),
-        (Target.OFFSET, 500, 100),
-        (Target.SHIFT, -20, 30),
-        (Target.SHIFT, 20, 70),
-        (Target.SHIFT, -200, 10),
-        (Target.SHIFT, 200, 100),
+        (ResetTarget.EARLIEST, 0, 10),
+        (ResetTarget.LATEST, 0, 100),
+        (ResetTarget.CURRENT, 0, 50),
+        (ResetTarget.OFFSET, 42, 42),
+        (ResetTarget.OFFSET, 5, 10),
+        (ResetTarget.OFFSET, 500, 100),
+        (ResetTarget.SHIFT_BY, -20, 30),
+        (ResetTarget.SHIFT_BY, 20, 70),
+        (ResetTarget.SHIFT_BY, -200, 10),
+        (ResetTarget.SHIFT_BY, 200, 100),
     ],
 )
 def test_targets_stay_within_what_the_partition_holds(
-    target: Target, number: int, expected: int
+    target: ResetTarget, number: int, expected: int
 ) -> None:
     """GRP: as kafka-consumer-groups does; the table notes where it was cut."""
     assert new(target, number) == expected
 
 
 def test_without_a_commit_current_is_the_end_and_there_is_nothing_to_shift() -> None:
-    assert new(Target.CURRENT, committed=None) == 100
-    (change,) = plan_reset([fact(None)], Target.SHIFT, 5)
+    assert new(ResetTarget.CURRENT, committed=None) == 100
+    (change,) = plan_reset([fact(None)], ResetTarget.SHIFT_BY, 5)
     assert (change.is_change, change.note) == (False, "nothing committed: nothing to shift")
 
 
 def test_a_time_after_the_last_record_is_the_end() -> None:
-    assert new(Target.LOOKED_UP, looked_up=77) == 77
-    assert new(Target.LOOKED_UP, looked_up=None) == 100
-    assert new(Target.LOOKED_UP, is_removed=True) is None
+    assert new(ResetTarget.LOOKED_UP, looked_up=77) == 77
+    assert new(ResetTarget.LOOKED_UP, looked_up=None) == 100
+    assert new(ResetTarget.LOOKED_UP, is_removed=True) is None
 
 
 def test_a_row_shows_old_new_and_the_change() -> None:
-    (change,) = plan_reset([fact()], Target.OFFSET, 5)
+    (change,) = plan_reset([fact()], ResetTarget.OFFSET, 5)
     assert change.as_data() == {
         "topic": "orders",
         "partition": 0,
@@ -92,11 +92,11 @@ def test_the_undo_file_brings_back_what_was_there_also_nothing(
 ) -> None:
     """Issue 4: reset with preview and undo."""
     changes = [
-        Change(place=TopicPartition(topic, partition), old=old, new=new_offset)
+        Change(topic_partition=TopicPartition(topic, partition), old=old, new=new_offset)
         for topic, partition, old, new_offset in rows
     ]
     assert parse_offsets(undo_text(changes)) == {
-        change.place: change.old for change in changes if change.old != change.new
+        change.topic_partition: change.old for change in changes if change.old != change.new
     }
 
 

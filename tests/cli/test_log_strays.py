@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from barnabas_cli.main import main
 from barnabas_protocol.api import ApiKey
-from tests.broker.test_produce_and_fetch import fetch_request, topic_id_of
-from tests.cli.test_commands import written
+from tests.broker.broker_requests import fetch_request, topic_id_of
+from tests.cli.written_logs import written
 from tests.support.in_process_broker import running_broker
 from tests.support.raw_client import RawClient
 

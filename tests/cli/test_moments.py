@@ -1,32 +1,10 @@
-"""Points in time and durations as people write them."""
+"""Points in time as people write them."""
 
 import pytest
 
-from barnabas_cli.moments import moment_text, parse_duration_ms, parse_moment_ms
+from barnabas_cli.moments import moment_text, parse_moment_ms
 
 NOW = 1_795_284_278_811
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("90s", 90_000),
-        ("1h30m", 5_400_000),
-        ("2d", 172_800_000),
-        ("250ms", 250),
-        ("1.5h", 5_400_000),
-        ("PT1H30M", 5_400_000),
-        ("P1DT2S", 86_402_000),
-    ],
-)
-def test_durations(text: str, expected: int) -> None:
-    assert parse_duration_ms(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "1", "1x", "h1", "1h 30m", "P", "PT"])
-def test_what_is_no_duration_is_told_with_examples(text: str) -> None:
-    with pytest.raises(ValueError, match="no duration such as 90s"):
-        parse_duration_ms(text)
 
 
 @pytest.mark.parametrize(

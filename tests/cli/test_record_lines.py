@@ -29,7 +29,7 @@ def test_one_key_for_all() -> None:
     ("line_format", "line", "words"),
     [
         (LineFormat(key_separator=b"::"), b"a:b", "no key separator"),
-        (LineFormat(has_headers=True), b"a=1", "no tab behind the headers"),
+        (LineFormat(has_headers=True), b"a=1", "no tab after the headers"),
         (LineFormat(has_headers=True), b"a\tv", "a header is name=value, not 'a'"),
         (LineFormat(has_headers=True), b"\xff=1\tv", "no UTF-8"),
     ],

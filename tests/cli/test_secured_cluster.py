@@ -95,10 +95,10 @@ def test_rights_are_listed_made_and_deleted(cli: CommandLine) -> None:
             "host": "10.0.0.1",
         }
     ]
-    assert "Say --yes" in cli.error("acl", "delete", "--principal", "dave", code=2)
+    assert "Use --yes" in cli.error("acl", "delete", "--principal", "dave", code=2)
     cli.run("acl", "delete", "--principal", "dave", "--yes")
     wait_until(lambda: not rows(), DEADLINE_SECONDS, lambda: str(rows()))
-    assert "Say which" in cli.error("acl", "delete", "--yes", code=2)
-    assert "Say which with --name" in cli.error(
+    assert "Select ACLs" in cli.error("acl", "delete", "--yes", code=2)
+    assert "Name the resource with --name" in cli.error(
         "acl", "create", "dave", "read", "--resource", "topic", code=2
     )

@@ -1,41 +1,14 @@
 """The brokers that the client's tests run against, and names that no other test uses."""
 
-import itertools
-import os
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from tests.support.client_brokers import ClientBrokers
+from tests.support.client_fixtures import bootstrap, client_brokers, unique
 
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def client_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientBrokers]:
-    """One broker of each kind for the session, started when it is first needed."""
-    brokers = ClientBrokers(tmp_path_factory.mktemp("brokers"))
-    yield brokers
-    brokers.stop()
-
-
-@pytest.fixture(params=["barnabas", pytest.param("apache", marks=pytest.mark.interop)])
-def bootstrap(request: pytest.FixtureRequest, client_brokers: ClientBrokers) -> str:
-    """The address of a broker: each test runs on Barnabas, in `make interop` on Apache Kafka."""
-    return client_brokers.bootstrap(request.param)
+__all__ = ["apache", "bootstrap", "client_brokers", "unique"]
 
 
 @pytest.fixture
 def apache(client_brokers: ClientBrokers) -> str:
     """The address of an Apache Kafka, for tests that carry the `interop` marker themselves."""
     return client_brokers.bootstrap("apache")
-
-
-@pytest.fixture
-def unique() -> Callable[[str], str]:
-    """A function that makes names of topics and groups unlike those of any other test."""
-
-    def name(stem: str) -> str:
-        return f"{stem}-{os.getpid()}-{next(_numbers)}"
-
-    return name

@@ -102,15 +102,23 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kube
 
 
 @pytest.fixture
-def spare(release: Release, namespace: Kubectl) -> SpareBrokers:
+def spare(
+    request: pytest.FixtureRequest, release: Release, namespace: Kubectl
+) -> Iterator[SpareBrokers]:
     """Three brokers of another cluster, made for this test, which may leave them as it likes.
 
     They are new each time: volumes are bound to nodes, so what one test does to brokers or nodes
-    would decide where those of the next one can run. They go with the test's namespace.
+    would decide where those of the next one can run.
+
+    They go before the test's namespace does: Kubernetes looks at one that is being deleted again
+    after half the grace period of its pods, which is a minute for brokers that stop in seconds.
     """
     brokers = SpareBrokers(namespace, "spare")
     brokers.provide()
-    return brokers
+    yield brokers
+    if request.session.testsfailed:
+        print(brokers.describe())
+    brokers.forget()
 
 
 @pytest.fixture

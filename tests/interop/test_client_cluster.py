@@ -16,8 +16,7 @@ from barnabas_protocol.ids import TopicPartition
 from tests.client.producer.reading import read_all
 from tests.interop.cluster_load import NumberedLoad, lose_each_broker
 from tests.interop.cluster_readers import GroupReading, Processor
-from tests.interop.conftest import AnyCluster
-from tests.support.barnabas_cluster import BarnabasCluster
+from tests.interop.started_brokers import AnyCluster
 from tests.support.kafka_cluster import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -72,22 +71,19 @@ GROUPS: dict[str, dict[str, Any]] = {
     "range": {"group_protocol": "classic", "partition_assignment_strategy": ["range"]},
     "next": {"group_protocol": "consumer"},
 }
-# Barnabas serves the classic protocol alone.
-BARNABAS_GROUPS = ("cooperative", "range")
 
 
 def test_groups_survive_and_skip_nothing(cluster: AnyCluster) -> None:
     """Two members each of three kinds of group; their coordinators are lost, too (CON-10)."""
     topic, partition_count = "shared", 12
-    is_barnabas = isinstance(cluster, BarnabasCluster)
-    names = BARNABAS_GROUPS if is_barnabas else tuple(GROUPS)
 
     async def run() -> None:
         async with Admin(cluster.bootstrap) as admin:
             await cluster.create_topics(admin, NewTopic(name=topic, partition_count=12))
             load = NumberedLoad(cluster.bootstrap, topic, partition_count)
             groups = [
-                GroupReading(cluster.bootstrap, topic, name, **GROUPS[name]) for name in names
+                GroupReading(cluster.bootstrap, topic, name, **settings)
+                for name, settings in GROUPS.items()
             ]
             producing = asyncio.create_task(load.run())
             for group in groups:
@@ -121,7 +117,7 @@ def test_groups_survive_and_skip_nothing(cluster: AnyCluster) -> None:
             finally:
                 load.stop()
                 await asyncio.gather(producing, *(group.stop() for group in groups))
-            committed = (await admin.group_offsets.list(names)).unwrap()
+            committed = (await admin.group_offsets.list(list(GROUPS))).unwrap()
             ends = {
                 TopicPartition(topic, partition): max(offsets.values()) + 1
                 for partition, offsets in load.offsets.items()
@@ -141,7 +137,6 @@ async def coordinator_of(admin: Admin, group: str) -> int:
     return (await admin.groups.describe([group])).unwrap()[group].coordinator_id
 
 
-@pytest.mark.parametrize("started_cluster", ["apache"], indirect=True)  # Barnabas serves none
 def test_transactions_copy_each_record_once(cluster: AnyCluster) -> None:
     """Offsets and copies are committed together, whichever coordinator dies (TXN-9)."""
     source, target, partition_count = "source", "target", 6

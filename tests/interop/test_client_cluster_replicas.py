@@ -25,7 +25,7 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.fetch import FetchRequest
 from barnabas_protocol.schema import Message
-from tests.interop.conftest import AnyCluster
+from tests.interop.started_brokers import AnyCluster
 from tests.support.kafka_cluster import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]

@@ -1,7 +1,6 @@
 """Java's consumers and ours share one group and rebalance: nothing is lost, nothing owned twice.
 
-Both brokers are used whatever `BARNABAS_INTEROP_BROKER` says; the protocol of KIP-848 is Apache
-Kafka's alone.
+Both brokers are used whatever `BARNABAS_INTEROP_BROKER` says.
 """
 
 import asyncio
@@ -25,6 +24,7 @@ from tests.support.client_brokers import ClientBrokers
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 PARTITIONS = 6
+KINDS = ("barnabas", "apache")
 STRATEGIES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -268,22 +268,29 @@ def test_what_a_killed_java_member_had_comes_to_ours(
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "auto"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_java_and_ours_share_a_group_that_the_broker_leads(
-    runner: asyncio.Runner, brokers: ClientBrokers, java: Processes, protocol: str
+    runner: asyncio.Runner, brokers: ClientBrokers, java: Processes, kind: str, protocol: str
 ) -> None:
     """KIP-848 on both sides."""
-    bootstrap = brokers.bootstrap("apache")
+    bootstrap = brokers.bootstrap(kind)
     make_java = java_reader(java["4.1.1"], bootstrap, group_protocol="consumer")
     runner.run(share_a_group(bootstrap, next_reader(bootstrap, protocol), make_java))
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("version", ["4.1.1", "3.4.1"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_group_migrates_while_it_runs(
-    runner: asyncio.Runner, brokers: ClientBrokers, java: Processes, version: str, strategy: str
+    runner: asyncio.Runner,
+    brokers: ClientBrokers,
+    java: Processes,
+    kind: str,
+    version: str,
+    strategy: str,
 ) -> None:
     """KIP-848: classic Java members and ours in `auto` make one group; the broker translates."""
-    bootstrap = brokers.bootstrap("apache")
+    bootstrap = brokers.bootstrap(kind)
     make_java = classic_java_reader(java[version], bootstrap, strategy)
     # When the last member of the new protocol leaves, the group becomes a classic one again, and
     # a commit that Java sends just then is refused: it reads those records again.
@@ -292,11 +299,12 @@ def test_a_group_migrates_while_it_runs(
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_our_classic_members_work_beside_java_s_new_ones(
-    runner: asyncio.Runner, brokers: ClientBrokers, java: Processes, strategy: str
+    runner: asyncio.Runner, brokers: ClientBrokers, java: Processes, kind: str, strategy: str
 ) -> None:
     """The other way round."""
-    bootstrap = brokers.bootstrap("apache")
+    bootstrap = brokers.bootstrap(kind)
     make_java = java_reader(java["4.1.1"], bootstrap, group_protocol="consumer")
     ours = classic_reader(bootstrap, strategy)
     runner.run(share_a_group(bootstrap, ours, make_java, may_repeat=True))

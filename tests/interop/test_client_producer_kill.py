@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import start_broker
-from tests.interop.test_kill import check, line_count, wait_for_lines
+from tests.interop.acknowledged_lines import check, line_count, wait_for_lines
+from tests.interop.started_brokers import start_broker
 from tests.support.client_programs import REPOSITORY, all_clients
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]

@@ -1,4 +1,4 @@
-"""kill -9 of an Apache Kafka under transactions of our own producer (TXN-9).
+"""kill -9 of a broker under transactions of our own producer (TXN-9).
 
 Whatever `commit_transaction` said yes to is there once, whole and in order; whatever was aborted is
 not there for readers of committed records. `BARNABAS_KILLS` runs more rounds; the seed is printed
@@ -18,7 +18,7 @@ from barnabas_client.errors import AbortableError, RetriableError
 from barnabas_client.producer import Producer
 from barnabas_protocol.records.record import Record
 from tests.client.producer.reading import read_all
-from tests.interop.conftest import AnyBroker, start_broker
+from tests.interop.started_brokers import AnyBroker, start_broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -87,12 +87,13 @@ async def kill_and_restart(broker: AnyBroker, randomness: random.Random, history
         await asyncio.to_thread(broker.start)
 
 
-def test_kills_leave_whole_transactions_or_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["apache", "barnabas"])
+def test_kills_leave_whole_transactions_or_nothing(kind: str, tmp_path: Path) -> None:
     """The coordinator finishes what it promised, the producer repeats what it was not told."""
     seed = int(os.environ.get("BARNABAS_SEED", str(time.time_ns() % 10**6)))
     print(f"seed {seed}")
     properties = {"num.partitions": str(PARTITIONS), "auto.create.topics.enable": "true"}
-    broker = start_broker("apache", tmp_path / "broker", properties)
+    broker = start_broker(kind, tmp_path / "broker", properties)
     history = History()
 
     async def run() -> None:

@@ -18,8 +18,8 @@ from barnabas_client.admin.values.topics import NewTopic
 from tests.interop.clients.steps import Item, read_items, write_items
 from tests.interop.cluster_load import NumberedLoad
 from tests.interop.committing_members import ForeignMember, GroupHistory
-from tests.interop.conftest import LIKE_APACHE
 from tests.interop.java_readers import JavaProcess
+from tests.interop.started_brokers import LIKE_APACHE
 from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.client_programs import ClientProgram, all_clients

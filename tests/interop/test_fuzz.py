@@ -25,7 +25,7 @@ from barnabas_protocol.messages.produce import (
     TopicProduceData,
 )
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
-from tests.interop.conftest import PROPERTIES, start_broker
+from tests.interop.started_brokers import PROPERTIES, start_broker
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.client_programs import all_clients
 from tests.support.request_frames import OUSTING, TOPIC, RequestFrames

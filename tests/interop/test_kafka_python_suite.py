@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import AnyBroker
 from tests.interop.left_out import left_out
+from tests.interop.started_brokers import AnyBroker
 from tests.support.cache import python_environment
 from tests.support.client_programs import INTEROP
 from tests.support.source_suites import kafka_python_source

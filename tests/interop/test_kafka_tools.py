@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import PROPERTIES, AnyBroker, start_broker
+from tests.interop.started_brokers import PROPERTIES, AnyBroker, start_broker
 from tests.support.kafka_tools import ToolCall, ToolResult, run_tools
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -116,6 +116,19 @@ def _config_calls() -> dict[str, ToolCall]:
         ),
         "set a read-only broker config": configs(*broker, "--add-config", "log.dirs=/elsewhere"),
         "describe broker configs at the end": configs("--describe", "brokers", "1"),
+        "set quotas of a client": configs(
+            *("--alter", "clients", "app", "--add-config"),
+            "producer_byte_rate=1000,consumer_byte_rate=2000",
+        ),
+        "describe quotas of a client": configs("--describe", "clients", "app"),
+        "unset a quota": configs(
+            "--alter", "clients", "app", "--delete-config", "producer_byte_rate"
+        ),
+        "describe quotas of all clients": configs("--describe", "clients", ""),
+        "unset the last quota": configs(
+            "--alter", "clients", "app", "--delete-config", "consumer_byte_rate"
+        ),
+        "set a bad quota": configs("--alter", "clients", "app", "--add-config", "no_such=1"),
         "unset the rest": configs(*topic, "--delete-config", "retention.ms,cleanup.policy"),
     }
 

@@ -13,18 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.clients.steps import read_items
-from tests.interop.conftest import AnyBroker, start_broker
+from tests.interop.acknowledged_lines import TOPIC, check, line_count, wait_for_lines
+from tests.interop.started_brokers import AnyBroker, start_broker
 from tests.support.cache import python_environment
 from tests.support.client_programs import CLIENT_ENVIRONMENT, INTEROP, REPOSITORY, all_clients
-from tests.support.history import read_acknowledged, violations
-from tests.support.waiting import wait_until
+from tests.support.history import violations
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 KILLS = int(os.environ.get("BARNABAS_KILLS", "20"))
 PARTITIONS = 3
-TOPIC = "killed"
 
 
 def test_the_checker_sees_loss_duplicates_and_disorder() -> None:
@@ -90,37 +88,3 @@ def start_load(broker: AnyBroker, acknowledged: Path, log: Path) -> "subprocess.
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def line_count(path: Path) -> int:
-    return path.read_bytes().count(b"\n")
-
-
-def wait_for_lines(
-    path: Path, count: int, load: "subprocess.Popen[str]", broker: AnyBroker
-) -> None:
-    """Waits until so many records were acknowledged."""
-
-    def is_there() -> bool:
-        assert load.poll() is None, load.communicate()[0]
-        assert broker.process is not None
-        assert broker.process.is_running(), broker.process.log_tail()
-        return line_count(path) >= count
-
-    wait_until(is_there, 60, lambda: f"{line_count(path)} of {count} acknowledged")
-
-
-def check(broker: AnyBroker, acknowledged_path: Path, directory: Path) -> None:
-    """Compares all that was acknowledged with all that is there."""
-    acknowledged = read_acknowledged(acknowledged_path.read_text().splitlines())
-    client = all_clients()[0]
-    (ends,) = client.run(broker.bootstrap, [["offsets", TOPIC]], directory)
-    total = sum(int(entry.split(":")[2]) for entry in ends.split(","))
-    path = directory / "everything.txt"
-    client.run(broker.bootstrap, [["read", TOPIC, str(total), str(path)]], directory)
-    found: dict[int, list[tuple[int, int]]] = {}
-    for item in read_items(str(path)):
-        assert item.key is not None
-        found.setdefault(item.partition, []).append((item.offset, int(item.key)))
-    problems = violations(acknowledged, found)
-    assert not problems, f"{len(problems)} problems: {problems[:20]}"

@@ -20,9 +20,10 @@ import pytest
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas_protocol.messages.metadata import MetadataRequest
-from tests.interop.conftest import AnyBroker
 from tests.interop.left_out import left_out
+from tests.interop.started_brokers import AnyBroker
 from tests.support.apache_kafka import kafka_jars
+from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.raw_client import RawClient
 from tests.support.source_suites import librdkafka_tests
 
@@ -33,12 +34,15 @@ BROKER_PROPERTIES = {"group.initial.rebalance.delay.ms": "500"}
 # The release that our served APIs are nearest to; it decides which tests apply.
 KAFKA_VERSION = "4.1.1"
 # In quick mode these return at once.
-IN_FULL = ("0018", "0019", "0026", "0045", "0077", "0082", "0089", "0102", "0122", "0132")
+IN_FULL = (
+    *("0018", "0019", "0026", "0045", "0061", "0077", "0082", "0089"),
+    *("0102", "0122", "0129", "0132", "0137"),
+)
+# It creates topics of three replicas.
+OF_THREE_BROKERS = ("0103",)
 # These use the suite's socket emulation. It closes descriptors that it has closed already, which
 # may be another test's by then: one that waits on a connection of somebody else waits for ever.
 EMULATED = ("0049", "0075", "0076", "0086", "0088", "0094")
-# Tests of several parts of which some need what is not served yet: (number, part).
-PARTS = (("0061", "without transactions"),)
 ADMIN = "0081"
 ADMIN_PARTS = (
     "do_test_unclean_destroy",
@@ -80,7 +84,10 @@ class Suite:
     """Runs the test program against one address."""
 
     def __init__(
-        self, broker: AnyBroker, directory: Path, topic_prefix: str = "rdkafkatest"
+        self,
+        broker: AnyBroker | BarnabasCluster,
+        directory: Path,
+        topic_prefix: str = "rdkafkatest",
     ) -> None:
         self.broker = broker
         self.topic_prefix = topic_prefix
@@ -193,9 +200,8 @@ def suite(broker: AnyBroker, tmp_path: Path) -> Suite:
 
 
 def test_the_quick_tests_of_librdkafka_pass(suite: Suite) -> None:
-    parts = [number for number, _ in PARTS]
     wholly = [name for name in left_out("librdkafka") if name.isdigit()]
-    skipped: Sequence[str] = (*wholly, *IN_FULL, *parts, ADMIN, *EMULATED)
+    skipped: Sequence[str] = (*wholly, *IN_FULL, *OF_THREE_BROKERS, ADMIN, *EMULATED)
     outcomes = suite.run_with_repetition("-Q", TESTS_SKIP=",".join(skipped))
     for name in list(outcomes):
         if name[:4] in skipped or outcomes[name][1] == "Test skipped due to quick mode":
@@ -219,10 +225,14 @@ def test_the_tests_that_have_no_quick_form_pass(suite: Suite) -> None:
     check(outcomes, len(IN_FULL))
 
 
-@pytest.mark.parametrize(("number", "part"), PARTS)
-def test_a_part_that_has_no_quick_form_passes(number: str, part: str, suite: Suite) -> None:
-    check(suite.run("-p1", TESTS=number, SUBTESTS=part), 1)
-    assert part in suite.output, f"{part} did not run"
+def test_transactions_pass_on_three_brokers(tmp_path: Path) -> None:
+    """TXN-2 to TXN-5, TXN-9: fencing, offsets, aborts, and what follows each error."""
+    # Two of its producers write to a topic that nobody has created.
+    properties = {**BROKER_PROPERTIES, "auto.create.topics.enable": "true"}
+    with BarnabasCluster(tmp_path / "cluster", properties=properties) as cluster:
+        suite = Suite(cluster, tmp_path / "suite")
+        outcomes = suite.run_with_repetition(TESTS=",".join(OF_THREE_BROKERS))
+        check(outcomes, len(OF_THREE_BROKERS))
 
 
 @pytest.mark.parametrize("part", ADMIN_PARTS)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.interop.clients.steps import Item, read_items
-from tests.interop.conftest import PROPERTIES, AnyBroker, start_broker
-from tests.interop.test_clients import CLIENTS, sample, with_offsets, write_items_in_order
+from tests.interop.sample_records import CLIENTS, sample, with_offsets, write_items_in_order
+from tests.interop.started_brokers import PROPERTIES, AnyBroker, start_broker
 from tests.support.client_programs import ClientProgram
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]

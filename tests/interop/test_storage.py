@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.interop.clients.steps import Item, read_items
-from tests.interop.conftest import PROPERTIES, AnyBroker, start_broker
-from tests.interop.test_clients import (
+from tests.interop.sample_records import (
     FIRST_TIMESTAMP,
     IS_IDEMPOTENT,
     sample,
     with_offsets,
     write_items_in_order,
 )
+from tests.interop.started_brokers import PROPERTIES, AnyBroker, start_broker
 from tests.support.barnabas_process import barnabas_command
 from tests.support.client_programs import ALL_CODECS, all_clients
 from tests.support.kafka_tools import ToolCall, run_tools

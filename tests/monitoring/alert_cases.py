@@ -220,6 +220,23 @@ CASES: Sequence[AlertCase] = (
         quiet_series={_LAG: "5+1x60", _COMMITTED: "7+1x60"},
     ),
     AlertCase(
+        alert="BarnabasTransactionOpenLong",
+        series={on("barnabas_transaction_open_oldest_seconds"): "0x4 3600x20"},
+        quiet_at=8,
+        fires_at=11,
+        labels=CLUSTER,
+        summary="A transaction of demo has been open for 1h 0m 0s",
+    ),
+    AlertCase(
+        alert="BarnabasTransactionsNotEnding",
+        series={on("barnabas_transactions_ending"): "0x4 2x40"},
+        quiet_at=12,
+        fires_at=22,
+        labels=CLUSTER,
+        summary="2 transactions of demo are decided and do not end",
+        quiet_series={on("barnabas_transactions_ending"): "0 2 0 1 0 3 0 2 0x40"},
+    ),
+    AlertCase(
         alert="BarnabasOperatorDown",
         series={on("barnabas_operator_leader", target=OPERATOR): "1x4 0x20"},
         quiet_at=8,

@@ -3,6 +3,7 @@
 The operator itself is not run: its metrics are filled by the calls that it makes.
 """
 
+import asyncio
 import subprocess
 import threading
 import time
@@ -17,17 +18,19 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from barnabas_client import Producer
 from barnabas_operator.kubernetes.kinds import STATEFUL_SET, TOPIC
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.reconcile.broker.eviction_gate import Ruling
-from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.work_queue import Pass
+from barnabas_operator.work.key import Key, KeyKind
+from barnabas_operator.work.work_queue import ReconcileResult
 from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.barnabas_process import barnabas_command
 from tests.support.prometheus import Prometheus
 
 TOPIC_NAME = "orders"
 GROUP = "billing"
+BILLS = "bills"
 
 
 class WatchedCluster:
@@ -81,6 +84,14 @@ class WatchedCluster:
             "consume", TOPIC_NAME, "--group", GROUP, "--from-beginning", "-n", str(records)
         )
 
+    async def transaction(self) -> None:
+        """One that is committed, so that a coordinator has something to tell."""
+        async with (
+            Producer(self.brokers.bootstrap, transactional_id="bills") as producer,
+            producer.transaction(),
+        ):
+            producer.send(BILLS, b"bill")
+
 
 @contextmanager
 def watched_cluster(directory: Path) -> Iterator[WatchedCluster]:
@@ -88,8 +99,10 @@ def watched_cluster(directory: Path) -> Iterator[WatchedCluster]:
     with BarnabasCluster(directory) as brokers, operator_metrics() as address:
         watched = WatchedCluster(brokers, address)
         watched.command("topic", "create", TOPIC_NAME, "--partitions", "6", "--replicas", "3")
+        watched.command("topic", "create", BILLS, "--partitions", "1", "--replicas", "3")
         watched.produce(600)
         watched.consume(200)
+        asyncio.run(watched.transaction())
         yield watched
 
 
@@ -100,12 +113,12 @@ def operator_metrics() -> Iterator[str]:
     queue: Any = SimpleNamespace(in_progress=1, depth=2, oldest_seconds=0.5)
     metrics.watch_queue(queue)
     metrics.lead(True)
-    key = Key(kind=Work.TOPICS, namespace="shop", name="demo")
+    key = Key(kind=KeyKind.TOPICS, namespace="shop", name="demo")
     for error in (None, TimeoutError()):
-        metrics.finished(Pass(key=key, seconds=0.2, error=error))
+        metrics.finished(ReconcileResult(key=key, seconds=0.2, error=error))
     metrics.request("get", TOPIC, 200)
     metrics.request("apply", STATEFUL_SET, 200)
-    metrics.heard(TOPIC)
+    metrics.on_event(TOPIC)
     metrics.resources(TOPIC, key, ready=3, others=1)
     metrics.eviction(Ruling.SAFE)
     in_a_year = time.time() + 365 * 86400

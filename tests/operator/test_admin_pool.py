@@ -16,20 +16,8 @@ from barnabas_operator.kubernetes.leader_lease import NotLeaderError
 from barnabas_protocol.ids import TopicPartition
 from tests.support.in_process_broker import running_broker
 from tests.support.processes import free_port
+from tests.support.simulated_clock import HandClock
 from tests.support.store_api import StoreApi
-
-
-class Clock:
-    """A clock that the test turns."""
-
-    def __init__(self) -> None:
-        self.now_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
 
 
 def broker(servers: str, name: str = "demo") -> dict[str, Any]:
@@ -55,7 +43,7 @@ def test_all_share_one_client_until_the_address_changes(tmp_path: Path) -> None:
         async with running_broker(tmp_path / "data") as server:
             api = StoreApi()
             await api.create(broker(f"127.0.0.1:{server.port}"))
-            pool = AdminPool(api, Clock())
+            pool = AdminPool(api, HandClock())
             admins = await asyncio.gather(*(pool.admin("default", "demo") for _ in range(5)))
             assert len(set(map(id, admins))) == 1
             assert api.calls.count("get") <= 5
@@ -74,7 +62,7 @@ def test_a_cluster_that_is_away_is_not_tried_by_everybody() -> None:
     """Else all workers would wait for it, and nobody would look after the other clusters."""
 
     async def run() -> None:
-        clock = Clock()
+        clock = HandClock()
         pool = AdminPool(StoreApi(), clock, timeout_seconds=0.5)
         pool.learn(broker(f"127.0.0.1:{free_port()}"))
         with pytest.raises(BarnabasError) as first:
@@ -91,12 +79,44 @@ def test_a_cluster_that_is_away_is_not_tried_by_everybody() -> None:
     asyncio.run(run())
 
 
+def test_a_silent_cluster_of_somebody_else_is_tried_later_and_later() -> None:
+    """Each try takes the whole time, and whoever may make Brokers may make many of them."""
+
+    async def tries(resource: dict[str, Any]) -> int:
+        clock, errors = HandClock(), set()
+        pool = AdminPool(StoreApi(), clock, timeout_seconds=0.02)
+        pool.learn(resource)
+        for _ in range(100):
+            with pytest.raises(BarnabasError) as error:
+                await pool.admin("default", "demo")
+            errors.add(error.value)
+            clock.now_ms += 3000
+        pool.learn({**resource, "metadata": {**resource["metadata"], "annotations": {}}})
+        with pytest.raises(BarnabasError) as changed:
+            await pool.admin("default", "demo")
+        assert changed.value not in errors
+        await pool.close()
+        return len(errors)
+
+    async def run() -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        assert await tries(broker(f"127.0.0.1:{port}")) < 12
+        server.close()
+
+    asyncio.run(run())
+
+
 def test_how_long_a_cluster_has_been_away_counts_from_the_first_failure(tmp_path: Path) -> None:
     """After that time deletions are let through (operator.md 2)."""
 
     async def run() -> None:
         async with running_broker(tmp_path / "data") as server:
-            clock = Clock()
+            clock = HandClock()
             pool = AdminPool(StoreApi(), clock)
             pool.learn(broker(f"127.0.0.1:{server.port}"))
 
@@ -131,7 +151,7 @@ def test_nothing_is_changed_at_brokers_without_the_lease(tmp_path: Path) -> None
         async with running_broker(tmp_path / "data") as server:
             api = StoreApi()
             await api.create(broker(f"127.0.0.1:{server.port}"))
-            pool = AdminPool(api, Clock(), guard=guard)
+            pool = AdminPool(api, HandClock(), guard=guard)
             admin = await pool.admin("default", "demo")
             (await admin.topics.create([NewTopic(name="orders", partition_count=1)])).unwrap()
             place = TopicPartition("orders", 0)
@@ -169,7 +189,7 @@ def test_a_cluster_that_is_forgotten_while_it_is_used_harms_nobody(tmp_path: Pat
         async with running_broker(tmp_path / "data") as server:
             api = StoreApi()
             await api.create(broker(f"127.0.0.1:{server.port}"))
-            pool = AdminPool(api, Clock())
+            pool = AdminPool(api, HandClock())
             async with pool.using("default", "demo"):
                 await pool.forget("default", "demo")
             with pytest.raises(BarnabasError):

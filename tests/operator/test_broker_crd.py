@@ -10,26 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
+from barnabas_operator.broker_spec import BrokerSpec, DeleteClaim, UpdatePolicy, Volume
 from barnabas_operator.crd import definition, problems
 from barnabas_operator.reconcile.broker.broker_plan import plan_broker
 from barnabas_operator.reconcile.broker.broker_status import broker_status
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
 from barnabas_operator.reconcile.broker.observed import InFlight
 from barnabas_operator.reconcile.broker.scale_plan import Emptying, ScalePlan
+from tests.operator.broker_manifests import COMPLETE, broker
 from tests.operator.reconcile.broker.views import IMAGE, NOW, cluster, observed, partition, pod
-from tests.operator.reconcile.broker.world_parts import Clock
+from tests.support.simulated_clock import HandClock
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def broker(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "barnabas.dev/v1alpha1",
-        "kind": "Broker",
-        "metadata": {"name": "demo", "namespace": "kafka"},
-        "spec": spec,
-    }
 
 
 def schema() -> dict[str, Any]:
@@ -38,78 +30,18 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-COMPLETE = broker(
-    replicas=5,
-    image="registry/barnabas:1",
-    storage={"size": "1.5Ti", "storageClassName": "fast", "deleteClaim": "Never"},
-    listeners={
-        "external": {
-            "type": "NodePort",
-            "port": 9095,
-            "advertisedHost": "b{id}.example.com",
-            "advertisedPortBase": 9000,
-            "nodePortBase": 31000,
-            "labels": {"dns": "outside"},
-            "annotations": {"external-dns.alpha.kubernetes.io/hostname": "b{id}.example.com"},
-        }
-    },
-    serviceTemplate={"labels": {"team": "a"}, "annotations": {"mesh": "off"}},
-    rack={"topologyKey": "topology.kubernetes.io/zone"},
-    config={"num.io.threads": 9, "auto.create.topics.enable": False, "log.retention.ms": None},
-    resources={"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
-    podTemplate={
-        "labels": {"team": "a"},
-        "annotations": {"note": "b"},
-        "nodeSelector": {"disk": "ssd"},
-        "tolerations": [{"key": "k", "operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-        "priorityClassName": "high",
-        "imagePullSecrets": [{"name": "s"}],
-        "containers": [
-            {
-                "name": "broker",
-                "env": [{"name": "TZ", "value": "UTC"}],
-                "envFrom": [{"secretRef": {"name": "more"}}],
-                "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
-            },
-            {"name": "proxy", "image": "proxy:1", "ports": [{"containerPort": 15000}]},
-        ],
-        "initContainers": [{"name": "wait", "image": "tool:1", "command": ["true"]}],
-        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
-        "securityContext": {"fsGroup": 5, "runAsUser": None},
-        "topologySpreadConstraints": [
-            {
-                "topologyKey": "kubernetes.io/hostname",
-                "maxSkew": 1,
-                "whenUnsatisfiable": "DoNotSchedule",
-            }
-        ],
-        "hostAliases": [{"ip": "10.0.0.9", "hostnames": ["db"]}],
-        "dnsPolicy": "None",
-        "dnsConfig": {"nameservers": ["10.0.0.10"]},
-        "runtimeClassName": "gvisor",
-        "schedulerName": "volcano",
-    },
-    updatePolicy="OnApproval",
-    maintenance={
-        "park": [1],
-        "decommission": [2],
-        "windows": [
-            {"schedule": "0 2 * * 6", "durationMinutes": 240, "timeZone": "Europe/Berlin"},
-        ],
-    },
-    terminationGracePeriodSeconds=60,
-    paused=True,
-)
-
-
 def test_a_complete_manifest_is_accepted_and_read() -> None:
     """All that the schema knows reaches the spec."""
     assert problems(COMPLETE) == []
     spec = BrokerSpec.from_manifest(COMPLETE)
     assert (spec.name, spec.namespace, spec.replicas) == ("demo", "kafka", 5)
-    assert spec.storage_bytes == 3 * 2**39
-    assert spec.storage_class_name == "fast"
+    assert spec.volumes == (
+        Volume(name="meta", size="20Gi", storage_class="fast"),
+        Volume(name="data", size="1.5Ti", storage_class="slow"),
+        Volume(name="more", size="1.5Ti", storage_class="fast"),
+    )
+    assert spec.volumes[1].size_bytes == 3 * 2**39
+    assert (spec.metadata_volume, spec.delete_claim) == ("meta", DeleteClaim.WHEN_SCALED)
     assert spec.external is not None
     assert spec.external.address(2) == "b2.example.com:9002"
     assert dict(spec.config) == {"auto.create.topics.enable": "false", "num.io.threads": "9"}
@@ -127,8 +59,13 @@ def test_a_complete_manifest_is_accepted_and_read() -> None:
         (broker(replicas=-1), "spec.replicas: must be at least 0"),
         (broker(storage={"size": "10 GB"}), "spec.storage.size: '10 GB' does not have the form"),
         (
-            broker(storage={"size": "1Gi", "deleteClaim": "Always"}),
-            "spec.storage.deleteClaim: 'Always' is not 'Never'",
+            broker(storage={"size": "1Gi", "deleteClaim": "always"}),
+            "spec.storage.deleteClaim: 'always' is not 'Never' or 'WhenScaled' or 'WhenDeleted' or"
+            " 'Always', did you mean 'Always'?",
+        ),
+        (
+            broker(storage={"volumes": [{"name": "a-b"}]}),
+            "spec.storage.volumes.0.name: 'a-b' has characters that a name cannot have",
         ),
         (
             broker(updatePolicy="onApproval"),
@@ -188,14 +125,19 @@ def test_defaults_and_choices_are_those_of_the_spec() -> None:
     assert grace == spec.termination_grace_seconds
     assert fields["paused"]["default"] == spec.is_paused
     assert fields["storage"]["default"] == {}
-    assert fields["storage"]["properties"]["size"]["default"] == spec.storage_size
+    assert fields["storage"]["properties"]["size"]["default"] == spec.volumes[0].size
+    storage = fields["storage"]["properties"]
+    assert storage["deleteClaim"]["enum"] == list(DeleteClaim)
+    assert storage["deleteClaim"]["default"] == spec.delete_claim
 
 
 def test_changes_that_cannot_be_made_are_refused_by_rules() -> None:
     """operator.md 5: no shrinking, no other storage class, nobody parked and emptied at once."""
     rules = [rule["rule"] for part in nodes(schema()) for rule in rules_of(part)]
     text = "\n".join(rules)
-    assert "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0" in text
+    size = "quantity(self.spec.storage.size).compareTo"
+    assert f"{size}(quantity(oldSelf.spec.storage.size)) >= 0" in text
+    assert f"{size}(quantity(oldSelf.status.volumeSize)) >= 0" in text
     assert "self.storageClassName == oldSelf.storageClassName" in text
     assert "!(id in self.decommission)" in text
 
@@ -220,7 +162,7 @@ def test_every_field_of_a_status_is_in_the_schema() -> None:
     spec = BrokerSpec.from_manifest(broker())
     plan = plan_broker(spec, seen, now=NOW, default_image=IMAGE)
     scale = ScalePlan(replicas=3, emptying=Emptying(node_id=2, left=1, moving=1, blocked="x"))
-    now = datetime.fromtimestamp(Clock().wall_ms() / 1000, UTC)
+    now = datetime.fromtimestamp(HandClock().wall_ms() / 1000, UTC)
     status = broker_status(spec, seen, replace(plan, scale=scale), before={}, now=now)
     assert status["restarting"]["broker"] == 2
     check(status, schema()["properties"]["status"], "status")
@@ -252,7 +194,7 @@ def check(value: Any, part: dict[str, Any], path: str) -> None:
 
 def test_a_name_that_cannot_be_that_of_a_service_is_refused() -> None:
     """Services and pods are named after it."""
-    (rule,) = schema()["x-kubernetes-validations"]
+    rule = schema()["x-kubernetes-validations"][0]
     pattern = re.search(r"matches\('(.*)'\)", rule["rule"])
     assert pattern is not None
     assert re.fullmatch(pattern[1], "demo-1")

@@ -1,6 +1,5 @@
 """The Topic CRD: what it refuses, and that it is a structural schema that Kubernetes takes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import yaml
 
 from barnabas_operator.crd import definition, problems
 from barnabas_operator.spec import DeletionPolicy, DriftPolicy
+from tests.operator.schema_nodes import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -109,15 +109,6 @@ def test_changes_that_cannot_be_made_are_refused_by_rules() -> None:
     rules = [rule["rule"] for rule in schema()["properties"]["spec"]["x-kubernetes-validations"]]
     assert any("self.topicName == oldSelf.topicName" in rule for rule in rules)
     assert any("self.partitions >= oldSelf.partitions" in rule for rule in rules)
-
-
-def nodes(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield part
-    for child in part.get("properties", {}).values():
-        yield from nodes(child)
-    for name in ("items", "additionalProperties"):
-        if isinstance(part.get(name), dict):
-            yield from nodes(part[name])
 
 
 def test_the_schema_is_structural() -> None:

@@ -13,7 +13,7 @@ from barnabas_operator.group_spec import (
     WhenActive,
 )
 from barnabas_operator.spec import SpecError
-from tests.operator.test_crd import nodes
+from tests.operator.schema_nodes import nodes
 
 
 def group(**spec: Any) -> dict[str, Any]:
@@ -87,6 +87,17 @@ def test_what_is_left_out_has_its_default() -> None:
         ({"to": "timestamp", "timestamp": "yesterday"}, "timestamp", "yesterday is no moment"),
         ({"to": "timestamp", "timestamp": "2026-01-31T12:00:00"}, "timestamp", "is no moment"),
         ({"to": "timestamp", "timestamp": "1960-01-01T00:00:00Z"}, "timestamp", "before 1970"),
+        ({"to": "timestamp", "timestamp": "0001-01-01T00:00:00+23:59"}, "timestamp", "before 1970"),
+        (
+            {"to": "timestamp", "timestamp": "9999-12-31T23:59:59.9996Z"},
+            "timestamp",
+            "before the year 10000",
+        ),
+        (
+            {"to": "timestamp", "timestamp": "9999-12-31T23:59:59-01:00"},
+            "timestamp",
+            "before the year 10000",
+        ),
         ({"to": "latest", "topics": [{"name": "a"}, {"name": "a"}]}, "topics", "named twice"),
     ],
 )
@@ -112,6 +123,13 @@ def test_a_reset_that_cannot_be_meant_is_refused_also_without_an_api_server(
 def test_each_mistake_is_told_with_its_field(spec: dict[str, Any], expected: str) -> None:
     (problem,) = problems(group(**spec))
     assert str(problem).startswith(expected)
+
+
+def test_the_last_moment_that_a_reset_takes_can_be_written() -> None:
+    reset = {"id": "r", "to": "timestamp", "timestamp": "9999-12-31T23:59:59.999Z"}
+    spec = GroupSpec.from_manifest(group(reset=reset))
+    assert spec.reset is not None
+    assert "9999-12-31T23:59:59.999+00:00" in spec.reset.text
 
 
 def test_the_crd_names_what_the_reference_asks_for() -> None:

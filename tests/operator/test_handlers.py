@@ -6,7 +6,7 @@ import pytest
 
 from barnabas_client.env import SystemClock
 from barnabas_operator.admin_pool import AdminPool
-from barnabas_operator.handlers import Wakeups, kopf_settings
+from barnabas_operator.handlers import EventHandlers, kopf_settings
 from barnabas_operator.kubernetes.kinds import (
     BROKER,
     CONSUMER_GROUP,
@@ -18,24 +18,26 @@ from barnabas_operator.kubernetes.kinds import (
 )
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.work.freshness import WatchFreshness
+from barnabas_operator.work.watch_cache import WatchCache
 from tests.support.store_api import StoreApi
 
 
 class World:
-    """Wakeups with the keys that they have put in since the last look."""
+    """EventHandlers with the keys that they have put in since the last look."""
 
     def __init__(self) -> None:
         self.added: list[str] = []
-        self.wakeups = Wakeups(
+        self.handlers = EventHandlers(
             lambda key: self.added.append(f"{key.kind} {key.namespace}/{key.name}"),
             admins=AdminPool(StoreApi(), SystemClock()),
+            cache=WatchCache(StoreApi(), lambda: 0.0),
             freshness=WatchFreshness([TOPIC], lambda: 0.0),
             metrics=OperatorMetrics(),
         )
 
     def hear(self, kind: Kind, manifest: dict[str, Any], *, is_deleted: bool = False) -> set[str]:
         self.added.clear()
-        self.wakeups.heard(kind, manifest, is_deleted=is_deleted)
+        self.handlers.on_event(kind, manifest, is_deleted=is_deleted)
         return set(self.added)
 
 

@@ -9,10 +9,10 @@ from barnabas_operator.http_server import HttpServer
 from barnabas_operator.kubernetes.api import ForbiddenError, UnavailableError
 from barnabas_operator.kubernetes.kinds import LEASE, TOPIC
 from barnabas_operator.metrics import OperatorMetrics
-from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.work_queue import Pass, WorkQueue
+from barnabas_operator.work.key import Key, KeyKind
+from barnabas_operator.work.work_queue import ReconcileResult, WorkQueue
 
-KEY = Key(kind=Work.TOPICS, namespace="ns", name="demo")
+KEY = Key(kind=KeyKind.TOPICS, namespace="ns", name="demo")
 Get = Callable[[str], Awaitable[tuple[int, str]]]
 
 
@@ -64,7 +64,7 @@ def test_metrics_count_work_writes_and_resources() -> None:
     metrics.request("patch", LEASE, 200)
     errors = (None, UnavailableError("x"), ForbiddenError("x"), TimeoutError(), ValueError())
     for error in errors:
-        metrics.finished(Pass(key=KEY, seconds=0.2, error=error))
+        metrics.finished(ReconcileResult(key=KEY, seconds=0.2, error=error))
     metrics.resources(TOPIC, KEY, 3, 1)
     metrics.lead(True)
 

@@ -11,7 +11,7 @@ from barnabas_operator.kubernetes.kinds import (
     SERVICE,
     STATEFUL_SET,
 )
-from barnabas_operator.work.key import Work
+from barnabas_operator.work.key import KeyKind
 from tests.support.operator_world import operator_world, until
 from tests.support.real_api_server import RealApiServer
 
@@ -26,7 +26,7 @@ def test_what_a_broker_needs_is_made_once_and_then_left_alone(
     async def run() -> None:
         async with (
             operator_world(tmp_path, real_or_fake) as world,
-            world.operator(tuple(Work), admin_timeout_seconds=1.0) as operator,
+            world.operator(tuple(KeyKind), admin_timeout_seconds=1.0) as operator,
         ):
             await world.api.create(world.manifest(BROKER, "demo", {"replicas": 3}))
             wanted = [

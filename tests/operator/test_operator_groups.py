@@ -14,7 +14,7 @@ from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_operator.kubernetes.api import InvalidError
 from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP
-from barnabas_operator.work.key import Work
+from barnabas_operator.work.key import KeyKind
 from barnabas_protocol.ids import TopicPartition
 from tests.support.operator_world import (
     OperatorWorld,
@@ -62,7 +62,7 @@ class GroupWorld:
 
     async def offsets(self) -> list[int | None]:
         (committed,) = (await self.admin.group_offsets.list(["billing"])).unwrap().values()
-        found = [committed.get(place) for place in PLACES]
+        found = [committed.get(topic_partition) for topic_partition in PLACES]
         return [None if one is None else one.offset for one in found]
 
 
@@ -74,9 +74,11 @@ async def group_world(directory: Path, server: Server) -> AsyncIterator[GroupWor
             topic = NewTopic(name="orders", partition_count=2, replication_factor=1)
             (await admin.topics.create([topic])).unwrap()
             async with Producer(bootstrap) as producer:
-                for place in PLACES:
+                for topic_partition in PLACES:
                     for _ in range(10):
-                        producer.send(place.topic, b"order", partition=place.partition)
+                        producer.send(
+                            topic_partition.topic, b"order", partition=topic_partition.partition
+                        )
                 await producer.flush()
             committed = dict.fromkeys(PLACES, OffsetAndMetadata(4))
             (await admin.group_offsets.alter("billing", committed)).unwrap()
@@ -87,7 +89,7 @@ def run(directory: Path, server: Server, story: Callable[[GroupWorld], Awaitable
     async def tell() -> None:
         async with (
             group_world(directory, server) as groups,
-            groups.world.operator((Work.GROUPS,)),
+            groups.world.operator((KeyKind.GROUPS,)),
         ):
             await story(groups)
 

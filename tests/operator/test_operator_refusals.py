@@ -11,7 +11,7 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, SECRET, STATEFUL_SET, TOPIC
-from barnabas_operator.work.key import Work
+from barnabas_operator.work.key import KeyKind
 from barnabas_protocol.ids import TopicPartition
 from tests.support.in_process_broker import running_broker
 from tests.support.operator_thread import running_operator
@@ -59,7 +59,7 @@ def test_whatever_is_refused_comes_about_all_the_same(
                 token = json.loads(real_or_fake.kubeconfig())["users"][0]["user"]["token"]
             kubeconfig = refusing.write_kubeconfig(tmp_path / "refusing", token)
             settings = replace(world.settings(), kubeconfig=str(kubeconfig))
-            async with running_operator(settings, tuple(Work)) as operator:
+            async with running_operator(settings, tuple(KeyKind)) as operator:
                 await topics_come_and_go(world, admin, bootstrap_of(broker))
                 await a_group_is_reset(world, admin)
                 await brokers_are_made(world)

@@ -66,7 +66,7 @@ def test_fields_are_inferred_unless_they_are_declared() -> None:
 
 def test_a_checkpoint_goes_on_with_what_made_it() -> None:
     """Watermark, policies, limits and trigger may change: state does not depend on them."""
-    text = remembered(settings(group_by="country"), "id")
+    text = remembered(settings(group_by="country"), "id", "target")
     changed = settings(
         group_by="country",
         watermark="1h",
@@ -74,8 +74,8 @@ def test_a_checkpoint_goes_on_with_what_made_it() -> None:
         max_offsets_per_trigger=5,
         trigger="10s",
     )
-    check_remembered(text, changed, "id")
-    check_remembered(text, changed, None)
+    check_remembered(text, changed, "id", "target")
+    check_remembered(text, changed, None, None)
 
 
 @pytest.mark.parametrize(
@@ -94,28 +94,35 @@ def test_a_checkpoint_goes_on_with_what_made_it() -> None:
 def test_what_state_depends_on_cannot_change_under_a_checkpoint(changed: Any, message: str) -> None:
     """Spark says so late and in other words, or quietly uses what the checkpoint has."""
     with pytest.raises(CheckpointMismatchError, match=message) as raised:
-        check_remembered(remembered(settings(), "id"), settings(**changed), "id")
+        check_remembered(remembered(settings(), "id", "target"), settings(**changed), "id", None)
     assert "set them back, or give a new --checkpoint" in str(raised.value)
 
 
 def test_a_topic_that_was_made_again_is_not_gone_on_with() -> None:
     """The connector knows topics by name only, and its offsets fit by chance."""
     with pytest.raises(CheckpointMismatchError, match="deleted and made again"):
-        check_remembered(remembered(settings(), "one"), settings(), "two")
+        check_remembered(remembered(settings(), "one", "target"), settings(), "two", None)
+
+
+def test_a_target_that_was_made_again_is_not_gone_on_with() -> None:
+    """Windows that do not change any more would be missing in it."""
+    text = remembered(settings(), "id", "one")
+    with pytest.raises(CheckpointMismatchError, match=r"target .* was deleted and made again"):
+        check_remembered(text, settings(), "id", "two")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', "null"])
 def test_an_unreadable_file_in_the_checkpoint_is_told(text: str) -> None:
     """Going on without it could mix two kinds of state."""
     with pytest.raises(CheckpointMismatchError, match=r"aggregate\.json cannot be read"):
-        check_remembered(text, settings(), "id")
+        check_remembered(text, settings(), "id", None)
 
 
 def test_a_checkpoint_of_a_later_release_is_refused() -> None:
     """What it remembers may mean something else."""
-    document = json.loads(remembered(settings(), "id")) | {"version": 2}
+    document = json.loads(remembered(settings(), "id", "target")) | {"version": 2}
     with pytest.raises(CheckpointMismatchError, match="another release"):
-        check_remembered(json.dumps(document), settings(), "id")
+        check_remembered(json.dumps(document), settings(), "id", None)
 
 
 def test_late_and_undecodable_are_found_in_the_progress_of_spark() -> None:

@@ -29,6 +29,18 @@ def test_files_are_written_whole_and_found_again(store: FileStore, tmp_path: Pat
     assert [path.name for path in (tmp_path / "not yet" / "a" / "b").iterdir()] == ["c.json"]
 
 
+def test_a_file_is_created_once_and_can_be_removed(store: FileStore) -> None:
+    """Who creates it knows; what is there stays as it is, and nothing is left beside it."""
+    assert store.create("a/b.json", "one")
+    assert not store.create("a/b.json", "two")
+    assert store.read("a/b.json") == "one"
+    assert store.names("a") == ("b.json",)
+    store.remove("a/b.json")
+    store.remove("a/b.json")
+    assert store.create("a/b.json", "three")
+    assert store.read("a/b.json") == "three"
+
+
 def test_urls_are_what_spark_takes(tmp_path: Path) -> None:
     """Without escapes, which Hadoop would look for in the name."""
     assert LocalFiles(tmp_path / "a b").url("c") == f"file://{tmp_path}/a b/c"

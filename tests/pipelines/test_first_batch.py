@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from barnabas_pipelines.datasource.first_batch import end_json, initial_json, start_of_batch
 from barnabas_pipelines.errors import PipelineError
-from barnabas_pipelines.offsets import StreamOffsets
+from barnabas_pipelines.offsets import StreamOffsets, end_json, initial_json, start_of_batch
 from barnabas_protocol.ids import TopicPartition
 
 

@@ -19,7 +19,8 @@ from barnabas_pipelines.jobs.job import (
     load_job,
     main,
 )
-from barnabas_pipelines.jobs.settings import JobOption, JobSettings, read_settings
+from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from tests.pipelines.command_line import read_settings
 
 OPTIONS = (
     JobOption(name="path", is_required=True, meaning="Where to."),
@@ -86,7 +87,8 @@ def test_help_has_every_option_and_the_required_ones_first(
     out = capsys.readouterr().out
     assert out.index("--path TEXT") < out.index("--size SIZE")
     assert "How large. (default: 64 MiB)" in out
-    assert "--deep, --no-deep" in out
+    assert "--deep [true|false]" in out
+    assert "--no-deep" in out
     assert "Where to. (required)" in out
 
 
@@ -142,7 +144,7 @@ def test_modules_run_as_programs_with_and_without_a_package() -> None:
     for command in (module, [sys.executable, str(path), "--hepl"]):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == WRONG_USE
-        assert "did you mean --help?" in done.stderr
+        assert "Did you mean '--help'?" in done.stderr
 
 
 def test_jobs_are_listed() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from barnabas_pipelines.errors import DataLossError
-from barnabas_pipelines.jobs.failures import failure_line
+from barnabas_pipelines.errors import DataLossError, failure_line
 
 FOREACH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function \
 in foreach batch sink. Reason: An exception was raised by the Python Proxy. Return Message: \

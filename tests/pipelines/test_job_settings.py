@@ -10,9 +10,9 @@ from barnabas_pipelines.jobs.common_options import trigger_seconds
 from barnabas_pipelines.jobs.settings import (
     JobOption,
     JobSettings,
-    read_settings,
     settings_of,
 )
+from tests.pipelines.command_line import read_settings
 
 OPTIONS = (
     JobOption(name="path", is_required=True, meaning="Where to."),
@@ -101,11 +101,11 @@ def test_the_command_line_wins_over_the_file() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--pth", "/a"], "unknown option: --pth; did you mean --path?"),
-        (["--zzzzzz", "/a"], "unknown option: --zzzzzz; --help lists all"),
-        (["path"], "unexpected argument: path; options start with --"),
+        (["--pth", "/a"], "No such option '--pth'. Did you mean '--path'?"),
+        (["--zzzzzz", "/a"], "No such option '--zzzzzz'."),
+        (["path"], "unexpected extra argument (path)"),
         ([], "--path is missing: Where to."),
-        (["--path"], "--path needs a value"),
+        (["--path"], "'--path' requires an argument"),
         (["--path", "a", "--path", "b"], "--path is given twice"),
         (["--path", "a", "--via", "conector"], "'conector': it must be connector or python; did"),
         (["--path", "a", "--file-size", "big"], "'big': it must be a size such as"),
@@ -115,7 +115,7 @@ def test_the_command_line_wins_over_the_file() -> None:
         (["--path", "a", "--conf", "spark.x"], "'spark.x': it must be NAME=VALUE"),
         (["--path", "a", "--rules", "{a"], "it must be YAML"),
         (["--path", "a", "--verify=maybe"], "'maybe': it must be true or false"),
-        (["--dry-rum", "--path", "a"], "did you mean --dry-run?"),
+        (["--dry-rum", "--path", "a"], "Did you mean '--dry-run'?"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(arguments: Sequence[str], said: str) -> None:
@@ -137,6 +137,22 @@ def test_what_is_wrong_is_said_in_one_line(arguments: Sequence[str], said: str) 
 def test_what_is_wrong_in_a_file_is_said_with_its_name(written: str, said: str) -> None:
     """The same checks, so that moving an option into a file changes nothing."""
     assert said in refusal("--config", "job.yaml", job=written)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_verified"),
+    [
+        (["--verify"], True),
+        (["--verify", "true"], True),
+        (["--verify=false"], False),
+        (["--no-verify"], False),
+        (["--verify", "--topics", "a"], True),
+        ([], False),
+    ],
+)
+def test_a_truth_may_have_a_value(arguments: Sequence[str], is_verified: bool) -> None:
+    """As in the file, and as other tools have it."""
+    assert read("--path", "/a", *arguments)["verify"] is is_verified
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

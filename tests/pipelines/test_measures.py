@@ -7,13 +7,13 @@ from barnabas_pipelines.transforms.measures import (
     GroupField,
     Measure,
     MeasureKind,
+    WindowSpec,
     check_names,
     inferred_schema,
     needed_fields,
     parse_group_fields,
     parse_measures,
 )
-from barnabas_pipelines.transforms.window_spec import WindowSpec
 
 
 def test_measures_are_read_with_their_default_names() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from barnabas_pipelines.errors import OptionsError
-from barnabas_pipelines.option_table import ROWS
-from barnabas_pipelines.options import Options, Use, parse_options, render
+from barnabas_pipelines.option_table import ROWS, Use
+from barnabas_pipelines.options import Options, parse_options, render
 from barnabas_protocol.ids import TopicPartition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ def test_exactly_one_subscription_is_wanted(count: int) -> None:
         ("minPartitions", "0", "the least is 1"),
         ("minPartitions", "many", "whole number"),
         ("failOnDataLoss", "perhaps", "true or false"),
-        ("subscribe", " , ", "name a topic"),
+        ("subscribe", " , ", "one name, or several"),
         ("startingOffsets", "first", "earliest, latest or JSON"),
         ("startingOffsets", '{"a": {"0": -3}}', "earliest, latest or JSON"),
         ("startingOffsets", '{"a": {"x": 3}}', "earliest, latest or JSON"),
@@ -96,7 +96,7 @@ def test_exactly_one_subscription_is_wanted(count: int) -> None:
         ("endingOffsets", "earliest", "reads nothing"),
         ("startingTimestamp", "-1", "the least is 0"),
         ("endingOffsetsByTimestamp", '{"a": 5}', "JSON such as"),
-        ("kafka.isolation.level", "committed", "one of read_uncommitted, read_committed"),
+        ("kafka.isolation.level", "committed", "must be read_uncommitted or read_committed"),
         ("kafka.bootstrap.servers", "broker", "host and a port"),
         ("kafka.fetch.max.bytes", "-7", "the least is 0"),
         ("arrowBatchRecords", "2000000", "the most is 1000000"),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from barnabas_pipelines.datasource import loop_thread
-from barnabas_pipelines.datasource.cluster_view import ClusterView
-from barnabas_pipelines.datasource.partition_read import ReadSettings, read_range
+from barnabas_pipelines.datasource.cluster_view import ClusterView, ReadSettings
+from barnabas_pipelines.datasource.partition_read import read_range
 from barnabas_pipelines.errors import (
     CorruptDataError,
     DataLossError,
@@ -17,7 +17,8 @@ from barnabas_pipelines.errors import (
     UnreachableError,
 )
 from barnabas_pipelines.offsets import OffsetRange
-from barnabas_pipelines.options import Options, Use, parse_options
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import Options, parse_options
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.batch import stamp_crc
 from barnabas_protocol.records.record import Record, encode_batch
@@ -168,7 +169,7 @@ def test_a_broker_that_stays_away_is_told_after_the_timeout(own_broker: Barnabas
 def test_nobody_at_the_address_is_told(tmp_path: Path) -> None:
     """The first words name the brokers."""
     given = options("127.0.0.1:1", "any", kafka__default__api__timeout__ms=500)
-    with pytest.raises(UnreachableError, match=r"^the brokers at 127.0.0.1:1 do not answer"):
+    with pytest.raises(UnreachableError, match=r"^the brokers at 127.0.0.1:1 do not respond"):
         ClusterView(given).log_view()
 
 

@@ -12,7 +12,8 @@ from jsonschema import Draft7Validator
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.job import JOB_NAMES, load_job
-from barnabas_pipelines.jobs.settings import read_settings, settings_of
+from barnabas_pipelines.jobs.settings import settings_of
+from tests.pipelines.command_line import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pipelines.md"
@@ -23,7 +24,10 @@ def fences(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
-FILES = {"quality.yaml": next(text for text in fences("yaml") if "required:" in text)}
+FILES = {
+    "quality.yaml": next(text for text in fences("yaml") if "required:" in text),
+    "avro-quality.yaml": next(text for text in fences("yaml") if "avro-quality" in text),
+}
 COMMANDS = [
     shlex.split(line)
     for block in fences("sh")
@@ -83,5 +87,5 @@ def test_headings_of_the_contents_exist() -> None:
 def test_a_misspelt_option_would_be_noticed() -> None:
     """The check above is worth nothing if everything passes."""
     job = load_job("quality")
-    with pytest.raises(OptionsError, match="did you mean"):
+    with pytest.raises(OptionsError, match="Did you mean"):
         read_settings(job.options, ["--dead-leter-topic", "x"], FILES.__getitem__)

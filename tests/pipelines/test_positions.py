@@ -8,7 +8,8 @@ import pytest
 from barnabas_pipelines.datasource.positions import ending_offsets, starting_offsets
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.offsets import LogView, StreamOffsets
-from barnabas_pipelines.options import Options, Use, parse_options
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import Options, parse_options
 from barnabas_protocol.ids import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from barnabas_pipelines.offsets import StreamOffsets
-from barnabas_pipelines.progress_offsets import offsets_of_checkpoint, offsets_of_sources
+from barnabas_pipelines.offsets import StreamOffsets, offsets_of_checkpoint, offsets_of_sources
 from barnabas_protocol.ids import TopicPartition
 
 OWN = json.dumps(

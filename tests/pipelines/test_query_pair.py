@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas_pipelines.jobs.query_pair import run_pair
+from barnabas_pipelines.jobs.streaming import run_pair
 
 _DEADLINE_SECONDS = 30
 

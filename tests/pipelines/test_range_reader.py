@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from barnabas_client.cluster.metadata import ClusterMetadata, TopicMetadata
-from barnabas_pipelines.datasource.partition_read import RangeReader, ReadSettings
+from barnabas_pipelines.datasource.cluster_view import ReadSettings
+from barnabas_pipelines.datasource.partition_read import RangeReader
 from barnabas_pipelines.errors import StalledError
 from barnabas_pipelines.offsets import OffsetRange
 from barnabas_protocol.ids import uuid_to_text

@@ -144,7 +144,7 @@ def test_brokers_that_do_not_answer_are_named() -> None:
         "request_timeout_ms": 300,
     }
     with (
-        pytest.raises(UnreachableError, match=r"no broker of 127\.0\.0\.1:1 answers"),
+        pytest.raises(UnreachableError, match=r"no broker of 127\.0\.0\.1:1 responds"),
         record_sender(nobody, TOPIC),
     ):
         pass

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
-from barnabas_pipelines.replay.pace import Pace, task_rate
 from barnabas_pipelines.replay.state import ReplayState, parse_state
+from barnabas_pipelines.replay.task import Pace, task_rate
 
 STATE = ReplayState(
-    asked={"path": "/a", "target": "again", "from_ms": None, "partitions": [0, 2]},
+    requested={"path": "/a", "target": "again", "from_ms": None, "partitions": [0, 2]},
     topic_id="abc",
     version=3,
-    bases={0: 10, 1: 0},
+    replay_id="4a5b",
     counts={0: 5, 1: 0},
 )
 
@@ -33,25 +33,32 @@ def test_what_is_no_state_is_refused(text: str) -> None:
 
 def test_another_choice_needs_another_checkpoint() -> None:
     """Counting how much is there works for the same rows only."""
-    STATE.check_same(dict(STATE.asked), "abc", "/r")
-    STATE.check_same(dict(STATE.asked), None, "/r")
+    STATE.check_same(dict(STATE.requested), "abc", "/r")
+    STATE.check_same(dict(STATE.requested), None, "/r")
     with pytest.raises(OptionsError, match=r"/r is of another replay: from_ms was None, now it is"):
-        STATE.check_same({**STATE.asked, "from_ms": 5}, "abc", "/r")
+        STATE.check_same({**STATE.requested, "from_ms": 5}, "abc", "/r")
     with pytest.raises(TopicGoneError, match="made anew"):
-        STATE.check_same(dict(STATE.asked), "def", "/r")
+        STATE.check_same(dict(STATE.requested), "def", "/r")
 
 
-def test_the_target_tells_how_much_is_there() -> None:
-    """Its ends less where it began."""
-    assert STATE.sent({0: 12, 1: 0}) == {0: 2, 1: 0}
+def test_progress_is_at_most_what_each_partition_is_to_get() -> None:
+    """More partitions than are known may have been added meanwhile."""
+    STATE.check_sent({0: 0, 1: 0})
+    STATE.check_sent({0: 5, 1: 0, 2: 0})
     assert STATE.record_count == 5
 
 
-@pytest.mark.parametrize("ends", [{0: 16, 1: 0}, {0: 9, 1: 0}, {0: 12, 1: 1}, {1: 0}])
-def test_ends_that_this_replay_cannot_have_made_are_refused(ends: dict[int, int]) -> None:
-    """Too many: somebody else writes. Too few: records were lost, or the topic is another."""
-    with pytest.raises(PipelineError, match="somebody else writes"):
-        STATE.sent(ends)
+@pytest.mark.parametrize("sent", [{0: 6, 1: 0}, {0: -1, 1: 0}, {0: 5, 1: 1}])
+def test_progress_that_this_replay_cannot_have_made_is_refused(sent: dict[int, int]) -> None:
+    """Somebody has committed offsets to its group."""
+    with pytest.raises(PipelineError, match="somebody else has committed"):
+        STATE.check_sent(sent)
+
+
+def test_progress_that_is_lost_is_no_new_beginning() -> None:
+    """Brokers forget offsets after a while; all would be sent again."""
+    with pytest.raises(PipelineError, match="partition 1 of the target has got is not known"):
+        STATE.check_sent({0: 5})
 
 
 def test_a_pace_is_kept_from_the_start_of_a_task() -> None:

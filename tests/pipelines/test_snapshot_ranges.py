@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from barnabas_pipelines.errors import DataLossError, OptionsError
-from barnabas_pipelines.snapshot.facts import SnapshotFacts
 from barnabas_pipelines.snapshot.ranges import (
+    SnapshotFacts,
     TombstonesLostError,
     TopicChangedError,
     TopicState,

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.ways import format_and_options
+from barnabas_pipelines.sources import format_and_options
 
 READ = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 

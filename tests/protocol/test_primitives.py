@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.primitives import (
+    append_count,
+    append_string,
     read_signed_varint,
     read_signed_varlong,
     read_unsigned_varint,
@@ -85,3 +87,25 @@ def test_tagged_fields_are_skipped_by_their_sizes() -> None:
         skip_tagged_fields(b"\x05\x09ab", 0, 1)
     with pytest.raises(ParseError):
         skip_tagged_fields(b"\x05\x02ab", 0, 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 125, 126, 127, 128, 16_382, 16_383, 2**31 - 2])
+def test_appended_counts_are_those_that_are_read(count: int) -> None:
+    """One byte up to 126, where no varint is made, and the varint from there on."""
+    out = bytearray()
+    append_count(out, count, True)
+    assert bytes(out) == unsigned_varint(count + 1)
+    out.clear()
+    append_count(out, count, False)
+    assert int.from_bytes(out, "big") == count
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 300])
+def test_appended_strings_have_their_size_before_them(size: int) -> None:
+    text = "x" * size
+    out = bytearray()
+    append_string(out, text, True)
+    assert bytes(out) == unsigned_varint(size + 1) + text.encode()
+    out.clear()
+    append_string(out, text, False)
+    assert bytes(out) == size.to_bytes(2, "big") + text.encode()

@@ -12,7 +12,7 @@ SEEDS = {
 }
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("faults", Faults, ids=lambda faults: faults.name.lower())
 def test_what_was_acknowledged_survives(faults: Faults) -> None:
     """REC-1, LOG-8, OFS-5, CTL-6: records, offsets, topics, settings and ids.

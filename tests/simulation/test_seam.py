@@ -10,8 +10,7 @@ HOME = Path(barnabas_broker.__file__).parent
 OUTSIDE = ("env", "admin", "__main__.py")
 # Stores of the arbiter that are asked over HTTP: simulations have theirs in memory.
 OVER_HTTP = {
-    HOME / "arbiter" / name
-    for name in ("http_exchange.py", "kubernetes_api.py", "lease_document.py")
+    HOME / "arbiter" / name for name in ("http_client.py", "kubernetes_api.py", "lease_document.py")
 }
 MODULES = [
     path

@@ -7,7 +7,7 @@ import pytest
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import fetch
 from tests.simulation import requests
-from tests.simulation.test_time import HOUR_MS, PATIENT, SPAN_MS, SPAN_SECONDS, TOPIC, produced, run
+from tests.simulation.long_run import HOUR_MS, PATIENT, SPAN_MS, SPAN_SECONDS, TOPIC, produced, run
 from tests.simulation.workload import until_coordinated
 from tests.support.simulated_broker import Life, Machine
 

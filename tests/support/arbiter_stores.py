@@ -9,8 +9,8 @@ import json
 import os
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
 import aiohttp
@@ -56,6 +56,10 @@ class StoreUnderTest(Protocol):
     async def clear(self) -> None:
         """What an operator does to force an election."""
         ...
+
+
+MakeStore = Callable[[], AbstractAsyncContextManager[StoreUnderTest]]
+"""Opens an empty store."""
 
 
 class WrappedStore:

@@ -55,6 +55,8 @@ class BarnabasCluster:
             "arbiter.file.path": str(self._arbiter_file),
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(2, int(replicas))),
             "min.insync.replicas": "2" if count > 1 else "1",
             **(properties or {}),
         }

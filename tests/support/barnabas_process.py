@@ -49,6 +49,8 @@ class BarnabasProcess:
             "admin.http.port": str(self.admin_port),
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
             # Tests run on machines whose disks are nearly full, too.
             "barnabas.disk.reserve.bytes.max": "16777216",
             **(properties or {}),

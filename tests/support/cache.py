@@ -134,7 +134,8 @@ def install_packages(packages: Sequence[str]) -> None:
     with _locked(cache_root() / "apt.lock"):
         try:
             run([*prefix, "apt-get", "update", "-q"], environment=quiet)
-            run([*prefix, "apt-get", "install", "-y", "-q", *packages], environment=quiet)
+            wait = ["-o", "DPkg::Lock::Timeout=600"]
+            run([*prefix, "apt-get", "install", "-y", "-q", *wait, *packages], environment=quiet)
         except RuntimeError as error:
             raise MissingToolError(f"could not install {' '.join(packages)}: {error}") from error
 

@@ -14,13 +14,11 @@ PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
     # Members that die are missed soon.
     "group.min.session.timeout.ms": "1000",
-}
-# Members of groups that the broker leads hear of a rebalance with their next heartbeat.
-_APACHE_PROPERTIES = {
-    **PROPERTIES,
+    # Members of groups that the broker leads hear of a rebalance with their next heartbeat.
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
 }
+_BARNABAS_PROPERTIES = {**PROPERTIES, "group.consumer.assignment.interval.ms": "100"}
 
 
 class ClientBrokers:
@@ -48,5 +46,5 @@ class ClientBrokers:
     def _create(self, name: str) -> BarnabasProcess | ApacheKafka:
         directory = self._directory / name
         if name == "apache":
-            return ApacheKafka(directory, properties=_APACHE_PROPERTIES, heap="512M")
-        return BarnabasProcess(directory, properties=PROPERTIES)
+            return ApacheKafka(directory, properties=PROPERTIES, heap="512M")
+        return BarnabasProcess(directory, properties=_BARNABAS_PROPERTIES)

@@ -42,6 +42,11 @@ class ClientProgram:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def prepare(self) -> None:
+        """Download and build what it needs, if that is not done yet."""
+        self.command()
+        self.environment()
+
     def command(self) -> list[str]:
         raise NotImplementedError
 
@@ -146,8 +151,11 @@ class KcatClient(ClientProgram):
     def __init__(self) -> None:
         super().__init__("kcat")
 
-    def run(self, bootstrap: str, plan: Plan, directory: Path) -> list[str]:
+    def prepare(self) -> None:
         require_commands({"kcat": "kcat"})
+
+    def run(self, bootstrap: str, plan: Plan, directory: Path) -> list[str]:
+        self.prepare()
         return [getattr(self, f"_{step[0]}")(bootstrap, *step[1:]) for step in plan]
 
     def _kcat(self, bootstrap: str, *arguments: str, data: bytes = b"") -> bytes:

@@ -9,6 +9,7 @@ context of its process, so that a process that stands still answers nothing.
 
 import asyncio
 import errno
+from collections import Counter
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from tests.support.simulated_random import SimulatedRandom
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 CONNECT_ATTEMPTS = 7  # with the pauses of TCP: 1, 2, 4... seconds
 FOLLOWS_SECONDS = 1e-6
+API_KEY = slice(4, 6)  # of a request, behind its length
 
 
 class LinkTransport(SimulatedTransport):
@@ -33,6 +35,8 @@ class LinkTransport(SimulatedTransport):
         self.host: str = own[0]
         self.peer_host: str = peer[0]
         self.context = context
+        self.is_accepted = False  # on the side of a listener
+        self._strike: Callable[[], None] | None = None
         self._last_arrival_seconds = 0.0
         self._has_end_arrived = False
 
@@ -41,6 +45,9 @@ class LinkTransport(SimulatedTransport):
     def _pass_on(self, other: SimulatedTransport, data: bytes) -> None:
         assert isinstance(other, LinkTransport)
         self._after_delay(other, other.arrive, data)
+        strike, self._strike = self._strike, None
+        if strike is not None:
+            self._loop.call_soon(strike, context=Context())
 
     def _after_delay(
         self, other: "LinkTransport", act: Callable[..., None], *arguments: Any
@@ -85,6 +92,8 @@ class LinkTransport(SimulatedTransport):
         while self._waiting and self._is_reading and not self._is_closing:
             piece = self._take(network.piece_bytes_max)
             network.note("bytes", self.peer_host, self.host, len(piece))
+            if self.is_accepted:
+                self._strike = network.asked(self.host, piece) or self._strike
             self._hand_over(piece)
         if self._is_closing:
             self._waiting.clear()
@@ -156,6 +165,9 @@ class ClusterNetwork(SimulatedNetwork):
         self._one_way: set[tuple[str, str]] = set()
         self._hidden: set[tuple[str, str]] = set()
         self._slow_links: dict[tuple[str, str], float] = {}
+        # How often each API was asked for, as the first of what arrived at once.
+        self.request_counts: Counter[int] = Counter()
+        self._strikes: dict[tuple[str, int], Callable[[], None]] = {}
         self.note = note
 
     # What is done to it.
@@ -178,6 +190,27 @@ class ClusterNetwork(SimulatedNetwork):
         self._one_way -= self._hidden
         self._hidden.clear()
         self._wake()
+
+    def strike_after(self, host: str, api_key: int, strike: Callable[[], None]) -> None:
+        """Let something happen when a host has answered the next request of an API.
+
+        What it said is on its way, and whatever it relied on must outlive it.
+        """
+        self._strikes[host, api_key] = strike
+
+    def asked(self, host: str, request: bytes) -> Callable[[], None] | None:
+        """What is to happen when a host has answered a request, if anything is."""
+        api_key = int.from_bytes(request[API_KEY], "big")
+        self.request_counts[api_key] += 1
+        return self._strikes.pop((host, api_key), None) if self._strikes else None
+
+    def will_strike(self, host: str) -> bool:
+        """Whether something is to happen when a host has answered."""
+        return any(known == host for known, _ in self._strikes)
+
+    def forget_strikes(self, host: str) -> None:
+        """Let nothing happen to the next process of a host because of what it answers."""
+        self._strikes = {key: act for key, act in self._strikes.items() if key[0] != host}
 
     def slow_link(self, host: str, other: str, latency_ms: float) -> None:
         """Let what gets from a host to another one take longer, until it heals."""
@@ -297,6 +330,7 @@ class ClusterNetwork(SimulatedNetwork):
         near = LinkTransport(self, own, peer, copy_context())
         context = self.contexts[host, port]
         far = LinkTransport(self, peer, own, context)
+        far.is_accepted = True
         self.links[near] = self.links[far] = None
         protocol = protocol_factory()
         accepted = context.copy().run(accept)

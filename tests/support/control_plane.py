@@ -9,16 +9,16 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.brokers import Registration
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.metadata.connection_refusals import NoConnectionRefusals
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_BROKER, MetadataImage
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
-from barnabas_broker.metadata.quorum import Seat
-from barnabas_broker.metadata.quorum_events import QuorumCallbacks
-from barnabas_broker.metadata.quorum_timing import QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import NobodyElse
+from barnabas_broker.metadata.quorum.event_loop import QuorumCallbacks
+from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
+from barnabas_broker.metadata.quorum.timing import QuorumSettings
+from barnabas_broker.metadata.quorum.transport import NobodyElse
+from barnabas_broker.metadata.quorum.voters import Voter
 from barnabas_broker.metadata.records import ListenerAddress
-from barnabas_broker.metadata.refusals import NoRefusals
 from tests.support.memory_log import MemoryLog
 from tests.support.simulated_clock import SimulatedClock
 from tests.support.simulated_disk import SimulatedDisk
@@ -69,9 +69,9 @@ class ControlPlane:
             clock=self.clock,
             arbiter=self.arbiter,
             transport=NobodyElse(),
-            refusals=NoRefusals(),
+            refusals=NoConnectionRefusals(),
             publisher=self.publisher,
-            seat=Seat(0, self.directory_id),
+            voter=Voter(0, self.directory_id),
             cluster_id=CLUSTER_ID,
             listener_name="PLAINTEXT",
             settings=QuorumSettings(snapshot_interval_bytes=self.snapshot_interval_bytes),

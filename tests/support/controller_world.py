@@ -11,7 +11,7 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.local import LocalController
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
-from barnabas_broker.metadata.leadership import NotLeadingError
+from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
 from barnabas_protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from barnabas_operator.kubernetes.kinds import Kind
-from tests.support.fake_kubernetes_store import SERVED, WITH_STATUS, Manifest
+from tests.support.fake_kubernetes_store import SERVED, WITH_STATUS, Manifest, has_fields
 
 
 def discovery(path: str) -> Manifest | None:
@@ -59,9 +59,9 @@ def _resource(kind: Kind, sub: str) -> Manifest:
 
 
 def selector(request: web.Request) -> Callable[[Manifest], bool]:
-    """What labelSelector (`a=b`, `a`) and fieldSelector (`metadata.name=x`) let through."""
+    """What labelSelector (`a=b`, `a`) and fieldSelector (`metadata.name=x,type=y`) let through."""
     labels = [term for term in request.query.get("labelSelector", "").split(",") if term]
-    fields = [term for term in request.query.get("fieldSelector", "").split(",") if term]
+    fields = request.query.get("fieldSelector", "")
 
     def matches(one: Manifest) -> bool:
         found = one["metadata"].get("labels") or {}
@@ -69,10 +69,6 @@ def selector(request: web.Request) -> Callable[[Manifest], bool]:
             key, equals, value = term.partition("=")
             if key not in found or (equals and found[key] != value.lstrip("=")):
                 return False
-        return all(
-            one["metadata"].get(term.partition("=")[0].removeprefix("metadata."))
-            == term.partition("=")[2]
-            for term in fields
-        )
+        return has_fields(one, fields)
 
     return matches

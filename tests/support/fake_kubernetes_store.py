@@ -7,6 +7,8 @@ along, and a namespace goes when it is empty. Conflicts, uid preconditions and s
 (per manager, whole lists) are modelled; validation beyond names, controllers and quotas are not.
 """
 
+import json
+import marshal
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -59,7 +61,7 @@ class FakeStore:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        self._now = now
+        self.now = now
         self._new_uid = new_uid
         self.objects: dict[Kind, dict[tuple[str, str], Manifest]] = {kind: {} for kind in SERVED}
         self.events: list[Event] = []
@@ -104,7 +106,7 @@ class FakeStore:
         metadata |= {
             "uid": self._new_uid(),
             "generation": 1,
-            "creationTimestamp": _text(self._now()),
+            "creationTimestamp": _text(self.now()),
         }
         if kind in WITH_STATUS:
             one.pop("status", None)
@@ -178,7 +180,7 @@ class FakeStore:
             if not _is_going(one):
                 going = copied(one)
                 going["metadata"] |= {
-                    "deletionTimestamp": _text(self._now()),
+                    "deletionTimestamp": _text(self.now()),
                     "deletionGracePeriodSeconds": 0,
                     "generation": one["metadata"]["generation"] + 1,
                 }
@@ -189,7 +191,7 @@ class FakeStore:
 
     def _delete_namespace(self, name: str, one: Manifest) -> Manifest:
         going = copied(one)
-        going["metadata"]["deletionTimestamp"] = _text(self._now())
+        going["metadata"]["deletionTimestamp"] = _text(self.now())
         going["status"] = {"phase": "Terminating"}
         self._store(known.NAMESPACE, going, "MODIFIED")
         for kind, objects in self.objects.items():
@@ -252,13 +254,12 @@ class FakeStore:
 
 
 def copied(value: T) -> T:
-    """A deep copy of what JSON can say; `copy.deepcopy` takes five times as long."""
-    found: Any = value
-    if isinstance(found, dict):
-        found = {key: copied(one) for key, one in found.items()}
-    elif isinstance(found, list):
-        found = [copied(one) for one in found]
-    return cast("T", found)
+    """A deep copy of what JSON can say. Slower ones took a third of the operator's tests."""
+    try:
+        return cast("T", marshal.loads(marshal.dumps(value)))
+    except ValueError:
+        # The value of an enum is text to a client that sends JSON, and not to marshal.
+        return cast("T", json.loads(json.dumps(value)))
 
 
 def merge_patched(target: Any, patch: Any) -> Any:
@@ -346,3 +347,15 @@ def _is_going(one: Manifest) -> bool:
 
 def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def has_fields(one: Manifest, selector: str) -> bool:
+    """Whether a field selector (`metadata.name=x,type=y`) lets it through."""
+    for term in selector.split(",") if selector else ():
+        path, _, value = term.partition("=")
+        found: Any = one
+        for name in path.split("."):
+            found = (found or {}).get(name)
+        if found != value:
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""Writes the file map of docs/architecture.md anew from the first sentences of the modules.
+"""Writes the tables of docs/file-map.md anew from the first sentences of the modules.
 
 python -m tests.support.file_map
 """
@@ -49,12 +49,14 @@ def sections(paths: Iterable[Path]) -> str:
 
 
 def main() -> None:
-    page = ROOT / "docs" / "architecture.md"
+    page = ROOT / "docs" / "file-map.md"
     text = page.read_text(encoding="utf-8")
-    head, _, rest = text.partition("## File map\n")
+    head, _, rest = text.partition("<!-- modules -->\n")
     # What is said about the messages in one paragraph instead of 91 rows stays.
     messages = rest[rest.index(MESSAGES) :]
-    page.write_text(f"{head}## File map\n\n{sections(modules())}\n{messages}", encoding="utf-8")
+    page.write_text(
+        f"{head}<!-- modules -->\n\n{sections(modules())}\n{messages}", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -122,12 +122,12 @@ class GroupModel:
     def _run(self, step: Callable[[], Result[Any]]) -> Result[Any]:
         self._sequence += 1
         sequence = self._sequence
-        self.shard.begin(sequence)
+        self.shard.journal.begin(sequence)
         self.last_error = None
         try:
             result = step()
         except KafkaError:
-            self.shard.roll_back(sequence)
+            self.shard.journal.roll_back(sequence)
             raise
         if result.records:
             if self._held is not None:
@@ -140,10 +140,10 @@ class GroupModel:
         error = None
         if code is None:
             self.log += result.records
-            self.shard.committed(sequence)
+            self.shard.journal.committed(sequence)
         else:
             error = KafkaError(code)
-            self.shard.roll_back(sequence)
+            self.shard.journal.roll_back(sequence)
         if result.on_append is not None:
             hook = result.on_append
             self._run(lambda: hook(error, self.now))
@@ -226,7 +226,7 @@ class GroupModel:
             ],
             **fields,
         )
-        self._run(lambda: self.shard.members.sync(request, self.now, ticket))
+        self._run(lambda: self.shard.sync(request, self.now, ticket))
         return ticket
 
     def heartbeat(self, member_id: str, generation: int, **fields: Any) -> ErrorCode:
@@ -236,12 +236,12 @@ class GroupModel:
             generation_id=generation,
             **fields,
         )
-        reply = self.run(lambda shard, now: shard.members.heartbeat(request, now))
+        reply = self.run(lambda shard, now: shard.heartbeat(request, now))
         return ErrorCode(reply.error_code)
 
     def leave(self, member_id: str, *, group: str = GROUP) -> ErrorCode:
         request = LeaveGroupRequest(group_id=group, member_id=member_id)
-        reply = self.run(lambda shard, now: shard.members.leave(request, 2, now))
+        reply = self.run(lambda shard, now: shard.leave(request, 2, now))
         return ErrorCode(reply.error_code)
 
     def leave_many(self, *members: tuple[str, str | None], group: str = GROUP) -> list[ErrorCode]:
@@ -252,7 +252,7 @@ class GroupModel:
                 for member_id, instance in members
             ],
         )
-        reply = self.run(lambda shard, now: shard.members.leave(request, 3, now))
+        reply = self.run(lambda shard, now: shard.leave(request, 3, now))
         assert reply.error_code == 0
         return [ErrorCode(member.error_code) for member in reply.members]
 

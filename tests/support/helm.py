@@ -7,19 +7,19 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.support.cache import cached, require_commands, run
+from tests.support.cache import cache_root, cached, require_commands, run
+from tests.support.lab_programs import lab_program
 
 VERSION = "v3.18.6"
-# Where the laboratory of the end-to-end tests keeps its programs.
-LAB_BINARIES = Path.home() / ".cache" / "barnabas-lab" / "bin"
 
 
 def found_helm() -> Path | None:
     """Helm where it is usual to be, or where an earlier run has built it."""
     on_path = shutil.which("helm")
-    candidates = [Path(on_path)] if on_path else []
-    candidates += [LAB_BINARIES / "helm", _cache_folder() / "bin" / "helm"]
-    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+    if on_path is not None:
+        return Path(on_path)
+    built = cache_root() / f"helm-{VERSION}" / "bin" / "helm"
+    return lab_program("helm") or (built if os.access(built, os.X_OK) else None)
 
 
 def built_helm() -> Path:
@@ -38,9 +38,3 @@ def built_helm() -> Path:
         )
 
     return cached(f"helm-{VERSION}", build) / "bin" / "helm"
-
-
-def _cache_folder() -> Path:
-    from tests.support.cache import cache_root
-
-    return cache_root() / f"helm-{VERSION}"

@@ -29,6 +29,8 @@ def broker_on(directory: Path, **properties: str) -> Server:
             "listeners": "PLAINTEXT://127.0.0.1:0,REPLICATION://127.0.0.1:0",
             "log.dirs": str(directory),
             "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             # Any free port: other suites and brokers may run beside this one.
             "admin.http.port": "0",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
 from barnabas_operator.reconcile.group.group_state import (
     Action,
@@ -9,7 +10,6 @@ from barnabas_operator.reconcile.group.group_state import (
     ObservedGroup,
     ObservedGroups,
     ObservedMember,
-    PartitionEnds,
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
@@ -17,6 +17,10 @@ from barnabas_protocol.ids import TopicPartition
 
 class CutOffError(Exception):
     """The process died here."""
+
+
+async def confirmed() -> None:
+    """No resource changes behind the back of these tests."""
 
 
 def _nothing() -> None:
@@ -27,13 +31,14 @@ class MemoryGroups:
     """A cluster with one topic `orders` and the group `billing`; a log from 10 to 100."""
 
     def __init__(self, partitions: int = 3, *, start: int = 10, end: int = 100) -> None:
-        self.places = [TopicPartition("orders", number) for number in range(partitions)]
-        self.ends = dict.fromkeys(self.places, PartitionEnds(start=start, end=end))
+        self.topic_partitions = [TopicPartition("orders", number) for number in range(partitions)]
+        self.ends = dict.fromkeys(self.topic_partitions, OffsetRange(start=start, end=end))
         self.committed: dict[TopicPartition, int] = {}
         self.members: list[ObservedMember] = []
         self.exists = False
         self.done: list[Action] = []
         self.fails_with: Exception | None = None
+        self.record_time_ms = 1_000_000
         # Called before and after an action is carried out; may raise CutOffError.
         self.before_action: Callable[[], None] = _nothing
         self.after_action: Callable[[], None] = _nothing
@@ -41,11 +46,11 @@ class MemoryGroups:
     def commit(self, *offsets: int) -> None:
         """Offsets of the partitions in order, as the group itself would commit them."""
         self.exists = True
-        self.committed.update(zip(self.places, offsets, strict=False))
+        self.committed.update(zip(self.topic_partitions, offsets, strict=False))
 
     def join(self) -> None:
         self.exists = True
-        self.members = [ObservedMember(client_id="app", assignment=tuple(self.places))]
+        self.members = [ObservedMember(client_id="app", assignment=tuple(self.topic_partitions))]
 
     def leave(self) -> None:
         self.members = []
@@ -64,13 +69,16 @@ class MemoryGroups:
     def observed(self) -> ObservedGroups:
         return ObservedGroups(
             groups={"billing": self.group()},
-            partition_counts={"orders": len(self.places)},
+            partition_counts={"orders": len(self.topic_partitions)},
             ends=self.ends,
-            by_timestamp={(place, 5000): 42 for place in self.places},
+            by_timestamp={(topic_partition, 5000): 42 for topic_partition in self.topic_partitions},
             record_times={
-                (place, max(offset, self.ends[place].start)): 1_000_000
-                for place, offset in self.committed.items()
-                if place in self.ends
+                (
+                    topic_partition,
+                    max(offset, self.ends[topic_partition].start),
+                ): self.record_time_ms
+                for topic_partition, offset in self.committed.items()
+                if topic_partition in self.ends
             },
         )
 
@@ -89,11 +97,11 @@ class MemoryGroups:
         match action:
             case SetOffsets():
                 self.exists = True
-                for place, offset in action.offsets.items():
+                for topic_partition, offset in action.offsets.items():
                     if offset is None:
-                        self.committed.pop(place, None)
+                        self.committed.pop(topic_partition, None)
                     else:
-                        self.committed[place] = offset
+                        self.committed[topic_partition] = offset
             case DeleteGroup():
                 self.exists, self.committed = False, {}
         self.done.append(action)

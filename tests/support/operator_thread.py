@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas_operator.operator_process import OperatorProcess
 from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.work.key import Work
+from barnabas_operator.work.key import KeyKind
 
 DEADLINE_SECONDS = 30
 
@@ -21,7 +21,9 @@ DEADLINE_SECONDS = 30
 class OperatorThread:
     """One replica; `start` returns at once, `stop` and `join` when it has ended."""
 
-    def __init__(self, settings: OperatorSettings, works: Collection[Work] = tuple(Work)) -> None:
+    def __init__(
+        self, settings: OperatorSettings, works: Collection[KeyKind] = tuple(KeyKind)
+    ) -> None:
         self.settings = settings
         self.error: BaseException | None = None
         self.process: OperatorProcess | None = None
@@ -103,7 +105,7 @@ def operator_settings(kubeconfig: Path, **fields: Any) -> OperatorSettings:
 
 @asynccontextmanager
 async def running_operator(
-    settings: OperatorSettings, works: Collection[Work] = tuple(Work)
+    settings: OperatorSettings, works: Collection[KeyKind] = tuple(KeyKind)
 ) -> AsyncIterator[OperatorThread]:
     """Start a replica and stop it cleanly."""
     operator = OperatorThread(settings, works)

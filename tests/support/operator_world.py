@@ -18,7 +18,7 @@ from barnabas_operator.kubernetes.dynamic_api import DynamicApi
 from barnabas_operator.kubernetes.kinds import BROKER, NAMESPACE, TOPIC, Kind
 from barnabas_operator.kubernetes.objects import BOOTSTRAP_SERVERS_ANNOTATION
 from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.work.key import Work
+from barnabas_operator.work.key import KeyKind
 from tests.support.fake_kubernetes import FakeKubernetes
 from tests.support.in_process_broker import running_broker
 from tests.support.operator_thread import operator_settings, running_operator
@@ -145,7 +145,7 @@ class OperatorWorld:
 
     @asynccontextmanager
     async def operator(
-        self, works: Collection[Work] = (Work.TOPICS,), **fields: Any
+        self, works: Collection[KeyKind] = (KeyKind.TOPICS,), **fields: Any
     ) -> AsyncIterator[Any]:
         """A running operator."""
         async with running_operator(self.settings(**fields), works) as operator:

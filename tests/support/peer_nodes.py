@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from barnabas_broker.env.network import Listener, Network
+from barnabas_broker.env.network import BoundListener, Network
 from barnabas_protocol import codec
 
 WAIT_SECONDS = 30
@@ -71,7 +71,7 @@ class PeerNode:
         self.asked: list[Asked] = []
         self.connections: list[NodeConnection] = []
         self.script: Callable[[Asked], Any] | None = None
-        self._listener: Listener | None = None
+        self._listener: BoundListener | None = None
 
     @property
     def address(self) -> tuple[str, int]:

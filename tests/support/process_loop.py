@@ -60,37 +60,20 @@ PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
 
 
 class _Handle(asyncio.Handle):
-    """A handle without what only a debugged loop needs."""
+    """A handle without what only a debugged loop needs; `call_soon` fills it in."""
 
     __slots__ = ()
-
-    def __init__(
-        self, callback: Callable[..., Any], args: Any, loop: Any, context: Context
-    ) -> None:
-        self._context = context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = self._source_traceback = None
 
 
 class _Timer(asyncio.TimerHandle):
-    """A handle that has its time."""
+    """A handle that has its time; `call_at_true` fills it in."""
 
     __slots__ = ()
 
-    def __init__(
-        self, when: float, callback: Callable[..., Any], args: Any, loop: Any, context: Context
-    ) -> None:
-        self._context = context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-        self._when = when
-        self._scheduled = True
+
+# Handles are made a hundred thousand times in a story: a call of `__init__` for each is dear.
+_new_handle: Any = _Handle.__new__
+_new_timer: Any = _Timer.__new__
 
 
 class ProcessLoop(VirtualLoop):
@@ -103,6 +86,7 @@ class ProcessLoop(VirtualLoop):
     _scheduled: Any
     _timer_cancelled_count: int
     _stopping: bool
+    _closed: bool
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,11 +111,17 @@ class ProcessLoop(VirtualLoop):
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """As every loop's, at half the price."""
-        if self.is_closed():
+        if self._closed:
             raise RuntimeError("the loop is closed")
-        handle = _Handle(callback, args, self, copy_context() if context is None else context)
+        handle = _new_handle(_Handle)
+        handle._context = copy_context() if context is None else context
+        handle._loop = self
+        handle._callback = callback
+        handle._args = args
+        handle._cancelled = False
+        handle._repr = handle._source_traceback = None
         self._ready.append(handle)
-        return handle
+        return handle  # type: ignore[no-any-return]
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -146,18 +136,31 @@ class ProcessLoop(VirtualLoop):
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As `call_at`, by no machine's clock."""
-        if self.is_closed():
+        if self._closed:
             raise RuntimeError("the loop is closed")
-        timer = _Timer(when, callback, args, self, copy_context() if context is None else context)
+        timer = _new_timer(_Timer)
+        timer._context = copy_context() if context is None else context
+        timer._loop = self
+        timer._callback = callback
+        timer._args = args
+        timer._cancelled = False
+        timer._repr = timer._source_traceback = None
+        timer._when = when
+        timer._scheduled = True
         self._timer_count += 1
         heapq.heappush(self._scheduled, (when, self._timer_count, timer))
-        return timer
+        return timer  # type: ignore[no-any-return]
 
     def call_later(
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As every loop's."""
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        process = PROCESS.get()
+        if process is None:
+            when = self._now_seconds + delay
+        else:
+            when = (self._now_seconds * process.clock_rate + delay) / process.clock_rate
+        return self.call_at_true(when, callback, *args, context=context)
 
     def work(self, seconds: float) -> None:
         """Let time go on as by a computation, in which nothing else runs."""
@@ -221,13 +224,25 @@ class ProcessLoop(VirtualLoop):
                 handle = ready.popleft()
                 if handle._cancelled:
                     continue
-                process = handle._context.get(PROCESS)
+                context = handle._context
+                process = context.get(PROCESS)
                 if process is None or process.life is runs:
-                    handle._run()
+                    try:
+                        context.run(handle._callback, *handle._args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        self._failed(handle, error)
                 elif process.life is stands:
                     process.held.append(handle)
             if self._stopping:
                 return
+
+    def _failed(self, handle: Any, error: BaseException) -> None:
+        """Tell of what a callback has raised, as every loop does."""
+        self.call_exception_handler(
+            {"message": f"Exception in callback {handle}", "exception": error, "handle": handle}
+        )
 
     def _drop_cancelled_timers(self) -> None:
         kept = []

@@ -9,25 +9,29 @@ from typing import TypeVar
 from barnabas_broker.arbiter.arbiter import Leader
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.image import MetadataImage
-from barnabas_broker.metadata.leadership import NotLeadingError
 from barnabas_broker.metadata.log_ends import LogEnd
 from barnabas_broker.metadata.metadata_log import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
     metadata_log_config,
 )
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
 from barnabas_broker.metadata.publisher import MetadataPublisher
-from barnabas_broker.metadata.quorum import Seat
-from barnabas_broker.metadata.quorum_events import QuorumCallbacks
-from barnabas_broker.metadata.quorum_fetches import FetchReply
-from barnabas_broker.metadata.quorum_messages import FetchAsked, PromiseAnswered, PromiseAsked
-from barnabas_broker.metadata.quorum_node import Role
-from barnabas_broker.metadata.quorum_timing import QuorumSettings
-from barnabas_broker.metadata.quorum_transport_protocol import FETCH_WAIT_MS_MAX
+from barnabas_broker.metadata.quorum.event_loop import QuorumCallbacks
+from barnabas_broker.metadata.quorum.inbound_requests import FetchReply
+from barnabas_broker.metadata.quorum.leadership import NotLeadingError
+from barnabas_broker.metadata.quorum.messages import (
+    PromiseRequest,
+    PromiseResponse,
+    QuorumFetchRequest,
+)
+from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
+from barnabas_broker.metadata.quorum.node import Role
+from barnabas_broker.metadata.quorum.timing import QuorumSettings
+from barnabas_broker.metadata.quorum.transport import FETCH_WAIT_MS_MAX
+from barnabas_broker.metadata.quorum.voters import Voter
 from barnabas_broker.metadata.records import BrokerRecord, ConfigRecord, ListenerAddress
 from tests.support.arbiter_faults import Fault, FaultyArbiter
 from tests.support.memory_arbiter import MemoryArbiter, MemoryStore
@@ -49,16 +53,16 @@ class _Line:
         self._suspected: set[int] = set()
         self.on_refused_change: list[Callable[[int], None]] = []
 
-    async def ask_promise(
-        self, node_id: int, asked: PromiseAsked, timeout_ms: int
-    ) -> PromiseAnswered:
-        return await self._ask(node_id, lambda q: q.promise_asked(asked), timeout_ms)
+    async def request_promise(
+        self, node_id: int, request: PromiseRequest, timeout_ms: int
+    ) -> PromiseResponse:
+        return await self._ask(node_id, lambda q: q.on_promise_request(request), timeout_ms)
 
-    async def ask_fetch(
-        self, node_id: int, asked: FetchAsked, timeout_ms: int
+    async def fetch_records(
+        self, node_id: int, request: QuorumFetchRequest, timeout_ms: int
     ) -> tuple[FetchReply, Buffer]:
         return await self._ask(
-            node_id, lambda q: q.fetch_asked(asked, FETCH_WAIT_MS_MAX), timeout_ms
+            node_id, lambda q: q.on_fetch_request(request, FETCH_WAIT_MS_MAX), timeout_ms
         )
 
     async def fetch_snapshot(self, node_id: int, snapshot: LogEnd, timeout_ms: int) -> bytes:
@@ -77,7 +81,7 @@ class _Line:
                 target = cluster.machines[node_id]
                 if not target.is_up:
                     raise ConnectionRefusedError(f"node {node_id} is down")
-                answer = await asyncio.ensure_future(ask(target.quorum))
+                response = await asyncio.ensure_future(ask(target.quorum))
                 await cluster.travel(node_id, self._machine.node_id)
         except (TimeoutError, NotLeadingError) as error:
             raise ConnectionError(str(error)) from error
@@ -86,8 +90,8 @@ class _Line:
                 raise
             raise ConnectionError(f"node {node_id} has gone") from None
         if incarnation != self._machine.incarnation:
-            raise ConnectionError("answer to another incarnation")
-        return answer
+            raise ConnectionError("response to another incarnation")
+        return response
 
     def suspect(self, node_id: int) -> None:
         self._suspected.add(node_id)
@@ -157,7 +161,7 @@ class QuorumMachine:
             transport=line,
             refusals=line,
             publisher=self.publisher,
-            seat=Seat(self.node_id, self.logs.directories[0].directory_id),
+            voter=Voter(self.node_id, self.logs.directories[0].directory_id),
             cluster_id=self.cluster_id,
             listener_name="PLAINTEXT",
             settings=cluster.settings,

@@ -6,7 +6,6 @@ watches, namespaces and garbage collection are the real ones.
 """
 
 import json
-import os
 import shutil
 import ssl
 import subprocess
@@ -20,6 +19,7 @@ import yaml
 
 from barnabas_operator.crd import KINDS, definition
 from barnabas_operator.spec import API_VERSION
+from tests.support.lab_programs import lab_program
 from tests.support.processes import ManagedProcess, free_port
 from tests.support.waiting import wait_until
 
@@ -40,9 +40,7 @@ _AUDIT_POLICY = {
 
 def hyperkube() -> Path | None:
     """The cached binary, None where the lab was never built on this machine."""
-    cache = os.environ.get("BARNABAS_LAB_CACHE")
-    binary = (Path(cache) if cache else Path.home() / ".cache" / "barnabas-lab") / "bin/hyperkube"
-    return binary if binary.is_file() else None
+    return lab_program("hyperkube")
 
 
 class RealApiServer:

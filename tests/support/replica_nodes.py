@@ -16,7 +16,7 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.handlers import fetch as fetch_handler
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.metadata.delta import MetadataDelta
@@ -28,15 +28,15 @@ from barnabas_broker.metadata.records import (
     TopicRecord,
 )
 from barnabas_broker.network.peers import PeerUnreachableError
-from barnabas_broker.network.turn import Turn
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.purgatory.timer import Timer
-from barnabas_broker.replication.fetch_plan import FetchSettings
-from barnabas_broker.replication.fetch_session import FetchSessionCache
-from barnabas_broker.replication.fetchers import Fetchers
+from barnabas_broker.replication.follower.fetch_plan import FetchSettings
+from barnabas_broker.replication.follower.replica_fetcher_manager import ReplicaFetcherManager
+from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.replication.throttle import ReplicationThrottle
+from barnabas_broker.replication.turn import Turn
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import KafkaError
@@ -134,7 +134,7 @@ class LoopbackPeers:
 
 
 class StubExchange:
-    """An exchange whose answer is awaited."""
+    """A request whose answer is awaited."""
 
     def __init__(self, version: int) -> None:
         self.api_version = version
@@ -146,8 +146,8 @@ class StubExchange:
             hold=lambda: None,
             release=lambda: None,
             listener_name="A",
-            answer_bytes_max=1 << 30,
-            reserve_answer=lambda size: None,
+            response_bytes_max=1 << 30,
+            reserve_response=lambda size: None,
         )
         self.frame = b""
         self.is_done = False
@@ -208,7 +208,7 @@ class ReplicaNode:
             lag_ms_max=30_000,
         )
         self.throttle = ReplicationThrottle(self.clock)
-        self.fetchers = self.replicas.fetchers = Fetchers(
+        self.fetchers = self.replicas.fetchers = ReplicaFetcherManager(
             LoopbackPeers(self.links, self.node_id),
             self.clock,
             self._settings,
@@ -235,7 +235,7 @@ class ReplicaNode:
     async def answer(self, request: Any, version: int) -> bytes:
         """Handle a request of another node."""
         if isinstance(request, fetch.FetchRequest):
-            exchange = StubExchange(version)
+            in_flight = StubExchange(version)
             services: Any = SimpleNamespace(
                 config=self.config,
                 clock=self.clock,
@@ -244,13 +244,13 @@ class ReplicaNode:
                 image=self.image,
                 random=self.random,
             )
-            fetch_exchange: Any = exchange
+            fetch_exchange: Any = in_flight
             try:
                 fetch_handler.handle(services, fetch_exchange, request)
             except KafkaError as error:
                 failed = fetch_handler.failed(request, error)
                 return codec.encode_response(failed, ApiKey.FETCH, version, 1)
-            return await exchange.answered
+            return await in_flight.answered
         response = self._list_offsets(request)
         return codec.encode_response(response, ApiKey.LIST_OFFSETS, version, 1)
 

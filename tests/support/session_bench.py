@@ -9,13 +9,12 @@ from typing import Any, cast
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import Network
 from barnabas_broker.network.connection_limits import ConnectionLimits
-from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.frame_receiver import SharedBuffer
-from barnabas_broker.network.listener import Listener, SessionSettings
+from barnabas_broker.network.listener import Listener
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
-from barnabas_broker.network.session import Session
-from barnabas_broker.network.turn import Turn
+from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings
+from barnabas_broker.replication.turn import Turn
+from barnabas_protocol.connection.framing import SharedBuffer
 from tests.support.simulated_network import SimulatedNetwork
 from tests.support.virtual_loop import VirtualClock
 
@@ -92,8 +91,8 @@ class Bench:
         self.turn = Turn(loop)
         self.memory = RequestMemory(memory_bytes)
         self.metrics = NetworkMetrics()
-        self.exchanges: list[Exchange] = []
-        self.dispatch: Callable[[Exchange], None] = self.echo
+        self.in_flight_requests: list[InFlightRequest] = []
+        self.dispatch: Callable[[InFlightRequest], None] = self.echo
         self.clients: list[Client] = []
         connections_max = options.pop("connections_max", 1_000_000)
         self.listener = Listener(
@@ -104,7 +103,7 @@ class Bench:
             loop=loop,
             turn=self.turn,
             clock=clock or VirtualClock(loop),
-            dispatch=lambda exchange: self.dispatch(exchange),
+            dispatch=lambda in_flight: self.dispatch(in_flight),
             settings=SessionSettings(**options),
             limits=limits or ConnectionLimits(),
             memory=self.memory,
@@ -130,12 +129,12 @@ class Bench:
         assert self.memory.waiting_count == 0
         assert self.memory.favoured is None
 
-    def echo(self, exchange: Exchange) -> None:
-        exchange.reply([bytes(exchange.frame)])
+    def echo(self, in_flight: InFlightRequest) -> None:
+        in_flight.reply([bytes(in_flight.frame)])
 
-    def collect(self, exchange: Exchange) -> None:
+    def collect(self, in_flight: InFlightRequest) -> None:
         """A dispatch that leaves answering to the test."""
-        self.exchanges.append(exchange)
+        self.in_flight_requests.append(in_flight)
 
     async def connect(self, **options: Any) -> Client:
         _, client = await self.network.connect(Client, "127.0.0.1", self.listener.port, **options)

@@ -147,6 +147,8 @@ class Machine:
             "log.dirs": "/data",
             "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             **(properties or {}),
         }

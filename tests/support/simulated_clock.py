@@ -1,4 +1,19 @@
-"""A clock that stands still until a test moves it."""
+"""Clocks that stand still until a test moves them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(kw_only=True)
+class HandClock:
+    """One time for both readings, which a test sets as it likes."""
+
+    now_ms: int = 1_800_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
 
 
 class SimulatedClock:

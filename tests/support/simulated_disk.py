@@ -15,7 +15,7 @@ import errno
 import posixpath
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 from barnabas_broker.env.disk import Buffer
@@ -25,6 +25,7 @@ from tests.support.simulated_random import SimulatedRandom
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+PATHS_MAX = 4096
 
 
 class _Content:
@@ -250,6 +251,14 @@ class SimulatedDisk:
         if self.forgets_directories:
             self._unsafe_directories += [("", path) for path in reversed(made)]
 
+    def make_directory(self, path: str) -> bool:
+        path = self._checked("make_directory", path)
+        if posixpath.dirname(path) not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        is_new = path not in self._directories
+        self.make_directories(path)
+        return is_new
+
     def rename(self, old: str, new: str) -> None:
         old, new = self._checked("rename", old), _normal(new)
         if old in self._names:
@@ -324,7 +333,7 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         left = []
         for changes in self._unsafe_names:
-            if any(posixpath.dirname(name) == path for name in changes):
+            if path in map(_folder_of, changes):
                 _set_names(self._safe_names, changes)
             else:
                 left.append(changes)
@@ -543,8 +552,9 @@ class SimulatedLock:
             self._locks.discard(path)
 
 
-def _normal(path: str) -> str:
-    return posixpath.normpath(path)
+# A story asks for the same paths again and again.
+_normal = lru_cache(PATHS_MAX)(posixpath.normpath)
+_folder_of = lru_cache(PATHS_MAX)(posixpath.dirname)
 
 
 def _above(path: str) -> str:

@@ -18,6 +18,7 @@ _KAFKA_PYTHON_SHA256 = {
     "3.0.12": "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65",
     "2.3.3": "c566a326161595d18e6a65069fb5cee8e389528529932b224ce57641ce49de1d",
 }
+KAFKA_PYTHON_VERSIONS = tuple(_KAFKA_PYTHON_SHA256)
 _EXTERNAL_SERVICE = """class ExternalService:
     def __init__(self, host, port):
         self.host, self.port = host, port

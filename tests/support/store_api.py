@@ -34,7 +34,12 @@ class StoreApi:
             return None
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, label_selector: str = ""
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
     ) -> List[Object]:
         assert not label_selector, "the store is asked without the server that knows selectors"
         return [deepcopy(one) for one in self.store.list(kind, namespace or "", lambda one: True)]
@@ -87,6 +92,7 @@ class StoreApi:
         *,
         uid: str | None = None,
         propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
         try:
             self._do("delete", lambda: self.store.delete(kind, namespace or "", name, uid))

@@ -1,14 +1,13 @@
 """The stores that every test of conformance runs on, and one etcd for all tests that need it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from tests.support.arbiter_stores import (
     REAL_API_SERVER,
-    StoreUnderTest,
+    MakeStore,
     etcd_store,
     file_store,
     kubernetes_store,
@@ -16,8 +15,6 @@ from tests.support.arbiter_stores import (
     real_kubernetes_store,
 )
 from tests.support.etcd_process import EtcdProcess
-
-MakeStore = Callable[[], AbstractAsyncContextManager[StoreUnderTest]]
 
 STORES = ["memory", "file", "kubernetes", pytest.param("etcd", marks=pytest.mark.interop)]
 if REAL_API_SERVER is not None:

@@ -22,9 +22,8 @@ from barnabas_broker.arbiter.arbiter import (
 )
 from barnabas_broker.arbiter.decided_swap import UndecidedError, swap_until_decided
 from barnabas_broker.arbiter.election import Expiry, Verdict
-from tests.broker.arbiter.conftest import MakeStore
 from tests.support.arbiter_faults import Fault
-from tests.support.arbiter_stores import StoreUnderTest
+from tests.support.arbiter_stores import MakeStore, StoreUnderTest
 from tests.support.simulated_clock import SimulatedClock
 
 MEMBERS = tuple(Member(node_id, bytes([65 + node_id]) * 16) for node_id in range(3))

@@ -119,3 +119,26 @@ def test_threads_at_most_halve_or_double(count: int, is_allowed: bool) -> None:
     else:
         with pytest.raises(ConfigError, match=r"num\.io\.threads"):
             validate_broker_config(overrides, per_broker=True, values={})
+
+
+@pytest.mark.parametrize(
+    ("key", "bad", "reason"),
+    [
+        ("log.retention.ms", "-5", "Value must be at least -1"),
+        ("log.segment.bytes", "10", "Value must be at least 1048576"),
+        ("log.roll.ms", "0", "Value must be at least 1"),
+    ],
+)
+def test_what_no_topic_could_have_is_no_default_of_topics(
+    key: str, bad: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """log.retention.ms of -5 was accepted, ended all brokers of a cluster, and kept them from
+    starting again."""
+    message = f"Invalid value {bad} for configuration {key}: {reason}"
+    with pytest.raises(ConfigError) as refused:
+        validate_broker_config({key: bad}, per_broker=False, values={})
+    assert str(refused.value) == message
+    config = DynamicConfig({})
+    config.update({key: bad}, {})
+    assert config.log_config({}) == DynamicConfig({}).log_config({})
+    assert message in caplog.text

@@ -129,12 +129,12 @@ def test_values_that_cannot_be_are_refused(properties: dict[str, str], reason: s
 
 def test_secrets_are_not_repeated_in_a_refusal() -> None:
     """CFG-8."""
-    from barnabas_broker.config.definitions import ConfigType, Setting
+    from barnabas_broker.config.definitions import PASSWORD, BrokerSetting
 
     def never(_: str) -> str:
         return "no"
 
-    setting = Setting("ssl.key.password", ConfigType.PASSWORD, None, "x.", check=never)
+    setting = BrokerSetting("ssl.key.password", PASSWORD, None, "x.", check=never)
     with pytest.raises(ConfigError) as raised:
         setting.parse("hunter2")
     assert "hunter2" not in str(raised.value)

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas_broker.config import parse, reference, topic_settings
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
-from barnabas_broker.config.definitions import USED, Setting
+from barnabas_broker.config.definitions import USED, BrokerSetting
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
@@ -34,7 +34,7 @@ def kafka_rows() -> list[tuple[str, str, str, str, str]]:
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
-def table(resource: str) -> dict[str, Setting]:
+def table(resource: str) -> dict[str, BrokerSetting]:
     return topic_settings.BY_KEY if resource == "topic" else parse.BY_KEY
 
 
@@ -57,6 +57,11 @@ def test_only_known_settings_are_ours() -> None:
     ours |= {("broker", key) for key in parse.BY_KEY}
     assert ours - kafka == {
         ("topic", "barnabas.flush.policy"),
+        # Of Kafka 4.4.
+        ("broker", "group.consumer.assignment.interval.ms"),
+        ("broker", "group.consumer.max.assignment.interval.ms"),
+        ("broker", "group.consumer.min.assignment.interval.ms"),
+        ("broker", "group.consumer.regex.refresh.interval.ms"),
         ("broker", "admin.http.host"),
         ("broker", "admin.http.port"),
         ("broker", "arbiter.backend"),
@@ -96,8 +101,8 @@ def test_only_known_settings_are_ours() -> None:
     }
 
 
-@pytest.mark.parametrize("setting", ALL_SETTINGS, ids=lambda setting: setting.key)
-def test_default_is_valid_and_in_the_form_that_is_reported(setting: Setting) -> None:
+@pytest.mark.parametrize("setting", ALL_SETTINGS, ids=lambda setting: setting.name)
+def test_default_is_valid_and_in_the_form_that_is_reported(setting: BrokerSetting) -> None:
     """The table's own invariant."""
     setting.parse(setting.default)
     assert setting.text_of(setting.default) == setting.default
@@ -106,9 +111,9 @@ def test_default_is_valid_and_in_the_form_that_is_reported(setting: Setting) -> 
 
 def test_no_key_is_in_a_table_twice() -> None:
     """One row says all about a setting."""
-    broker_keys = [setting.key for setting in (*BROKER_SETTINGS, *IGNORED_SETTINGS)]
+    broker_keys = [setting.name for setting in (*BROKER_SETTINGS, *IGNORED_SETTINGS)]
     assert len(set(broker_keys)) == len(broker_keys)
-    assert [setting.key for setting in TOPIC_SETTINGS] == sorted(topic_settings.BY_KEY)
+    assert [setting.name for setting in TOPIC_SETTINGS] == sorted(topic_settings.BY_KEY)
 
 
 def test_configuration_objects_have_an_attribute_for_each_row_that_takes_effect() -> None:
@@ -134,11 +139,11 @@ def test_settings_that_are_said_to_take_effect_are_read_somewhere() -> None:
     read |= set(re.findall(r"values\[\"(\w+)\"\]", text))
     fallen_back_to = {key for setting in TOPIC_SETTINGS for key, _ in setting.broker_keys}
     unread = {
-        setting.key
+        setting.name
         for setting in BROKER_SETTINGS
         if setting.attribute not in read
-        and setting.key not in fallen_back_to
-        and f'"{setting.key}"' not in text
+        and setting.name not in fallen_back_to
+        and f'"{setting.name}"' not in text
     }
     assert unread == set()
 

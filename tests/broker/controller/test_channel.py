@@ -45,7 +45,7 @@ class Bench:
         self.controller_id: int | None = None
         self.local: Local | None = None
         self.changed = asyncio.Event()
-        self.peers = Peers(network, clock, resolve=self._address, client_id="broker-7")
+        self.peers = Peers(network, resolve=self._address, client_id="broker-7")
         self.channel = ControllerChannel(
             self.peers,
             clock,

@@ -42,7 +42,7 @@ class Walk:
         self.changed = asyncio.Event()
         self.carried_out: dict[int, int] = {}
         self.not_known_count = 0
-        self.peers = Peers(network, clock, resolve=self._resolve, client_id="x")
+        self.peers = Peers(network, resolve=self._resolve, client_id="x")
         self.channel = ControllerChannel(
             self.peers,
             clock,

@@ -58,7 +58,7 @@ def test_clearing_the_record_forces_an_election_and_keeps_the_metadata() -> None
 
 
 def test_a_node_with_another_disk_may_not_lead() -> None:
-    """Rule 6 of the control plane: a seat belongs to a disk."""
+    """Rule 6 of the control plane: a voter belongs to a disk."""
 
     async def run() -> None:
         plane = ControlPlane(clock=VirtualClock(asyncio.get_running_loop()))
@@ -310,7 +310,7 @@ def test_fenced_broker_leads_nothing_new_until_it_is_unfenced() -> None:
 
 
 def test_no_producer_id_is_given_twice() -> None:
-    """CTL-15: blocks of 1000, across restarts."""
+    """CTL-15, TXN-8: blocks of 1000, across restarts."""
 
     async def run() -> None:
         plane = ControlPlane()

@@ -73,7 +73,7 @@ def test_who_resigns_answers_everybody_before_anything_else() -> None:
 
 
 def test_the_gauges_of_who_is_not_the_controller_are_zero() -> None:
-    """CTL-4: resets the gauges (offline partitions, imbalance, topics and partitions) to 0."""
+    """CTL-4, MET-2: also what is told of partitions that nobody counts any more."""
     gauges = {
         "active": 1,
         "topics": 1,

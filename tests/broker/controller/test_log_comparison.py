@@ -13,7 +13,7 @@ from barnabas_broker.controller.log_comparison import (
     PARTITIONS_MAX,
     LogComparison,
     LogEnds,
-    Place,
+    TopicIdPartition,
     Undecided,
     compare,
     undecided,
@@ -38,7 +38,7 @@ from tests.support.partition_images import (
 )
 from tests.support.virtual_loop import VirtualClock, run_virtual
 
-PLACE: Place = (TOPIC_ID, 0)
+TOPIC_ID_PARTITION: TopicIdPartition = (TOPIC_ID, 0)
 WAIT_MS = 6000
 LEVEL_2 = [
     ConfigRecord(RESOURCE_BROKER, "", "min.insync.replicas", "2"),
@@ -67,7 +67,7 @@ def image_of(
 def answers(**ends: tuple[int, int]) -> dict[int, LogEnds]:
     """What brokers say: last epoch and end, by `b0`, `b1`, `b2`."""
     return {
-        int(name[1:]): LogEnds(100 + int(name[1:]), {PLACE: LogEnd(*end)})
+        int(name[1:]): LogEnds(100 + int(name[1:]), {TOPIC_ID_PARTITION: LogEnd(*end)})
         for name, end in ends.items()
     }
 
@@ -79,7 +79,7 @@ def decide(
     for one in undecided(image, SETTINGS):
         comparison = compare(one, image, found, is_late=is_late)
         if comparison is not None:
-            records, _ = elections.compared(image, {one.place: comparison})
+            records, _ = elections.compared(image, {one.topic_id_partition: comparison})
             image = applied(image, records)
     return state_of(image)
 
@@ -153,7 +153,7 @@ def test_only_partitions_that_nothing_else_can_give_a_leader_are_compared() -> N
     assert undecided(image_of(lost(known=(0, 1), eligible=(2,))), SETTINGS) == []
     assert undecided(image_of(partition([0, 1, 2])), SETTINGS) == []
     (found,) = undecided(image_of(lost()), SETTINGS)
-    assert found == Undecided(PLACE, lost(), False)
+    assert found == Undecided(TOPIC_ID_PARTITION, lost(), False)
 
 
 def test_what_has_changed_meanwhile_is_left_alone() -> None:
@@ -163,9 +163,12 @@ def test_what_has_changed_meanwhile_is_left_alone() -> None:
     comparison = compare(one, image, answers(b0=(5, 1), b1=(5, 1), b2=(5, 1)), is_late=False)
     assert comparison is not None
     stale = comparison._replace(partition_epoch=8)
-    assert elections.compared(image, {PLACE: stale}) == ([], 0)
-    assert elections.compared(image_of(partition([0, 1, 2])), {PLACE: comparison}) == ([], 0)
-    assert elections.compared(cluster([0]), {PLACE: comparison}) == ([], 0)
+    assert elections.compared(image, {TOPIC_ID_PARTITION: stale}) == ([], 0)
+    assert elections.compared(image_of(partition([0, 1, 2])), {TOPIC_ID_PARTITION: comparison}) == (
+        [],
+        0,
+    )
+    assert elections.compared(cluster([0]), {TOPIC_ID_PARTITION: comparison}) == ([], 0)
 
 
 class World:
@@ -185,8 +188,10 @@ class World:
             wait_ms_max=WAIT_MS,
         )
 
-    async def ask(self, node_id: int, places: Sequence[Place], timeout_ms: int) -> LogEnds | None:
-        self.asked.append((node_id, len(places)))
+    async def ask(
+        self, node_id: int, partitions: Sequence[TopicIdPartition], timeout_ms: int
+    ) -> LogEnds | None:
+        self.asked.append((node_id, len(partitions)))
         await asyncio.sleep(0.01)
         return self.answers.get(node_id)
 

@@ -114,6 +114,19 @@ def test_missing_files_and_read_only_files_are_refused(place: tuple[Disk, str]) 
     file.close()
 
 
+def test_make_directory(place: tuple[Disk, str]) -> None:
+    """One call tells whether the folder is new; nothing above it is made."""
+    disk, root = place
+    assert disk.make_directory(root + "/a")
+    assert not disk.make_directory(root + "/a")
+    assert disk.is_directory(root + "/a")
+    with pytest.raises(FileNotFoundError):
+        disk.make_directory(root + "/b/c")
+    disk.open(root + "/file", create=True).close()
+    with pytest.raises(FileExistsError):
+        disk.make_directory(root + "/file")
+
+
 def test_names(place: tuple[Disk, str]) -> None:
     disk, root = place
     disk.make_directories(root + "/b/c")

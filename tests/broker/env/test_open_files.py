@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas_broker.server import listeners
+from barnabas_broker.network import listeners
 from tests.support.in_process_broker import running_broker
 from tests.support.raw_client import RawClient
 

@@ -16,7 +16,7 @@ from barnabas_protocol.messages import (
     find_coordinator,
     incremental_alter_configs,
 )
-from tests.broker.test_produce_and_fetch import with_broker
+from tests.broker.broker_requests import with_broker
 from tests.support.raw_client import RawClient
 
 GROUP = 32

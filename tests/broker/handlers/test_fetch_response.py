@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from barnabas_broker.handlers.fetch_response import encode_fetch_response
-from barnabas_broker.replication.fetch_session import FetchPartition
-from barnabas_broker.replication.fetching import PartitionData
+from barnabas_broker.handlers.fetch import encode_fetch_response
+from barnabas_broker.replication.leader.delayed_fetch import PartitionData
+from barnabas_broker.replication.leader.fetch_session import FetchPartition
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode

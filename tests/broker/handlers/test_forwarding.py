@@ -50,7 +50,7 @@ class Front:
         self.has_become_controller = False
         clock = SystemClock()
         self.peers = Peers(
-            bench.network, clock, resolve=lambda node_id: self.controller, client_id="front"
+            bench.network, resolve=lambda node_id: self.controller, client_id="front"
         )
         channel = ControllerChannel(
             self.peers,

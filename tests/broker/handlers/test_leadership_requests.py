@@ -14,7 +14,7 @@ from barnabas_protocol.messages import (
     elect_leaders,
     list_partition_reassignments,
 )
-from tests.broker.test_produce_and_fetch import with_broker
+from tests.broker.broker_requests import with_broker
 from tests.support.raw_client import RawClient
 
 NOT_NEEDED = "Leader election not needed for topic partition."

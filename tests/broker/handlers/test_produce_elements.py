@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from barnabas_broker.handlers import produce_elements
-from barnabas_broker.handlers.produce_elements import ELEMENTS_MAX, check_produce
+from barnabas_broker.handlers import produce as produce_handler
+from barnabas_broker.handlers.produce import ELEMENTS_MAX, check_frame
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.messages import metadata, produce
-from tests.broker.test_produce_and_fetch import with_broker
+from tests.broker.broker_requests import with_broker
 from tests.protocol.random_messages import RandomMessages
 from tests.support.raw_client import RawClient
 
@@ -29,7 +29,7 @@ def request_of(topics: int, partitions: int) -> produce.ProduceRequest:
 
 def checked(request: produce.ProduceRequest, version: int) -> None:
     frame = codec.encode_request(request, ApiKey.PRODUCE, version, 1, "client")
-    check_produce(memoryview(frame), version, codec.read_request_header(frame).position)
+    check_frame(memoryview(frame), version, codec.read_request_header(frame).position)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -51,23 +51,23 @@ def test_whatever_the_codec_writes_is_stepped_over(
     for _ in range(60):
         request = messages.message(produce.ProduceRequest, version)
         count = sum(1 + len(topic.partition_data) for topic in request.topic_data)
-        monkeypatch.setattr(produce_elements, "ELEMENTS_MAX", count)
+        monkeypatch.setattr(produce_handler, "ELEMENTS_MAX", count)
         checked(request, version)
         if count:
-            monkeypatch.setattr(produce_elements, "ELEMENTS_MAX", count - 1)
+            monkeypatch.setattr(produce_handler, "ELEMENTS_MAX", count - 1)
             with pytest.raises(ParseError):
                 checked(request, version)
 
 
 def test_tagged_fields_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce_elements, "ELEMENTS_MAX", 4)
+    monkeypatch.setattr(produce_handler, "ELEMENTS_MAX", 4)
     tags = b"\x02\x00\x01x\x01\x00"  # two fields, with a byte and with none
     frame = codec.encode_request(request_of(1, 1), ApiKey.PRODUCE, 9, 1, "client")
     position = codec.read_request_header(frame).position
-    check_produce(memoryview(frame[:-1] + tags), 9, position)
-    monkeypatch.setattr(produce_elements, "ELEMENTS_MAX", 3)
+    check_frame(memoryview(frame[:-1] + tags), 9, position)
+    monkeypatch.setattr(produce_handler, "ELEMENTS_MAX", 3)
     with pytest.raises(ParseError):
-        check_produce(memoryview(frame[:-1] + tags), 9, position)
+        check_frame(memoryview(frame[:-1] + tags), 9, position)
 
 
 @pytest.mark.parametrize("version", [8, 9, 13])
@@ -76,7 +76,7 @@ def test_a_request_that_is_cut_off_is_malformed(version: int) -> None:
     position = codec.read_request_header(frame).position
     for end in range(position, len(frame) - 9):
         with pytest.raises(ParseError):
-            check_produce(memoryview(frame)[:end], version, position)
+            check_frame(memoryview(frame)[:end], version, position)
 
 
 def test_a_request_of_very_many_partitions_ends_its_connection(
@@ -88,7 +88,7 @@ def test_a_request_of_very_many_partitions_ends_its_connection(
         raise AssertionError("it is carried out")
 
     async def test(server: Server, client: RawClient) -> None:
-        monkeypatch.setattr(server.replicas, "produce", never)
+        monkeypatch.setattr(server.replicas.leader_append, "produce", never)
         client.send(ApiKey.PRODUCE, 9, request_of(1, 100_000))
         assert await client.is_closed_by_peer()
         async with await RawClient.connect(server.port) as other:

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from barnabas_broker.handlers.produce_response import encode_produce_response
+from barnabas_broker.handlers.produce import encode_produce_response
 from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.validator import InvalidRecordsError
-from barnabas_broker.replication.producing import ProduceResult
+from barnabas_broker.replication.leader.delayed_produce import ProduceResult
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError

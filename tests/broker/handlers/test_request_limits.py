@@ -19,19 +19,29 @@ from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode, ParseError
 from barnabas_protocol.messages import (
+    consumer_group_heartbeat,
     create_topics,
     describe_groups,
     find_coordinator,
     list_groups,
     metadata,
 )
-from tests.broker.test_produce_and_fetch import with_broker
+from tests.broker.broker_requests import with_broker
 from tests.support.raw_client import RawClient
 
 
 def test_every_api_but_those_with_batches_has_a_limit() -> None:
     unlimited = {key for key in HANDLERS if bytes_max(key) == 2**31 - 1}
     assert unlimited == {ApiKey.PRODUCE, *INTERNAL} & set(HANDLERS)
+
+
+def test_a_member_may_own_very_many_partitions() -> None:
+    """CG-4: it names all of them when it has let some go."""
+    owned = [
+        consumer_group_heartbeat.TopicPartitions(topic_id=bytes(16), partitions=[*range(45_000)])
+    ]
+    request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(topic_partitions=owned)
+    check_elements(ApiKey.CONSUMER_GROUP_HEARTBEAT, request)
 
 
 def test_elements_are_counted_at_every_depth() -> None:

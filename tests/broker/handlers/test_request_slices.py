@@ -30,9 +30,11 @@ from barnabas_protocol.messages import (
     metadata,
     offset_commit,
     offset_fetch,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from barnabas_protocol.messages import offset_for_leader_epoch as epochs
-from tests.broker.test_produce_and_fetch import with_broker
+from tests.broker.broker_requests import with_broker
 from tests.support.raw_client import RawClient
 
 
@@ -273,9 +275,32 @@ def _fetched(_: int) -> offset_fetch.OffsetFetchRequest:
     return offset_fetch.OffsetFetchRequest(groups=groups)
 
 
+def _offsets_in_transaction(_: int) -> txn_offset_commit.TxnOffsetCommitRequest:
+    partitions = [
+        txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=index)
+        for index in range(3 * SLICE)
+    ]
+    topics = [txn_offset_commit.TxnOffsetCommitRequestTopic(name="known", partitions=partitions)]
+    return txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="tx", group_id="group", topics=topics
+    )
+
+
+def _markers(_: int) -> write_txn_markers.WriteTxnMarkersRequest:
+    topics = [write_txn_markers.WritableTxnMarkerTopic(name="unknown", partition_indexes=[0])]
+    return write_txn_markers.WriteTxnMarkersRequest(
+        markers=[
+            write_txn_markers.WritableTxnMarker(producer_id=number, topics=topics)
+            for number in range(3 * SLICE)
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "version", "request_of", "array"),
     [
+        (ApiKey.TXN_OFFSET_COMMIT, 3, _offsets_in_transaction, "topics"),
+        (ApiKey.WRITE_TXN_MARKERS, 1, _markers, "markers"),
         (ApiKey.METADATA, 12, _metadata, "topics"),
         (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, _epochs, "topics"),
         (ApiKey.LIST_OFFSETS, 6, _offsets, "topics"),
@@ -348,10 +373,10 @@ def test_what_nobody_waits_for_any_more_is_left_undone() -> None:
     async def test() -> None:
         heavy = HeavyWork(lambda *_: asyncio.sleep(0), "REPLICATION")
         session = SimpleNamespace(is_closed=False)
-        exchange: Any = SimpleNamespace(session=session)
+        in_flight: Any = SimpleNamespace(session=session)
         seen = 0
         with pytest.raises(ConnectionGoneError):
-            async for _ in heavy.each(exchange, range(3 * SLICE)):
+            async for _ in heavy.each(in_flight, range(3 * SLICE)):
                 seen += 1
                 session.is_closed = seen > SLICE + 1
         assert seen == 2 * SLICE

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.log.batch_scan import scan_batches
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.ids import TopicPartition

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
+from barnabas_broker.log.local_log import LogContext
+from barnabas_broker.log.log_reader import IndexCache
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.ids import TopicPartition
@@ -49,10 +51,13 @@ class LogFixture:
 
     def _common(self) -> tuple[Any, ...]:
         return (
-            self.disk,
-            self.clock,
-            self.random,
-            self.cache,
+            LogContext(
+                disk=self.disk,
+                clock=self.clock,
+                random=self.random,
+                tail_cache=self.cache,
+                index_cache=IndexCache(),
+            ),
             TP,
             TOPIC_ID,
             DIRECTORY,

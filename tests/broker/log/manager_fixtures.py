@@ -12,7 +12,7 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.randomness import SystemRandom
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.ids import TopicPartition

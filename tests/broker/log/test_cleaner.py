@@ -5,9 +5,11 @@ import dataclasses
 
 import pytest
 
+from barnabas_broker.log.manager.log_moves import begin_copy, discard_copy
 from barnabas_protocol.records.batch import stamp_crc
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import (
+    DAY_MS,
     NAME,
     Bench,
     batches,
@@ -131,7 +133,8 @@ def test_memory_bounds_a_round_and_later_rounds_do_the_rest():
     async def main():
         bench = Bench(log_cleaner_dedupe_buffer_size=str(1024 * 1024))
         log = await bench.open()
-        bench.manager.cleaner.memory_bytes = 10 * 190
+        small = dataclasses.replace(bench.manager.config, log_cleaner_dedupe_buffer_size=10 * 190)
+        bench.manager.update_config(small)
         for number in range(40):
             put(log, (b"%d" % (number % 25), b"%d" % number))
             if number % 5 == 4:
@@ -209,7 +212,7 @@ def test_retention_may_take_segments_under_the_cleaner(turns, lag_ms):
         gone = log.segments.values()[:-1]
         log.advance_log_start_offset(log.segments.active.base_offset)
         log.segments.remove(gone)
-        log.removal.remove(gone)
+        log.local.removal.remove(gone, 0)
         await task
         assert not bench.manager.directories[0].is_offline
         assert bench.manager.cleaner.uncleanable == {}
@@ -227,11 +230,11 @@ def test_reading_keeps_to_the_configured_rate():
         cleaner = bench.manager.cleaner
         loop = asyncio.get_running_loop()
         started = loop.time()
-        await cleaner._throttle(50_000)
+        await cleaner.throttle(50_000)
         assert loop.time() - started >= 0.049
         cleaner.stop()
         started = loop.time()
-        await cleaner._throttle(50_000_000)
+        await cleaner.throttle(50_000_000)
         assert loop.time() - started < 5
 
     asyncio.run(main())
@@ -261,5 +264,74 @@ def test_a_log_whose_records_break_the_cleaner_is_left_alone_and_others_go_on():
         assert list(bench.manager.cleaner.uncleanable) == [NAME]
         assert offsets(good) == [1]
         assert not bench.manager.directories[0].is_offline
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["made again", "cut"])
+def test_what_was_never_compacted_does_not_count_as_clean(how: str) -> None:
+    """The checkpoint spoke of a deleted topic, or of what was cut off: tombstones went alone."""
+    settings = compacted(segment_bytes=4096, index_interval_bytes=512, delete_retention_ms=1000)
+
+    async def main() -> None:
+        bench = Bench()
+        bench.manager.is_whole = lambda _: True
+        log = await bench.open(settings)
+        for number in range(100):
+            put(log, (b"old%d" % (number % 3), bytes(200)))
+        await seal(log)
+        assert await bench.manager.cleaner.clean_once()
+        if how == "made again":
+            await bench.manager.delete(NAME)
+            await bench.manager.note_deletions()
+            bench.manager.create(NAME, bytes(15) + b"x", settings)
+            await bench.manager.close(7)
+            bench.manager = bench.new_manager()
+            bench.manager.is_whole = lambda _: True
+            await bench.manager.load(lambda topic, topic_id: settings)
+            log = bench.manager.logs[NAME]
+        else:
+            await log.truncate(10)
+            await bench.manager.note_truncations([log])
+        put(log, (b"user", b"secret"))
+        put(log, (b"user", None))
+        for number in range(150):
+            put(log, (b"new%d" % (number % 3), bytes(200)))
+        for _ in range(3):
+            await seal(log)
+            assert await bench.manager.cleaner.clean_once()
+            bench.clock.advance(DAY_MS)
+            put(log, *((b"new%d" % number, bytes(200)) for number in range(15)))
+        assert not [value for _, key, value in contents(log) if key == b"user"]
+
+    asyncio.run(main())
+
+
+def test_tombstones_stay_while_a_copy_of_the_log_is_made() -> None:
+    """As while a replica is away: the copy has the value, and would never meet the tombstone."""
+    settings = compacted(segment_bytes=4096, index_interval_bytes=512, delete_retention_ms=1000)
+
+    async def main() -> None:
+        bench = Bench(log_dirs="/data,/other")
+        bench.disk.make_directories("/other")
+        bench.manager.is_whole = lambda _: True
+        log = await bench.open(settings)
+        put(log, (b"user", b"secret"))
+        put(log, *((b"a%d" % number, bytes(200)) for number in range(15)))
+        tombstone = put(log, (b"user", None))
+        target = next(
+            one for one in bench.manager.directories if one is not bench.manager.directory_of(log)
+        )
+        copy = await begin_copy(bench.manager, log, target)
+        for is_over in (False, True):
+            for _ in range(3):
+                put(log, *((b"b%d" % number, bytes(200)) for number in range(15)))
+                await seal(log)
+                assert await bench.manager.cleaner.clean_once()
+                bench.clock.advance(DAY_MS)
+            kept = [offset for offset, key, _ in contents(log) if key == b"user"]
+            assert kept == ([] if is_over else [tombstone])
+            if not is_over:
+                discard_copy(bench.manager, copy)
 
     asyncio.run(main())

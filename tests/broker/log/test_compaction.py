@@ -3,10 +3,11 @@
 import asyncio
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas_broker.log.cleaner_map import OffsetMap
+from barnabas_broker.log.cleaner.offset_map import OffsetMap
 from barnabas_protocol.records.control import ControlType
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
 from tests.broker.log.cleaner_fixtures import (
@@ -204,6 +205,7 @@ def test_the_last_batch_of_a_producer_stays_even_empty():
     asyncio.run(main())
 
 
+@pytest.mark.interpreted
 def test_the_last_committed_batch_of_a_producer_stays_where_later_ones_may_be_cut():
     """REC-9: the leader of another epoch has fewer, and the next sequence is known all the same."""
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas_broker.log.ballast import ballast_bytes, is_out_of_space
-from barnabas_broker.log.disk_guard import (
+from barnabas_broker.log.errors import LogDirectoryError
+from barnabas_broker.log.manager.disk_guard import (
     LOOK_BYTES,
     REFUSED_WRITE_MS,
     DiskGuard,
 )
-from barnabas_broker.log.disk_room import Reserve, Room, room_of
-from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.disk_room import Reserve, Room, room_of
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import Bench
 from tests.broker.log.manager_fixtures import manager_over, partition, run_with, topic_config
@@ -254,7 +254,7 @@ def test_old_segments_are_unlinked_in_a_thread() -> None:
         await asyncio.sleep(1)  # of virtual time
         unlinked = [is_in_thread for path, is_in_thread in disk.removed if ".log.deleted" in path]
         assert unlinked == [True] * count
-        assert log.removal.waiting() == []
+        assert log.local.removal.waiting() == []
         await bench.manager.close()
 
     run_virtual(main())

@@ -2,18 +2,21 @@
 
 import asyncio
 import dataclasses
+from typing import Any
 
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import DiskDirectory
 from barnabas_broker.log.checkpoints import decode
+from barnabas_broker.log.cleaner.log_cleaner import LogCleaner
 from barnabas_broker.log.holes import HOLES_FILE, UNSYNCED_HOLES_FILE, Holes
 from barnabas_broker.log.import_directory import import_partition, inspect_partition
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, TOPIC_ID, Bench, compacted, contents, put
 from tests.broker.log.log_fixtures import DIRECTORY, SMALL, LogFixture, config
+from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
 FAR = 3_000_000_000
@@ -88,7 +91,7 @@ def test_an_end_that_is_not_flushed_is_no_hole_that_a_round_allows(
         assert log.segments.active.base_offset > flushed
         monkeypatch.setattr(PartitionLog, "flush", not_now)
         assert await bench.manager.cleaner.clean_once()
-        assert 0 < log.holes.below <= flushed
+        assert 0 < log.local.holes.below <= flushed
 
     asyncio.run(scenario())
 
@@ -118,7 +121,7 @@ def test_a_lost_end_is_no_hole(settings: LogConfig) -> None:
         log = bench.manager.logs[NAME]
         for _ in range(60):
             put(log, (b"k", bytes(200)))
-        noted = log.holes.below
+        noted = log.local.holes.below
         victim = next(s for s in log.segments.values()[:-1] if s.base_offset >= noted)
         position = victim.offset_index.last()[1] if victim.offset_index else 0
         assert position
@@ -138,7 +141,7 @@ def test_a_cut_takes_the_note_back() -> None:
         bench = Bench()
         await compacted_log(bench)
         log = bench.manager.logs[NAME]
-        assert log.holes.below > 30
+        assert log.local.holes.below > 30
         await log.truncate(30)
         assert Holes.load(bench.disk, log.directory, 0).below == 30
 
@@ -296,8 +299,8 @@ def test_an_older_note_in_the_page_cache_does_not_come_back() -> None:
     async def scenario() -> None:
         await fixture.log.flush()
         folder = fixture.disk.open_directory(DIRECTORY)
-        fixture.log.holes.allow(2 * FAR)
-        await fixture.disk.run(fixture.log.holes.flush, folder, 2 * FAR)
+        fixture.log.local.holes.allow(2 * FAR)
+        await fixture.disk.run(fixture.log.local.holes.flush, folder, 2 * FAR)
         fixture.disk.crash(keep_some=False)
         assert Holes.load(fixture.disk, DIRECTORY, 0).below == 2 * FAR
 
@@ -337,3 +340,113 @@ def test_a_log_that_was_never_compacted_has_no_note() -> None:
     asyncio.run(fixture.log.close())
     assert len(fixture.log.segments) > 3
     assert not fixture.disk.exists(f"{DIRECTORY}/{HOLES_FILE}")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_cleaner_s_checkpoint_of_a_deleted_topic_makes_no_hole_of_a_lost_end(seed: int) -> None:
+    """What says of a log without a note where holes may be was that of the topic before."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        bench.disk.random = SimulatedRandom(seed)
+        await compacted_log(bench)
+        directory = bench.manager.directory_of(bench.manager.logs[NAME])
+        await bench.manager.delete(NAME)
+        await bench.manager.note_deletions()
+        assert NAME not in directory.cleaner_offsets.read()
+        log = bench.manager.create(NAME, bytes(15) + b"x", DELETE)
+        put(log, (b"first", b"flushed"))
+        await log.flush()
+        for number in range(60):
+            put(log, (b"n%d" % number, bytes(200)))
+        before = contents(log)
+        for _ in range(seed % 12):
+            await asyncio.sleep(0)
+        bench.disk.crash()
+        bench.manager = bench.new_manager()
+        await bench.manager.load(lambda topic, topic_id: DELETE)
+        found = contents(bench.manager.logs[NAME])
+        assert found == before[: len(found)]
+
+    asyncio.run(scenario())
+
+
+class HeldFlushes:
+    """Keeps flushes from ending, or from beginning: a slow device."""
+
+    def __init__(self, disk: SimulatedDisk, *, after: bool) -> None:
+        self.begun, self.released = asyncio.Event(), asyncio.Event()
+        self._run, self._after, self._disk = disk.run, after, disk
+        disk.run = self._held  # type: ignore[method-assign]
+
+    async def _held(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        is_first = getattr(function, "__qualname__", "") == "LogFlush._write" and (
+            not self.begun.is_set()
+        )
+        if not is_first:
+            return await self._run(function, *args, **kwargs)
+        self.begun.set()
+        if self._after:
+            result = await self._run(function, *args, **kwargs)
+            await self.released.wait()
+            return result
+        await self.released.wait()
+        return await self._run(function, *args, **kwargs)
+
+
+def test_a_settled_cut_leaves_the_note_of_a_gap_to_the_flush_of_what_is_in_front() -> None:
+    """The note was on the device, the batches in front of the gap were not."""
+    fixture = LogFixture()
+
+    async def scenario() -> None:
+        log = fixture.log
+        follow(fixture, 0)
+        held = HeldFlushes(fixture.disk, after=True)
+        flushing = asyncio.ensure_future(log.flush(1))
+        await held.begun.wait()
+        follow(fixture, 1, 2, FAR, FAR + 1, FAR + 2)
+        assert log.truncate_to(FAR + 2)
+        settling = asyncio.ensure_future(log.settle_cut())
+        await asyncio.sleep(0)
+        held.released.set()
+        await settling
+        fixture.disk.crash(keep_some=False)
+        await asyncio.gather(flushing, return_exceptions=True)
+        await fixture.reopen(was_clean=False)
+        found = await fixture.offsets()
+        assert found == [0, 1, 2, FAR, FAR + 1][: len(found)]
+
+    asyncio.run(scenario())
+
+
+def test_a_round_of_the_cleaner_leaves_a_gap_s_note_to_the_flush_of_what_is_in_front(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It came after the round was planned, and what is in front of it was not flushed."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        log = await bench.open(SETTINGS)
+        for number in range(60):
+            put(log, (b"k%d" % (number % 3), bytes(200)))
+        await log.flush()
+        end = log.log_end_offset
+        held = HeldFlushes(bench.disk, after=False)
+        plan = LogCleaner.plan
+
+        async def plan_then_append(cleaner: LogCleaner, planned: PartitionLog) -> Any:
+            found = await plan(cleaner, planned)
+            for offset in (end, end + 1, FAR):
+                records = [Record(offset, 1, b"k", b"value")]
+                log.append_as_follower(encode_batch(records, base_offset=offset, leader_epoch=0))
+                log.write_staged()
+            return found
+
+        monkeypatch.setattr(LogCleaner, "plan", plan_then_append)
+        assert await bench.manager.cleaner.clean_once()
+        path = f"{log.directory}/{HOLES_FILE}"
+        ((text,),) = decode(path, bench.disk.read_bytes(path), 1)
+        assert int(text) <= log.recovery_point
+        held.released.set()
+
+    asyncio.run(scenario())

@@ -78,10 +78,10 @@ def test_search_looks_at_the_warm_part_only_when_it_can() -> None:
             return number
 
         looked_at.clear()
-        assert index._last_at_most(count - 10, key) == count - 10
+        assert index.last_at_most(count - 10, key) == count - 10
         assert min(looked_at) == count - 1 - warm
         looked_at.clear()
-        assert index._last_at_most(10, key) == 10
+        assert index.last_at_most(10, key) == 10
         assert max(looked_at) == count - 1 - warm
 
 

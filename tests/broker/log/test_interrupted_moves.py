@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.log import log_moves
-from barnabas_broker.log.log_directory import LogDirectory
+from barnabas_broker.log.manager import log_moves
+from barnabas_broker.log.manager.log_directory import LogDirectory
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.properties_files import MOVE_FILE
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from barnabas_broker.log.interrupted_work import finish_interrupted_work
+from barnabas_broker.log.recovery.interrupted_work import finish_interrupted_work
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.log_fixtures import DIRECTORY, NOW_MS, LogFixture, small_config
 from tests.support.virtual_loop import run_virtual
@@ -70,6 +70,7 @@ def test_files_stay_under_another_name_until_the_delay_is_over() -> None:
     second = log.segments.base_offsets[1]
 
     async def scenario() -> None:
+        await log.flush()
         await log.delete_old_segments(NOW_MS + 1000 + second)
         try:
             log.read_nowait(0, 100, 20)

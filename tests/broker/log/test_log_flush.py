@@ -128,7 +128,7 @@ def test_a_failing_fsync_takes_the_log_offline_for_all_who_wait() -> None:
     """LOG-11; an fsync that failed is never tried again, its pages may be gone."""
     fixture = big()
     failures: list[LogDirectoryError] = []
-    fixture.log.on_disk_failure = failures.append
+    fixture.log.local.enter_service(failures.append, lambda removal: None)
 
     async def scenario() -> None:
         fixture.append()
@@ -196,7 +196,7 @@ def test_indexes_that_are_not_written_are_never_let_go() -> None:
     """The index cache may only drop what can be read again."""
     fixture = LogFixture(cache_bytes=0)
     log = fixture.log
-    log.index_cache.limit_bytes = 1
+    log.local.index_cache.limit_bytes = 1
     for number in range(60):
         fixture.append(bytes(500), timestamp=NOW_MS + number)
     assert asyncio.run(fixture.offsets()) == list(range(60))

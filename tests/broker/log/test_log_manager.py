@@ -8,10 +8,10 @@ import pytest
 
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.checkpoints import CheckpointError
-from barnabas_broker.log.log_directory import LogDirectoryLockedError
-from barnabas_broker.log.log_identity import OWN_FILE, IdentityError, NoLogDirectoryError
+from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
+from barnabas_broker.log.manager.log_identity import OWN_FILE, IdentityError, NoLogDirectoryError
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
-from barnabas_broker.metadata.promise_file import PROMISE_FILE
+from barnabas_broker.metadata.quorum.promise_file import PROMISE_FILE
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import uuid_to_text
 from barnabas_protocol.records.record import Record, encode_batch
@@ -300,7 +300,7 @@ def test_a_partition_that_is_not_ours_is_put_aside(tmp_path):
             manager = manager_over(tmp_path, log_segment_delete_delay_ms="0")
             await manager.load(lambda topic, topic_id: None)
             assert manager.logs == {}
-            assert manager.recovery.logs_stray_count == put_aside
+            assert manager.put_aside_count == put_aside
             assert manager.strays == {str(tmp_path): 1}
             (stray,) = tmp_path.glob("t-0.*-stray")
             await manager.removals.remove_due(2**62)
@@ -476,6 +476,10 @@ class FailingDisk(RealDisk):
     def make_directories(self, path):
         self._check(path)
         super().make_directories(path)
+
+    def make_directory(self, path):
+        self._check(path)
+        return super().make_directory(path)
 
     def write_atomically(self, path, data):
         self._check(path)

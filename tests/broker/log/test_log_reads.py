@@ -10,7 +10,9 @@ import pytest
 
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.log_reader import TimestampOffset
+from barnabas_broker.log.local_log import LogContext
+from barnabas_broker.log.log_reader import IndexCache, TimestampOffset
+from barnabas_broker.log.log_reads import LogReads
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -45,10 +47,13 @@ async def filled_log(disk: GatedDisk, directory: Path, **settings: Any) -> Parti
     """A log of several closed segments, none of it in the tail cache."""
     directory.mkdir()
     log = PartitionLog.create(
-        disk,
-        SimulatedClock(wall_ms=NOW_MS),
-        SimulatedRandom(1),
-        TailCache(0),
+        LogContext(
+            disk=disk,
+            clock=SimulatedClock(wall_ms=NOW_MS),
+            random=SimulatedRandom(1),
+            tail_cache=TailCache(0),
+            index_cache=IndexCache(),
+        ),
         TP,
         TOPIC_ID,
         str(directory),
@@ -67,7 +72,7 @@ def remove_all_but_the_newest(log: PartitionLog) -> int:
     gone = log.segments.values()[:-1]
     log.advance_log_start_offset(log.segments.active.base_offset)
     log.segments.remove(gone)
-    log.removal.remove(gone)
+    log.local.removal.remove(gone, 0)
     return len(gone)
 
 
@@ -83,7 +88,7 @@ def test_a_disk_that_fails_under_a_read_takes_its_directory_offline(operation: s
         fixture.append(b"x" * 500)
     fixture.log.segments.first.close()
     failures: list[LogDirectoryError] = []
-    fixture.log.on_disk_failure = failures.append
+    fixture.log.local.enter_service(failures.append, lambda removal: None)
     fixture.disk.fail(operation, ".log")
 
     async def read() -> None:
@@ -102,7 +107,7 @@ def test_a_read_in_a_thread_survives_the_removal_of_its_segment(tmp_path: Path) 
     async def main() -> None:
         disk = GatedDisk()
         log = await filled_log(disk, tmp_path / "topic-0")
-        reading = asyncio.create_task(log.reads.read(0, 1000, log.log_end_offset, True))
+        reading = asyncio.create_task(LogReads(log.local).read(0, 1000, log.log_end_offset, True))
         while not disk.waiting_count:
             await asyncio.sleep(0)
         remove_all_but_the_newest(log)
@@ -203,7 +208,7 @@ def test_closed_logs_hold_no_descriptor(tmp_path: Path) -> None:
         disk = GatedDisk()
         disk.gate.set()
         log = await filled_log(disk, tmp_path / "topic-0")
-        await log.reads.read(0, 1000, log.log_end_offset, True)
+        await LogReads(log.local).read(0, 1000, log.log_end_offset, True)
         await log.flush()
         await log.close()
         disk.close()

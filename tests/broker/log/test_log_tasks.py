@@ -3,7 +3,9 @@
 import asyncio
 from functools import partial
 
-from barnabas_broker.log import log_tasks
+import pytest
+
+from barnabas_broker.log.manager import log_tasks
 from barnabas_broker.log.validator import HeavyBatchError
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.records.record import Record, encode_batch
@@ -26,7 +28,7 @@ def large(log, size, count=1):
 
 
 def tasks_of(bench):
-    return bench.manager._tasks
+    return bench.manager.tasks
 
 
 def test_a_tail_above_the_limit_is_flushed_and_its_recovery_point_written():
@@ -78,14 +80,14 @@ def test_a_flush_round_looks_at_no_log_before_one_can_be_due(monkeypatch):
         large(log, 1000)
         await tasks_of(bench).flush()
         looked = 0
-        each_log = log_tasks.LogTasks._each_log
+        each_log = log_tasks.LogTasks.each_log
 
         def counted(tasks):
             nonlocal looked
             looked += 1
             return each_log(tasks)
 
-        monkeypatch.setattr(log_tasks.LogTasks, "_each_log", counted)
+        monkeypatch.setattr(log_tasks.LogTasks, "each_log", counted)
         large(log, 400_000)
         await tasks_of(bench).flush()
         assert (looked, log.recovery_point) == (0, 0)
@@ -183,7 +185,7 @@ def test_one_failing_log_does_not_end_a_round():
         assert not bench.manager.directories[0].is_offline
         put(other, (b"k", b"v"))
         bench.disk.fail("sync")
-        await tasks_of(bench)._guarded(other, other.flush())
+        await tasks_of(bench).guarded(other, other.flush())
         assert bench.manager.directories[0].is_offline
         assert bench.manager.logs == {}
         try:
@@ -248,7 +250,7 @@ def test_the_stop_waits_for_the_checkpoint_that_is_being_written():
         async with asyncio.timeout(20):
             while not bench.disk.running:
                 await asyncio.sleep(0.1)
-        await bench.manager._tasks.stop()
+        await bench.manager.tasks.stop()
         assert bench.disk.running == []
         await bench.manager.close()
         assert bench.disk.exists("/data/.kafka_cleanshutdown")
@@ -256,6 +258,7 @@ def test_the_stop_waits_for_the_checkpoint_that_is_being_written():
     run_virtual(main())
 
 
+@pytest.mark.interpreted
 def test_a_deleted_log_lets_go_of_its_files_on_the_loop():
     """TOP-14: timers and caches are the loop's; a thread that touches them corrupts them."""
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from barnabas_broker.env.disk import RealDisk
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.log.manager.strays import list_strays, unsettled_strays
 from barnabas_broker.log.properties_files import BOOT_FILE, BootMarker
-from barnabas_broker.log.strays import list_strays, unsettled_strays
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     Result,

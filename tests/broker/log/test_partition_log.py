@@ -176,12 +176,12 @@ def test_a_replica_that_comes_to_lead_reads_what_it_followed_and_what_it_led() -
         log.append_as_follower(leader_batch(base, 2))
         log.write_staged()
         assert asyncio.run(fixture.offsets()) == [*range(base + 2)]
-    assert log.tail.size_between(0, 5) is None
+    assert log.local.tail.size_between(0, 5) is None
     log.append_as_follower(leader_batch(5))
     log.append_as_leader(client_batch(b"led now"), 4, now_ms=NOW_MS)
     log.write_staged()
     assert asyncio.run(fixture.offsets()) == [*range(7)]
-    assert log.tail.size_between(6, 7) == log.size_between(6, 7) > 0
+    assert log.local.tail.size_between(6, 7) == log.size_between(6, 7) > 0
     log.append_as_follower(leader_batch(7, epoch=5))
     log.write_staged()
     assert asyncio.run(fixture.offsets()) == [*range(8)]
@@ -357,6 +357,7 @@ def test_empty_batches_are_returned() -> None:
     assert not decode_records(empty)
 
 
+@pytest.mark.interpreted
 def test_a_write_that_ends_half_done_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """LOG-10, LOG-11: whatever the reason; what came after it would be lost at the next start."""
     fixture = LogFixture()
@@ -373,3 +374,46 @@ def test_a_write_that_ends_half_done_is_the_last_one(monkeypatch: pytest.MonkeyP
     refused(ErrorCode.KAFKA_STORAGE_ERROR, fixture.append, b"later")
     log = fixture.reopen_now(was_clean=False)
     assert log.log_end_offset == 2
+
+
+def test_local_log_start_lies_above_the_log_start_where_segments_are_elsewhere() -> None:
+    """KIP-405: what is below it is moved, not out of range; log start and records stay."""
+    fixture = LogFixture()
+    for _ in range(4):
+        fixture.append()
+    log = fixture.log
+    log.advance_high_watermark(4)
+    log.advance_log_start_offset(1)
+    assert (log.log_start_offset, log.local_log_start_offset) == (1, 1)
+    log.advance_local_log_start_offset(3)
+    assert (log.log_start_offset, log.local_log_start_offset) == (1, 3)
+    for offset, code in (
+        (0, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (1, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE),
+        (2, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE),
+        (5, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            log.read_nowait(offset, 1000, 4)
+        assert caught.value.code == code
+    found = log.read_nowait(3, 1000, 4)
+    assert found is not None
+    assert found.buffers
+    found_by_time = asyncio.run(log.offset_for_timestamp(0, 4))
+    assert found_by_time is not None
+    assert found_by_time.offset == 3
+    log.advance_log_start_offset(4)
+    assert (log.log_start_offset, log.local_log_start_offset) == (4, 4)
+
+
+def test_truncation_below_both_starts_lowers_both() -> None:
+    """KIP-405: the local log start is never below the log start, nor above the log end."""
+    fixture = LogFixture()
+    for _ in range(4):
+        fixture.append()
+    log = fixture.log
+    log.advance_high_watermark(4)
+    log.advance_log_start_offset(2)
+    log.advance_local_log_start_offset(3)
+    log.truncate_to(1)
+    assert log.log_start_offset == log.local_log_start_offset == log.log_end_offset == 1

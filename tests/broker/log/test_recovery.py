@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.log.producer_snapshot import encode_snapshot
-from barnabas_broker.log.recovery import LogLoading
+from barnabas_broker.log.recovery.log_loader import LogLoader
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.records.control import ControlType, encode_marker
 from tests.broker.log.log_fixtures import (
@@ -392,7 +392,7 @@ def test_recovery_after_an_error_of_the_disk_reports_it() -> None:
     """LOG-11: an unreadable directory is the caller's to take offline."""
     fixture = filled(5)
     fixture.disk.fail("list_directory", DIRECTORY)
-    loading = LogLoading(fixture.disk, DIRECTORY, fixture.config, NOW_MS)
+    loading = LogLoader(fixture.disk, DIRECTORY, fixture.config, NOW_MS)
     with pytest.raises(OSError, match="simulated"):
         loading.load(recovery_point=0, log_start_offset=0, was_clean=False)
 

@@ -110,11 +110,16 @@ def test_what_a_crash_left_under_the_name_of_a_new_segment_is_gone() -> None:
     fixture.append()
     for suffix in (".log", ".index", ".timeindex"):
         path = f"{DIRECTORY}/{segment_file_name(1, suffix)}"
-        fixture.disk.open(path, create=True).write_at(b"left over" * 10, 0)
+        file = fixture.disk.open(path, create=True)
+        file.write_at(b"left over" * 10, 0)
+        file.sync()
+    fixture.disk.sync_directory(DIRECTORY)
     fixture.log.roll()
     fixture.append(b"next")
     assert asyncio.run(fixture.offsets()) == [0, 1]
     assert fixture.file("00000000000000000001.log")[:8] == (1).to_bytes(8)
+    asyncio.run(fixture.log.flush())
+    fixture.disk.crash(keep_some=False)  # what was left over was on the device as well
     assert fixture.files("1.index", "1.timeindex") == {
         "00000000000000000001.index": b"",
         "00000000000000000001.timeindex": b"",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from barnabas_broker.env.disk import Buffer, RealDisk
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.metadata.records import RemoveTopicRecord, TopicRecord
 from barnabas_protocol.api import ApiKey

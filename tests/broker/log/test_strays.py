@@ -4,7 +4,7 @@ import pytest
 
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
-from barnabas_broker.log.strays import StrayRefusedError, delete, list_strays, restore
+from barnabas_broker.log.manager.strays import StrayRefusedError, delete, list_strays, restore
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
     append,

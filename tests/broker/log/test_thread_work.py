@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from barnabas_broker.log.errors import SegmentRenamedError
 from barnabas_broker.log.layout import INDEX_SUFFIX
 from barnabas_broker.log.partition_log import PartitionLog
-from barnabas_broker.log.segment import SegmentRenamedError
-from barnabas_broker.log.segment_recovery import load_checked_indexes, read_largest_timestamp
+from barnabas_broker.log.recovery.segment_recovery import (
+    load_checked_indexes,
+    read_largest_timestamp,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from tests.broker.log.cleaner_fixtures import Bench, compacted, contents, put, seal
@@ -113,8 +116,8 @@ async def replaced_while_opened(
     old.largest_timestamp_offset = -1
 
     def swap() -> None:
-        """As `swap_in` does it: the names of one go to another."""
-        log.removal.remove([old])
+        """As compaction does it: the names of one go to another."""
+        log.local.removal.remove([old], 0)
         for suffix in (".log", ".index", ".timeindex"):
             file = SimulatedDisk.open(disk, f"{log.directory}/{0:020d}{suffix}", create=True)
             file.append([b"another segment's" * 8])
@@ -196,7 +199,7 @@ def test_a_compaction_that_was_overtaken_does_not_come_back(change: str) -> None
             put(log, (b"k%d" % (number % 3), bytes(100)))
         await log.flush()
         cleaning = asyncio.create_task(bench.manager.cleaner.clean_once())
-        while log.completed_output is None:
+        while not log.local.has_completed_output:
             await asyncio.sleep(0)
         disk.gate = asyncio.Event()  # the cleaner's thread gets no further
         if change == "cut":
@@ -206,10 +209,10 @@ def test_a_compaction_that_was_overtaken_does_not_come_back(change: str) -> None
         else:
             log.advance_log_start_offset(40)
             gate, disk.gate = disk.gate, None
-            log.drop_completed_output()
+            log.local.drop_completed_output()
             gone = [s for s in log.segments.values() if s.base_offset < 30]
             log.segments.remove(gone)
-            log.removal.remove(gone)
+            log.local.removal.remove(gone, 0)
             disk.gate = gate
         before = contents(log)
         for directory in bench.manager.directories:
@@ -224,6 +227,7 @@ def test_a_compaction_that_was_overtaken_does_not_come_back(change: str) -> None
     asyncio.run(scenario())
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     "error", [RuntimeError("a bug"), KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "offline")]
 )
@@ -243,8 +247,8 @@ def test_a_log_that_cannot_be_closed_does_not_end_the_shutdown(error: Exception)
         names[1].close = fail  # type: ignore[method-assign]
         await bench.manager.close(7)
         directory = bench.manager.directories[0]
-        assert names[0].is_closed
-        assert names[2].is_closed
+        assert names[0].local.is_closed
+        assert names[2].local.is_closed
         assert directory.marker.exists() == isinstance(error, KafkaError)
         assert directory.recovery_points.read()[names[2].topic_partition] == 3
 
@@ -267,5 +271,29 @@ def test_a_fixture_log_can_be_renamed_while_it_is_used() -> None:
         assert await fixture.offsets() == list(range(13))
         assert (await fixture.log.max_timestamp_offset(13)) is not None
         await fixture.log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_manager_that_is_closed_while_it_loads_waits_for_a_flush_of_the_metadata_log() -> None:
+    """The metadata log is written before any directory is loaded, and a stop may come then."""
+    disk = StoppingDisk()
+    name = TopicPartition("__cluster_metadata", 0)
+
+    async def scenario() -> None:
+        manager = Bench(disk).manager
+        log = await manager.load_partition(name, OLD, CONFIG)
+        append(log, 1, 1, 10)
+        disk.gate = asyncio.Event()
+        log.start_flush()
+        while not disk.waiting:
+            await asyncio.sleep(0)
+        closing = asyncio.create_task(manager.close())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        disk.gate.set()
+        await closing
+        assert log.recovery_point == log.log_end_offset
 
     asyncio.run(scenario())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_protocol.ids import ZERO_UUID
 from tests.broker.log.manager_fixtures import (
     TOPIC_ID,
@@ -121,7 +121,7 @@ def test_a_crash_at_any_time_leaves_no_stray(seed: int) -> None:
                 flushed += log.log_end_offset
         disk.crash()
         manager = await loaded(disk)
-        assert manager.recovery.logs_stray_count == 0
+        assert manager.put_aside_count == 0
         assert all(log.topic_id == TOPIC_ID for log in manager.logs.values())
         assert sum(log.log_end_offset for log in manager.logs.values()) >= flushed
 
@@ -204,6 +204,6 @@ def test_a_partition_of_an_unknown_topic_is_still_put_aside() -> None:
         disk.make_directories("/data/u-0")
         disk.crash()
         manager = await loaded(disk)
-        assert (manager.recovery.logs_stray_count, manager.logs) == (1, {})
+        assert (manager.put_aside_count, manager.logs) == (1, {})
 
     asyncio.run(test())

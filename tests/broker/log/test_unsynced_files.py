@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from barnabas_broker.log.recovery.segment_recovery import read_largest_timestamp
 from barnabas_broker.log.segment import Segment
-from barnabas_broker.log.segment_recovery import read_largest_timestamp
 from barnabas_protocol.records.control import ControlType, encode_marker
 from tests.broker.log.log_fixtures import DIRECTORY, NOW_MS, SMALL, LogFixture, config, small_config
 

@@ -3,7 +3,13 @@
 import pytest
 
 from barnabas_broker.metadata.delta import InconsistentRecordError, MetadataDelta
-from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.image import (
+    RESOURCE_TOPIC,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
 from barnabas_broker.metadata.records import (
     BrokerStateRecord,
     ConfigRecord,
@@ -12,6 +18,7 @@ from barnabas_broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 ID_ONE, ID_TWO = b"1" * 16, b"2" * 16
 
@@ -99,3 +106,18 @@ def test_records_that_contradict_the_image_are_refused(record: MetadataRecord) -
     image = delta_of(MetadataImage.empty(), TopicRecord("a", ID_ONE), partition(ID_ONE, 0)).build()
     with pytest.raises(InconsistentRecordError):
         delta_of(image, record)
+
+
+def test_partition_is_found_by_its_name_and_knows_its_directories() -> None:
+    """What a broker asks before it knows its own logs: zero stands for a directory not known."""
+    partition = PartitionImage((1, 2), (1,), 1, 0, 0, directories=(b"a" * 16, b"b" * 16))
+    topic = TopicImage("t", b"t" * 16, (partition,))
+    topics = TopicsImage({"t": topic}, {topic.topic_id: topic})
+    assert topics.partition(TopicPartition("t", 0)) is partition
+    for missing in (TopicPartition("t", 1), TopicPartition("t", -1), TopicPartition("u", 0)):
+        assert topics.partition(missing) is None
+    assert not partition.is_whole
+    assert partition.directory_of(2) == b"b" * 16
+    assert partition.directory_of(3) == ZERO_UUID
+    assert PartitionImage((1, 2), (2, 1), 1, 0, 0).is_whole
+    assert PartitionImage((1, 2), (1,), 1, 0, 0).directory_of(1) == ZERO_UUID

@@ -9,6 +9,7 @@ from barnabas_broker.metadata.image_difference import difference
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
@@ -63,6 +64,10 @@ def record_of(image: MetadataImage, step: Step, offset: int) -> MetadataRecord |
             return EpochRecord(image.epoch + 1, which, "cluster")
         case 9:
             return ProducerIdsRecord(0, 0, image.next_producer_id + 1000)
+        case 10:
+            entity = (("client-id", f"c{which}" if which else None),)
+            limit = float(value) if value % 3 else None
+            return ClientQuotaRecord(entity, f"key-{value % 2}", limit)
     return None
 
 
@@ -76,7 +81,7 @@ def grown(image: MetadataImage, steps: list[Step]) -> MetadataImage:
     return image
 
 
-steps = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 3)), max_size=40)
+steps = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 5), st.integers(0, 3)), max_size=40)
 
 
 @given(before=steps, after=steps)

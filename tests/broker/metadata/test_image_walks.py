@@ -16,6 +16,7 @@ from typing import Any
 
 from barnabas_broker.controller import (
     brokers,
+    client_quotas,
     configs,
     directories,
     elections,
@@ -28,6 +29,7 @@ from barnabas_broker.controller import (
     topics,
 )
 from barnabas_broker.controller.brokers import Registration
+from barnabas_broker.controller.client_quotas import QuotaChange
 from barnabas_broker.controller.configs import ConfigChange, ResourceChange
 from barnabas_broker.controller.features import FeatureChange, UpgradeType
 from barnabas_broker.controller.partitions import NewPartitions
@@ -99,6 +101,7 @@ class Walk:
             self._deletes,
             self._grows,
             self._changes_settings,
+            self._changes_quotas,
             self._allocates,
             self._changes_level,
             self._loses_directory,
@@ -223,6 +226,14 @@ class Walk:
             image, [change], broker_values={}, is_incremental=is_incremental
         )[0]
 
+    def _changes_quotas(self, image: MetadataImage) -> Sequence[MetadataRecord]:
+        value = None if self.pick.random() < 0.4 else float(self.pick.randrange(3))
+        change = QuotaChange(
+            entity=[("client-id", self.pick.choice((None, "a")))],
+            quotas=[(client_quotas.PRODUCER_BYTE_RATE, value)],
+        )
+        return client_quotas.alter(image, [change])[0]
+
     def _allocates(self, image: MetadataImage) -> Sequence[MetadataRecord]:
         broker = self._broker(image)
         return producer_ids.allocate(image, broker.node_id, broker.epoch)[0]
@@ -332,6 +343,7 @@ def check_told(before: MetadataImage, delta: MetadataDelta, after: MetadataImage
         assert delta.created.get(name) == (now_id if was_id != now_id else None)
     assert delta.changed_topics.keys() <= new.by_name.keys()
     _check_keys(before.brokers, after.brokers, delta.changed_brokers)
+    assert delta.has_changed_quotas or before.client_quotas == after.client_quotas
     _check_keys(before.configs, after.configs, delta.changed_configs)
 
 

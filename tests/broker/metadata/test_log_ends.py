@@ -14,7 +14,7 @@ from barnabas_broker.metadata.log_ends import (
     end_of,
     truncation_offset,
 )
-from tests.broker.metadata.quorum_world import Entry, WalkLog
+from tests.broker.metadata.quorum.quorum_world import Entry, WalkLog
 
 
 def log_of(*epochs: int, start: int = 0) -> WalkLog:

@@ -10,26 +10,26 @@ from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_log import ImageLog
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.metadata.publisher import NotAppliedError
-from barnabas_broker.metadata.quorum import (
-    Seat,
+from barnabas_broker.metadata.quorum.voters import (
+    Voter,
     committed_end_offset,
     has_majority,
     majority_end_offset,
 )
 from barnabas_broker.metadata.records import ConfigRecord
-from barnabas_broker.metadata.snapshotting import Snapshotting
+from barnabas_broker.metadata.snapshot_generator import SnapshotGenerator
 from barnabas_protocol.errors import KafkaError, ParseError
 from tests.support.control_plane import CLUSTER_ID, ControlPlane
 from tests.support.memory_log import MemoryLog
 
-A, B, C = Seat(1, b"a"), Seat(2, b"b"), Seat(3, b"c")
+A, B, C = Voter(1, b"a"), Voter(2, b"b"), Voter(3, b"c")
 
 
 def test_majority_is_more_than_half_of_the_members() -> None:
     """Rule 3."""
     assert has_majority([A], [A])
     assert not has_majority([A, B], [A])
-    assert has_majority([A, B, C], [A, C, Seat(9, b"x")])
+    assert has_majority([A, B, C], [A, C, Voter(9, b"x")])
     assert majority_end_offset([A, B, C], {A: 9, B: 5}) == 5
     assert majority_end_offset([A, B], {A: 9}) == 0
     assert majority_end_offset([], {A: 9}) == 0
@@ -224,7 +224,7 @@ def test_no_snapshot_ends_behind_what_is_flushed() -> None:
         log.append(records)
         log.take_committed(follower_log.log_end_offset)
         assert follower_log.flush_count == 0
-        snapshotting = Snapshotting(log, plane.disk, plane.clock, interval_bytes=1)
+        snapshotting = SnapshotGenerator(log, plane.disk, plane.clock, interval_bytes=1)
         snapshotting.start_if_due(lambda name: None)
         assert snapshotting._task is not None
         await snapshotting._task

@@ -10,6 +10,7 @@ from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
@@ -65,6 +66,12 @@ RECORDS = st.one_of(
     st.builds(SnapshotRecord, NUMBERS, NUMBERS, NUMBERS),
     st.builds(FeatureRecord, st.text(max_size=20), NUMBERS),
     st.builds(RemoveBrokerRecord, NUMBERS, NUMBERS),
+    st.builds(
+        ClientQuotaRecord,
+        st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=3).map(tuple),
+        TEXTS,
+        st.none() | st.floats(allow_nan=False),
+    ),
 )
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from barnabas_broker.network import answer_queue
-from barnabas_broker.network.exchange import Exchange
 from barnabas_broker.network.listener import FRAME_MS_MAX, SWEEP_MS_MAX, UNREAD_MS_MAX
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.connection import server
 from tests.broker.network.session_networks import on_virtual_time
 from tests.support.session_bench import Bench
 
@@ -43,16 +43,16 @@ def test_a_frame_has_a_deadline() -> None:
     on_virtual_time(work)
 
 
-def test_answers_that_nobody_reads_have_a_deadline() -> None:
+def test_responses_that_nobody_reads_have_a_deadline() -> None:
     """Attack: a hundred connections held 5.6 GB of fetched records for ever."""
 
     async def work(bench: Bench) -> None:
-        bench.dispatch = lambda exchange: exchange.reply([bytes(3_000_000)])
+        bench.dispatch = lambda in_flight: in_flight.reply([bytes(3_000_000)])
         client = await bench.connect()
         client.transport.pause_reading()
         client.send(b"x")
         await bench.until(lambda: bench.memory.unsent_bytes > 0)
-        assert bench.memory.answer_bytes_max < bench.memory.unsent_bytes_max
+        assert bench.memory.response_bytes_max < bench.memory.unsent_bytes_max
         await asyncio.sleep((UNREAD_MS_MAX + 2 * SWEEP_MS_MAX) / 1000)
         await bench.until(lambda: bench.metrics.connections_open == 0)
         assert bench.memory.unsent_bytes == 0
@@ -60,20 +60,20 @@ def test_answers_that_nobody_reads_have_a_deadline() -> None:
     on_virtual_time(work)
 
 
-def test_an_answer_that_is_too_large_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_is_too_large_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attack: 5,400 times one group gave an answer with a negative size in front."""
-    monkeypatch.setattr(answer_queue, "ANSWER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(server, "RESPONSE_BYTES_MAX", 100_000)
 
     async def work(bench: Bench) -> None:
         large = bytes(50_000)
         parts = {b"fits": [large, large], b"large": [large, large, b"x"]}
-        held: list[Exchange] = []
+        held: list[InFlightRequest] = []
 
-        def answer(exchange: Exchange) -> None:
-            if exchange.frame == b"held":
-                held.append(exchange)
+        def answer(in_flight: InFlightRequest) -> None:
+            if in_flight.frame == b"held":
+                held.append(in_flight)
             else:
-                exchange.reply(parts[bytes(exchange.frame)])
+                in_flight.reply(parts[bytes(in_flight.frame)])
 
         bench.dispatch = answer
         client, parked = await bench.connect(), await bench.connect()
@@ -87,7 +87,7 @@ def test_an_answer_that_is_too_large_ends_the_connection(monkeypatch: pytest.Mon
         assert await parked.answer() == b"first"
         await parked.until(lambda: parked.is_closed)
         assert parked.data == b""
-        assert bench.metrics.closed["oversize-answer"] == 2
+        assert bench.metrics.closed["oversize-response"] == 2
         assert bench.memory.used_bytes == bench.memory.unsent_bytes == 0
 
     on_virtual_time(work)
@@ -97,9 +97,9 @@ def test_who_has_not_logged_in_may_send_little() -> None:
     """The limit before log-in, which whoever logs a connection in raises."""
 
     async def work(bench: Bench) -> None:
-        def log_in(exchange: Exchange) -> None:
-            exchange.session.limit_frames(1_000_000)
-            exchange.reply([exchange.frame])
+        def log_in(in_flight: InFlightRequest) -> None:
+            in_flight.session.limit_frames(1_000_000)
+            in_flight.reply([in_flight.frame])
 
         bench.dispatch = log_in
         guest, user = await bench.connect(), await bench.connect()

@@ -14,6 +14,8 @@ from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network.connection_limits import ConnectionLimits
 from barnabas_broker.network.listener import LINGER_MS
+from barnabas_broker.network.session import Session
+from tests.broker.network.session_networks import on_virtual_time
 from tests.support.session_bench import Bench, Client, framed
 from tests.support.virtual_loop import run_virtual
 
@@ -53,7 +55,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
             idle, busy, parked = [await bench.connect() for _ in range(3)]
             bench.dispatch = bench.collect
             parked.send(b"join")
-            await bench.until(lambda: len(bench.exchanges) == 1)
+            await bench.until(lambda: len(bench.in_flight_requests) == 1)
             bench.dispatch = bench.echo
             for _ in range(30):
                 await asyncio.sleep(1)
@@ -62,7 +64,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
             assert idle.is_closed
             assert not parked.is_closed
             assert bench.metrics.closed == {"idle": 1}
-            bench.exchanges[0].reply([b"joined"])
+            bench.in_flight_requests[0].reply([b"joined"])
             assert await parked.answer() == b"joined"
             await asyncio.sleep(12)
             assert parked.is_closed
@@ -70,12 +72,12 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
     run_virtual(work())
 
 
-def test_a_closed_connection_that_does_not_take_its_last_answers_is_cut() -> None:
+def test_a_closed_connection_that_does_not_take_its_last_responses_is_cut() -> None:
     """Nothing waits for a peer for ever."""
 
     async def work() -> None:
         async with Bench(idle_ms_max=10_000) as bench:
-            bench.dispatch = lambda exchange: exchange.reply([bytes(5_000_000)])
+            bench.dispatch = lambda in_flight: in_flight.reply([bytes(5_000_000)])
             client = await bench.connect()
             client.transport.pause_reading()
             client.send(b"fetch")
@@ -88,7 +90,7 @@ def test_a_closed_connection_that_does_not_take_its_last_answers_is_cut() -> Non
     run_virtual(work())
 
 
-def test_stopping_answers_what_is_in_flight_and_starts_nothing() -> None:
+def test_stopping_finishes_what_is_in_flight_and_starts_nothing() -> None:
     """NET-14."""
 
     async def work() -> None:
@@ -96,17 +98,17 @@ def test_stopping_answers_what_is_in_flight_and_starts_nothing() -> None:
             bench.dispatch = bench.collect
             busy, idle = await bench.connect(), await bench.connect()
             busy.send(b"a")
-            await bench.until(lambda: len(bench.exchanges) == 1)
+            await bench.until(lambda: len(bench.in_flight_requests) == 1)
             closing = asyncio.create_task(bench.listener.close(5_000))
             await asyncio.sleep(0.01)
             assert idle.is_closed
             busy.send(b"b")
             await asyncio.sleep(0.01)
-            assert len(bench.exchanges) == 1
+            assert len(bench.in_flight_requests) == 1
             assert not closing.done()
             with pytest.raises(ConnectionRefusedError):
                 await bench.connect()
-            bench.exchanges[0].reply([b"A"])
+            bench.in_flight_requests[0].reply([b"A"])
             assert await busy.answer() == b"A"
             await closing
             await busy.closed()
@@ -114,19 +116,19 @@ def test_stopping_answers_what_is_in_flight_and_starts_nothing() -> None:
     run_virtual(work())
 
 
-def test_stopping_cuts_what_is_not_answered_in_time() -> None:
+def test_stopping_cuts_what_has_no_response_in_time() -> None:
     async def work() -> None:
         async with Bench() as bench:
             bench.dispatch = bench.collect
             client = await bench.connect()
             client.send(b"a")
-            await bench.until(lambda: len(bench.exchanges) == 1)
+            await bench.until(lambda: len(bench.in_flight_requests) == 1)
             loop = asyncio.get_running_loop()
             start = loop.time()
             await bench.listener.close(2_000)
             assert 2 <= loop.time() - start < 3
             assert not bench.listener.sessions
-            bench.exchanges[0].reply([b"late"])
+            bench.in_flight_requests[0].reply([b"late"])
 
     run_virtual(work())
 
@@ -160,9 +162,9 @@ def test_no_byte_is_kept_of_closed_connections() -> None:
                     await bench.until(lambda: not bench.listener.sessions)
                     await client.until(lambda client=client: client.is_closed)  # type: ignore[misc]
                     del session
-                for exchange in bench.exchanges:
-                    exchange.reply([b"x"])
-                bench.exchanges.clear()
+                for in_flight in bench.in_flight_requests:
+                    in_flight.reply([b"x"])
+                bench.in_flight_requests.clear()
                 bench.clients.clear()
                 return references
 
@@ -211,25 +213,33 @@ def test_thousands_of_idle_connections_cost_little() -> None:
     run_virtual(work())
 
 
-def test_sockets_are_set_up() -> None:
-    """NET-3; a buffer smaller than the system's is not asked for, as that would cost throughput."""
+class SocketTransport(asyncio.Transport):
+    """A transport that has a socket, and does nothing with it."""
 
-    async def work() -> None:
-        async with Bench(RealNetwork(), SystemClock(), receive_buffer_bytes=400_000) as bench:
-            await bench.connect()
-            await bench.until(lambda: bool(bench.listener.sessions))
-            accepted = bench.session._transport
-            assert accepted is not None
-            connected = accepted.get_extra_info("socket")
+    def __init__(self, connected: socket.socket) -> None:
+        super().__init__({"socket": connected, "peername": ("127.0.0.1", 1)})
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is written."""
+
+
+def test_sockets_are_set_up() -> None:
+    """NET-3; a buffer is not made smaller than the system's, as that would cost throughput."""
+
+    async def work(bench: Bench) -> None:
+        session = Session(bench.listener)
+        with socket.socket() as connected:
+            session.connection_made(SocketTransport(connected))
             assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= 212_992
+            session.connection_lost(None)
 
-    uvloop.run(work())
+    on_virtual_time(work, receive_buffer_bytes=400_000)
 
 
 def test_many_connections_at_once() -> None:
-    """More than the backlog, on real sockets, each with its own answers."""
+    """NET-1, NET-15: more than the backlog, on real sockets, each with its own answers."""
 
     async def work() -> None:
         async with Bench(RealNetwork(), SystemClock()) as bench:

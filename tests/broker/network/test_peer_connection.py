@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import uvloop
 
-from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
 from barnabas_protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -40,9 +39,7 @@ def test_a_connection_that_is_closed_as_it_is_made_holds_up_no_end(run: Callable
     async def work() -> None:
         node = PeerNode(RealNetwork())
         await node.start()
-        peers = Peers(
-            ClosingNetwork(), SystemClock(), resolve={1: node.address}.get, client_id="broker-7"
-        )
+        peers = Peers(ClosingNetwork(), resolve={1: node.address}.get, client_id="broker-7")
         try:
             async with asyncio.timeout(10):
                 with pytest.raises(PeerUnreachableError, match="closed here"):

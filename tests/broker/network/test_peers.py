@@ -10,7 +10,7 @@ import uvloop
 
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.network import Network, RealNetwork
-from barnabas_broker.network.peer_connection import CALLS_MAX
+from barnabas_broker.network.peer_connection import IN_FLIGHT_MAX
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
 from barnabas_protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -36,9 +36,7 @@ class Bench:
         self.nodes = {1: self.node}
         self.addresses: dict[int, tuple[str, int]] = {}
         self.lost: list[int] = []
-        self.peers = Peers(
-            network, clock, resolve=self.addresses.get, client_id="broker-7", **options
-        )
+        self.peers = Peers(network, resolve=self.addresses.get, client_id="broker-7", **options)
         self.peers.on_lost.append(self.lost.append)
 
     async def ask(
@@ -172,7 +170,7 @@ def test_a_lost_connection_fails_all_that_wait_and_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("sent_count", [1, 4, 6, 12])
-def test_a_connection_lost_in_the_middle_of_an_answer_fails_the_request(sent_count: int) -> None:
+def test_a_connection_lost_in_the_middle_of_a_response_fails_the_request(sent_count: int) -> None:
     async def work(bench: Bench) -> None:
         waiting = asyncio.create_task(bench.ask())
         await until(lambda: len(bench.node.asked) == 1)
@@ -188,7 +186,7 @@ def test_a_connection_lost_in_the_middle_of_an_answer_fails_the_request(sent_cou
     on_every_network(work)
 
 
-def test_a_peer_that_never_answers_costs_the_timeout_and_the_connection() -> None:
+def test_a_peer_that_never_responds_costs_the_timeout_and_the_connection() -> None:
     """And those that wait behind it: an answer cannot overtake."""
 
     async def work(bench: Bench) -> None:
@@ -288,7 +286,7 @@ def test_after_close_nothing_is_asked_any_more() -> None:
     on_every_network(work)
 
 
-def test_the_answer_to_a_caller_that_has_gone_is_passed_over() -> None:
+def test_the_response_to_a_caller_that_has_gone_is_passed_over() -> None:
     async def work(bench: Bench) -> None:
         first = asyncio.create_task(bench.ask(1))
         second = asyncio.create_task(bench.ask(2))
@@ -326,7 +324,7 @@ def test_a_request_of_a_caller_that_has_gone_still_has_its_deadline() -> None:
         struct.pack(">iib", 14, 1, 0) + b"\xff" * 9,  # a body of something else
     ],
 )
-def test_an_answer_that_cannot_be_read_ends_the_connection(data: bytes) -> None:
+def test_a_response_that_cannot_be_read_ends_the_connection(data: bytes) -> None:
     async def work(bench: Bench) -> None:
         waiting = asyncio.create_task(bench.ask())
         await until(lambda: len(bench.node.asked) == 1)
@@ -338,7 +336,7 @@ def test_an_answer_that_cannot_be_read_ends_the_connection(data: bytes) -> None:
     on_every_network(work)
 
 
-def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+def test_a_response_without_a_request_ends_the_connection() -> None:
     async def work(bench: Bench) -> None:
         bench.node.script = answer
         await bench.ask()
@@ -353,13 +351,13 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
 
 def test_not_more_than_some_requests_wait() -> None:
     async def work(bench: Bench) -> None:
-        tasks = [asyncio.create_task(bench.ask(number)) for number in range(CALLS_MAX)]
-        await until(lambda: len(bench.node.asked) == CALLS_MAX)
+        tasks = [asyncio.create_task(bench.ask(number)) for number in range(IN_FLIGHT_MAX)]
+        await until(lambda: len(bench.node.asked) == IN_FLIGHT_MAX)
         with pytest.raises(PeerUnreachableError, match="too many"):
             await bench.ask()
         for asked in bench.node.asked:
             asked.answer(answer(asked))
-        assert len(await asyncio.gather(*tasks)) == CALLS_MAX
+        assert len(await asyncio.gather(*tasks)) == IN_FLIGHT_MAX
 
     on_every_network(work)
 

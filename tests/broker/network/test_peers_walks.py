@@ -33,7 +33,7 @@ class Walk:
         self.outcomes = {"answers": 0, "failures": 0}
         self.tasks: dict[asyncio.Task[None], None] = {}
         clock = VirtualClock(self.loop)
-        self.peers = Peers(self.network, clock, resolve=self._resolve, client_id="x")
+        self.peers = Peers(self.network, resolve=self._resolve, client_id="x")
         self.reachability = Reachability(self.network, clock, resolve=self._resolve)
         self.peers.on_lost.append(self.reachability.suspect)
 
@@ -138,7 +138,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_request_ends_in_time_with_its_own_answer_or_an_error(seed: int) -> None:
+def test_every_request_ends_in_time_with_its_own_response_or_an_error(seed: int) -> None:
     async def work() -> None:
         walk = Walk(seed)
         await walk.run()

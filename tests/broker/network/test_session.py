@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from barnabas_broker.network.exchange import Exchange
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ParseError
 from tests.broker.network.session_networks import on_every_network, on_virtual_time
 from tests.support.session_bench import Bench, framed
@@ -27,15 +27,15 @@ def test_frames_of_all_sizes_come_back_in_order() -> None:
     on_every_network(work)
 
 
-def test_answers_wait_for_earlier_ones() -> None:
+def test_responses_wait_for_earlier_ones() -> None:
     """NET-7, with a request of acks=0 in between that gets none."""
 
     async def work(bench: Bench) -> None:
         bench.dispatch = bench.collect
         client = await bench.connect()
         client.send(b"a", b"b", b"c")
-        await bench.until(lambda: len(bench.exchanges) == 3)
-        first, second, third = bench.exchanges
+        await bench.until(lambda: len(bench.in_flight_requests) == 3)
+        first, second, third = bench.in_flight_requests
         third.reply([b"C", b"!"])
         second.reply_nothing()
         await asyncio.sleep(0)
@@ -48,7 +48,7 @@ def test_answers_wait_for_earlier_ones() -> None:
     on_every_network(work)
 
 
-def test_one_write_carries_the_answers_of_a_turn() -> None:
+def test_one_write_carries_the_responses_of_a_turn() -> None:
     """architecture.md section 4: one write per connection per turn."""
 
     async def work(bench: Bench) -> None:
@@ -61,7 +61,7 @@ def test_one_write_carries_the_answers_of_a_turn() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1_001, 2**31 - 1])
-def test_bad_sizes_close_the_connection_after_the_answers_before(
+def test_bad_sizes_close_the_connection_after_the_responses_before(
     size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """NET-6: closed, counted, and the log names the peer."""
@@ -87,12 +87,12 @@ def test_what_dispatch_raises_closes_only_this_connection(
     """NET-2, NET-11: garbage inside of a frame, or a failure of ours."""
 
     async def work(bench: Bench) -> None:
-        def dispatch(exchange: Exchange) -> None:
-            if exchange.frame == b"garbage":
+        def dispatch(in_flight: InFlightRequest) -> None:
+            if in_flight.frame == b"garbage":
                 raise ParseError("bad header", 3)
-            if exchange.frame == b"failure":
+            if in_flight.frame == b"failure":
                 raise ValueError("broken")
-            exchange.reply([bytes(exchange.frame)])
+            in_flight.reply([bytes(in_flight.frame)])
 
         bench.dispatch = dispatch
         other = await bench.connect()
@@ -129,8 +129,8 @@ def test_half_frames_and_resets_leave_nothing_behind() -> None:
                 assert session.is_closed
                 assert bench.memory.used_bytes == 0
                 bench.metrics.bytes_in = 0
-        for exchange in bench.exchanges:
-            exchange.reply([b"too late"])  # discarded, NET-9
+        for in_flight in bench.in_flight_requests:
+            in_flight.reply([b"too late"])  # discarded, NET-9
 
     on_every_network(work)
 
@@ -143,8 +143,8 @@ def test_callbacks_hear_of_the_closing() -> None:
         seen: list[str] = []
         client = await bench.connect()
         client.send(b"a", b"b")
-        await bench.until(lambda: len(bench.exchanges) == 2)
-        first, second = bench.exchanges
+        await bench.until(lambda: len(bench.in_flight_requests) == 2)
+        first, second = bench.in_flight_requests
 
         bench.session.on_closed(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
         bench.session.on_closed(lambda: seen.append("session"))
@@ -166,12 +166,12 @@ def test_closing_sends_what_is_ready_and_drops_what_comes_later() -> None:
         bench.dispatch = bench.collect
         client = await bench.connect()
         client.send(b"a", b"b", b"c")
-        await bench.until(lambda: len(bench.exchanges) == 3)
-        bench.exchanges[0].reply([b"A"])
+        await bench.until(lambda: len(bench.in_flight_requests) == 3)
+        bench.in_flight_requests[0].reply([b"A"])
         session = bench.session
         session.close("acks=0 failed")
         session.close("twice")
-        bench.exchanges[1].reply([b"B"])
+        bench.in_flight_requests[1].reply([b"B"])
         assert await client.answer() == b"A"
         await client.closed()
         assert not client.data

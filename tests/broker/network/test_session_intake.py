@@ -2,8 +2,7 @@
 
 import asyncio
 
-from barnabas_broker.network.exchange import Exchange
-from barnabas_broker.network.session import IN_FLIGHT_MAX, UNSENT_BYTES_MAX
+from barnabas_broker.network.session import IN_FLIGHT_MAX, UNSENT_BYTES_MAX, InFlightRequest
 from tests.broker.network.session_networks import on_every_network, on_virtual_time
 from tests.support.session_bench import Bench, framed
 
@@ -14,9 +13,9 @@ def test_a_slow_reader_is_read_no_more_and_gets_everything_in_the_end() -> None:
     async def work(bench: Bench) -> None:
         large = bytes(100_000)
 
-        def dispatch(exchange: Exchange) -> None:
-            bench.exchanges.append(exchange)
-            exchange.reply([large])
+        def dispatch(in_flight: InFlightRequest) -> None:
+            bench.in_flight_requests.append(in_flight)
+            in_flight.reply([large])
 
         bench.dispatch = dispatch
         client = await bench.connect()
@@ -25,14 +24,14 @@ def test_a_slow_reader_is_read_no_more_and_gets_everything_in_the_end() -> None:
             client.send(*[b"fetch"] * 40)
         await bench.until(lambda: bench.metrics.write_pauses > 0)
         before = -1
-        while before != len(bench.exchanges):  # until nothing moves any more
-            before = len(bench.exchanges)
+        while before != len(bench.in_flight_requests):  # until nothing moves any more
+            before = len(bench.in_flight_requests)
             for _ in range(20):
                 await asyncio.sleep(0.001)
-        assert len(bench.exchanges) < 400
+        assert len(bench.in_flight_requests) < 400
         client.transport.resume_reading()
         assert len(await client.answers(400)) == 400
-        assert len(bench.exchanges) == 400
+        assert len(bench.in_flight_requests) == 400
 
     on_every_network(work, piece_bytes=30_011, pauses_writers=True)
 
@@ -44,19 +43,19 @@ def test_frames_in_flight_are_bounded() -> None:
         bench.dispatch = bench.collect
         client = await bench.connect()
         client.send(*[b"x"] * (3 * IN_FLIGHT_MAX))
-        await bench.until(lambda: len(bench.exchanges) == IN_FLIGHT_MAX)
+        await bench.until(lambda: len(bench.in_flight_requests) == IN_FLIGHT_MAX)
         for _ in range(20):
             await asyncio.sleep(0.001)
-        assert len(bench.exchanges) == IN_FLIGHT_MAX
-        bench.exchanges[1].reply([bytes(UNSENT_BYTES_MAX + 1)])
-        for exchange in bench.exchanges[2:40]:
-            exchange.reply([b"y"])
-        bench.exchanges[0].reply([b"z"])
-        await bench.until(lambda: len(bench.exchanges) > IN_FLIGHT_MAX)
+        assert len(bench.in_flight_requests) == IN_FLIGHT_MAX
+        bench.in_flight_requests[1].reply([bytes(UNSENT_BYTES_MAX + 1)])
+        for in_flight in bench.in_flight_requests[2:40]:
+            in_flight.reply([b"y"])
+        bench.in_flight_requests[0].reply([b"z"])
+        await bench.until(lambda: len(bench.in_flight_requests) > IN_FLIGHT_MAX)
         position = 40
         while position < 3 * IN_FLIGHT_MAX:
-            await bench.until(lambda position=position: len(bench.exchanges) > position)  # type: ignore[misc]
-            bench.exchanges[position].reply([b"y"])
+            await bench.until(lambda position=position: len(bench.in_flight_requests) > position)  # type: ignore[misc]
+            bench.in_flight_requests[position].reply([b"y"])
             position += 1
         answers = await client.answers(3 * IN_FLIGHT_MAX)
         assert [len(answer) for answer in answers[:3]] == [1, UNSENT_BYTES_MAX + 1, 1]
@@ -64,22 +63,22 @@ def test_frames_in_flight_are_bounded() -> None:
     on_every_network(work, piece_bytes=3_001)
 
 
-def test_parked_answers_stop_intake() -> None:
+def test_parked_responses_stop_intake() -> None:
     """Answers behind a slow one are memory, too."""
 
     async def work(bench: Bench) -> None:
         bench.dispatch = bench.collect
         client = await bench.connect()
         client.send(b"a", b"b")
-        await bench.until(lambda: len(bench.exchanges) == 2)
-        bench.exchanges[1].reply([bytes(UNSENT_BYTES_MAX + 1)])
+        await bench.until(lambda: len(bench.in_flight_requests) == 2)
+        bench.in_flight_requests[1].reply([bytes(UNSENT_BYTES_MAX + 1)])
         client.send(b"c")
         for _ in range(20):
             await asyncio.sleep(0.001)
-        assert len(bench.exchanges) == 2
-        bench.exchanges[0].reply([b"A"])
-        await bench.until(lambda: len(bench.exchanges) == 3)
-        bench.exchanges[2].reply([b"C"])
+        assert len(bench.in_flight_requests) == 2
+        bench.in_flight_requests[0].reply([b"A"])
+        await bench.until(lambda: len(bench.in_flight_requests) == 3)
+        bench.in_flight_requests[2].reply([b"C"])
         assert [len(a) for a in await client.answers(3)] == [1, UNSENT_BYTES_MAX + 1, 1]
 
     on_every_network(work, piece_bytes=3_001)
@@ -91,23 +90,23 @@ def test_a_held_session_hands_out_nothing_until_it_is_released() -> None:
     async def work(bench: Bench) -> None:
         frames = [b"%d" % n * 50 for n in range(200)]
 
-        def dispatch(exchange: Exchange) -> None:
-            bench.exchanges.append(exchange)
-            exchange.session.hold()
+        def dispatch(in_flight: InFlightRequest) -> None:
+            bench.in_flight_requests.append(in_flight)
+            in_flight.session.hold()
 
         bench.dispatch = dispatch
         client = await bench.connect()
         client.send(*frames)
         for n in range(200):
-            await bench.until(lambda n=n: len(bench.exchanges) > n)  # type: ignore[misc]
-            assert len(bench.exchanges) == n + 1
-            exchange = bench.exchanges[n]
-            exchange.session.hold()
-            exchange.session.release()
+            await bench.until(lambda n=n: len(bench.in_flight_requests) > n)  # type: ignore[misc]
+            assert len(bench.in_flight_requests) == n + 1
+            in_flight = bench.in_flight_requests[n]
+            in_flight.session.hold()
+            in_flight.session.release()
             await asyncio.sleep(0)
-            assert len(bench.exchanges) == n + 1
-            exchange.reply([bytes(exchange.frame)])
-            exchange.session.release()
+            assert len(bench.in_flight_requests) == n + 1
+            in_flight.reply([bytes(in_flight.frame)])
+            in_flight.session.release()
         assert await client.answers(200) == frames
 
     on_every_network(work)
@@ -118,14 +117,14 @@ def test_an_exclusive_session_has_one_request_in_flight() -> None:
         bench.dispatch = bench.collect
         client = await bench.connect()
         client.send(b"a")
-        await bench.until(lambda: len(bench.exchanges) == 1)
+        await bench.until(lambda: len(bench.in_flight_requests) == 1)
         bench.session.exclusive = True
         client.send(b"b", b"c")
         for n in range(3):
-            await bench.until(lambda n=n: len(bench.exchanges) > n)  # type: ignore[misc]
+            await bench.until(lambda n=n: len(bench.in_flight_requests) > n)  # type: ignore[misc]
             await asyncio.sleep(0.002)
-            assert len(bench.exchanges) == n + 1
-            bench.exchanges[n].reply([b"ok"])
+            assert len(bench.in_flight_requests) == n + 1
+            bench.in_flight_requests[n].reply([b"ok"])
         assert len(await client.answers(3)) == 3
 
     on_every_network(work)
@@ -163,10 +162,10 @@ def test_memory_of_requests_is_bounded_over_all_connections() -> None:
         for client in clients:
             client.send(bytes(40_000), bytes(40_000))
         for answered in range(12):
-            await bench.until(lambda answered=answered: len(bench.exchanges) > answered)  # type: ignore[misc]
+            await bench.until(lambda answered=answered: len(bench.in_flight_requests) > answered)  # type: ignore[misc]
             assert bench.memory.used_bytes <= 100_000 + 6 * 256 * 1024
             assert bench.memory.request_count <= 3
-            bench.exchanges[answered].reply([b"ok"])
+            bench.in_flight_requests[answered].reply([b"ok"])
         for client in clients:
             assert await client.answers(2) == [b"ok", b"ok"]
         assert bench.memory.wait_count > 0
@@ -181,20 +180,20 @@ def test_memory_that_comes_while_a_session_is_held_is_asked_for_again() -> None:
         bench.dispatch = bench.collect
         held, other = await bench.connect(), await bench.connect()
         held.send(bytes(600))
-        await bench.until(lambda: len(bench.exchanges) == 1)
-        session = bench.exchanges[0].session
+        await bench.until(lambda: len(bench.in_flight_requests) == 1)
+        session = bench.in_flight_requests[0].session
         session.hold()
         held.send(bytes(500))
         await bench.until(lambda: bench.memory.used_bytes > 1_000)
-        bench.exchanges[0].reply([b"1"])
+        bench.in_flight_requests[0].reply([b"1"])
         other.send(bytes(700))
-        await bench.until(lambda: len(bench.exchanges) == 2)
+        await bench.until(lambda: len(bench.in_flight_requests) == 2)
         session.release()
         await asyncio.sleep(0.01)
-        assert len(bench.exchanges) == 2
-        bench.exchanges[1].reply([b"2"])
-        await bench.until(lambda: len(bench.exchanges) == 3)
-        bench.exchanges[2].reply([b"3"])
+        assert len(bench.in_flight_requests) == 2
+        bench.in_flight_requests[1].reply([b"2"])
+        await bench.until(lambda: len(bench.in_flight_requests) == 3)
+        bench.in_flight_requests[2].reply([b"3"])
         assert await held.answers(2) == [b"1", b"3"]
 
     on_every_network(work, memory_bytes=1_000, piece_bytes=1_000)

@@ -42,7 +42,7 @@ def on_loop(work: Callable[[Purgatory, Timer], Coroutine[Any, Any, None]]) -> No
         await work(purgatory, timer)
         assert purgatory.pending_count == 0
         assert purgatory.watched_count == 0
-        assert purgatory._watchers == {}
+        assert purgatory.key_count == 0
         assert timer.pending_count == 0
 
     run_virtual(run())

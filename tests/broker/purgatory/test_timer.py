@@ -1,6 +1,8 @@
 """The timer on virtual time."""
 
 import asyncio
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -124,3 +126,25 @@ def test_an_idle_timer_sets_no_timer_of_the_loop() -> None:
         return timer.fired_count
 
     assert run_virtual(work()) == 0
+
+
+def test_a_task_far_away_wakes_the_loop_once_and_in_whole_milliseconds() -> None:
+    """TIM-4: no wake-up for a bucket of a higher level, none that comes too early under uvloop."""
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        delays: list[float] = []
+
+        class Noting:
+            def call_later(self, delay: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+                delays.append(delay * 1000)
+                return loop.call_later(delay, callback)
+
+        timer = Timer(cast("asyncio.AbstractEventLoop", Noting()), VirtualClock(loop))
+        await asyncio.sleep(0.0004)  # between two milliseconds
+        timer.schedule(12_345, lambda: None)
+        await asyncio.sleep(60)
+        assert timer.fired_count == 1
+        assert delays == [12_346]  # the millisecond that had begun does not count
+
+    run_virtual(work())

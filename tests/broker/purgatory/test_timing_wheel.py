@@ -1,4 +1,4 @@
-"""The worked examples of the behaviour list, and the properties that must hold for any schedule."""
+"""The worked examples of TIM-3, and the properties that must hold for any schedule."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ def added(wheel: TimingWheel, expiry_ms: int) -> TimerTask:
 
 def place(wheel: TimingWheel, task: TimerTask) -> tuple[int, int]:
     """The level and the bucket in which a task sits."""
-    for number, level in enumerate(wheel._levels):
+    for number, level in enumerate(wheel.levels):
         for index, bucket in enumerate(level.buckets):
             if task in bucket.tasks:
                 return number, index
@@ -28,15 +28,15 @@ def place(wheel: TimingWheel, task: TimerTask) -> tuple[int, int]:
 def test_levels_grow_by_their_span_and_are_made_on_demand() -> None:
     """TIM-1: 1 ms x 20, 20 ms x 20, 400 ms x 20, ..."""
     wheel = TimingWheel(now_ms=5)
-    assert [(level.tick_ms, level.span_ms) for level in wheel._levels] == [(1, 20)]
+    assert [(level.tick_ms, level.span_ms) for level in wheel.levels] == [(1, 20)]
     added(wheel, 5 + 8_000)
-    assert [(level.tick_ms, level.span_ms) for level in wheel._levels] == [
+    assert [(level.tick_ms, level.span_ms) for level in wheel.levels] == [
         (1, 20),
         (20, 400),
         (400, 8_000),
         (8_000, 160_000),
     ]
-    assert [level.current_ms for level in wheel._levels] == [5, 0, 0, 0]
+    assert [level.current_ms for level in wheel.levels] == [5, 0, 0, 0]
 
 
 def test_a_task_that_is_due_is_not_taken() -> None:
@@ -64,7 +64,7 @@ def test_a_task_of_the_second_level() -> None:
     wheel = TimingWheel()
     task = added(wheel, 350)
     assert place(wheel, task) == (1, 17)
-    assert wheel.next_ms() == 340
+    assert wheel.next_ms() == 350
     assert wheel.advance(349) == []
     assert place(wheel, task)[0] == 0
     assert wheel.advance(350) == [task]
@@ -75,15 +75,29 @@ def test_a_task_comes_down_level_by_level() -> None:
     wheel = TimingWheel()
     task = added(wheel, 450)
     assert place(wheel, task) == (2, 1)
-    assert wheel.next_ms() == 400
+    assert wheel.next_ms() == 450
     assert wheel.advance(400) == []
     assert place(wheel, task) == (1, 440 // 20 % BUCKET_COUNT)
-    assert wheel.next_ms() == 440
+    assert wheel.next_ms() == 450
     assert wheel.advance(440) == []
     assert place(wheel, task) == (0, 450 % BUCKET_COUNT)
     assert wheel.advance(449) == []
     assert wheel.advance(450) == [task]
     assert wheel.task_count == 0
+
+
+def test_next_ms_of_several_levels_is_never_behind_the_first_task() -> None:
+    """TIM-4: a bucket of a low level may hold an earlier task than one that is reached before."""
+    wheel = TimingWheel()
+    late = added(wheel, 415)  # level 2, which is reached at 400
+    wheel.advance(395)
+    assert wheel.next_ms() == 415
+    early = added(wheel, 405)  # level 0
+    assert wheel.next_ms() == 405
+    assert wheel.advance(405) == [early]
+    assert wheel.next_ms() == 415
+    assert wheel.advance(415) == [late]
+    assert wheel.next_ms() is None
 
 
 def test_one_late_advance_cascades_through_all_levels() -> None:
@@ -126,7 +140,7 @@ def test_constant_cancelling_does_not_fill_the_queue() -> None:
     for now in range(5_000):
         wheel.advance(now)
         added(wheel, now + 500).cancel()
-    assert len(wheel._queue) < 200
+    assert wheel.queued_count < 200
 
 
 def test_an_empty_wheel_catches_up_with_the_present() -> None:
@@ -168,6 +182,7 @@ def test_every_task_is_due_once_or_was_cancelled_and_never_early(
         elif step == "advance":
             next_ms = wheel.next_ms()
             assert (next_ms is None) == (not waiting)
+            assert next_ms is None or next_ms <= min(task.expiry_ms for task in waiting)
             now_ms += value
             due = wheel.advance(now_ms)
             assert due == sorted(due, key=lambda task: task.expiry_ms)
@@ -175,3 +190,17 @@ def test_every_task_is_due_once_or_was_cancelled_and_never_early(
             waiting = [task for task in waiting if task.expiry_ms > now_ms]
         assert wheel.task_count == len(waiting)
     assert not waiting
+
+
+@given(st.lists(st.integers(1, 200_000), min_size=1, max_size=60))
+def test_waking_at_next_ms_finds_each_task_on_time(expiries: list[int]) -> None:
+    """TIM-4, TIM-5: whoever sleeps until then is never late."""
+    wheel = TimingWheel()
+    for expiry_ms in expiries:
+        added(wheel, expiry_ms)
+    found = []
+    while (next_ms := wheel.next_ms()) is not None:
+        due = wheel.advance(next_ms)
+        assert {task.expiry_ms for task in due} <= {next_ms}
+        found += [task.expiry_ms for task in due]
+    assert found == sorted(expiries)

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.replication.turn import Turn
 from tests.support.virtual_loop import VirtualClock
 
 
@@ -35,7 +36,7 @@ def test_closing_ends_when_a_task_has_ended_but_was_not_taken_out_yet() -> None:
             node_id=0,
             logs=Mock(),  # whose guard and failures it listens to
             topic_config=stub,
-            turn=stub,
+            turn=Turn(asyncio.get_running_loop()),
             produce_purgatory=stub,
             fetch_purgatory=stub,
             clock=VirtualClock(asyncio.get_running_loop()),

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas_broker.metadata.records import MetadataRecord, RemoveTopicRecord
 from barnabas_protocol.errors import ErrorCode
-from tests.broker.replication.test_leading import Leader, lead
+from tests.broker.replication.led_partition import Leader, lead
 from tests.support.replica_nodes import TOPIC_ID, led_by
 
 MOVED = led_by(1, 1, isr=(1, 2), replicas=(1, 2), partition_epoch=9)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas_broker.replication.fetch_plan import (
+from barnabas_broker.replication.follower.fetch_plan import (
     QUICK_BACKOFF_MS,
-    Ask,
     FetchPlan,
     FetchSettings,
-    Followed,
+    NumberedRequest,
+    PartitionFetchState,
     Progress,
 )
 from barnabas_protocol.errors import ErrorCode
@@ -29,31 +29,31 @@ SETTINGS = FetchSettings(
 )
 
 
-def followed_at(index: int, offset: int = 0, *, leader_epoch: int = 3) -> Followed:
-    followed = Followed(TopicPartition("t", index), TOPIC_ID, leader_epoch)
+def followed_at(index: int, offset: int = 0, *, leader_epoch: int = 3) -> PartitionFetchState:
+    followed = PartitionFetchState(TopicPartition("t", index), TOPIC_ID, leader_epoch)
     followed.stand_at(offset, leader_epoch - 1, 0)
     return followed
 
 
-def plan_of(*followed: Followed) -> FetchPlan:
+def plan_of(*followed: PartitionFetchState) -> FetchPlan:
     plan = FetchPlan(SETTINGS, 1)
     for item in followed:
         plan.follow(item)
     return plan
 
 
-def ask_of(plan: FetchPlan, now_ms: int = 0) -> Ask:
-    ask = plan.next_ask(now_ms, BROKER_EPOCH)
+def ask_of(plan: FetchPlan, now_ms: int = 0) -> NumberedRequest:
+    ask = plan.next_request(now_ms, BROKER_EPOCH)
     assert ask is not None
     return ask
 
 
-def asked_of(ask: Ask) -> dict[int, int]:
+def asked_of(ask: NumberedRequest) -> dict[int, int]:
     """Partition and fetch offset."""
     return {p.partition: p.fetch_offset for t in ask.request.topics for p in t.partitions}
 
 
-def forgotten_of(ask: Ask) -> list[int]:
+def forgotten_of(ask: NumberedRequest) -> list[int]:
     return [index for t in ask.request.forgotten_topics_data for index in t.partitions]
 
 
@@ -72,7 +72,7 @@ def answer(
     )
 
 
-def begun(*followed: Followed) -> FetchPlan:
+def begun(*followed: PartitionFetchState) -> FetchPlan:
     """A plan whose session is established."""
     plan = plan_of(*followed)
     ask = ask_of(plan)
@@ -214,10 +214,10 @@ def test_there_is_nothing_to_ask_when_all_wait() -> None:
     a = followed_at(0)
     plan = begun(a)
     plan.delay(a, now_ms=0)
-    assert plan.next_ask(10, BROKER_EPOCH) is None
+    assert plan.next_request(10, BROKER_EPOCH) is None
     assert plan.idle_ms(10, 60_000) == 990
     plan.park(a)
-    assert plan.next_ask(5_000, BROKER_EPOCH) is None
+    assert plan.next_request(5_000, BROKER_EPOCH) is None
     assert plan.idle_ms(5_000, 60_000) == 60_000
 
 
@@ -285,7 +285,7 @@ def test_the_plan_and_a_leaders_session_always_agree() -> None:
                 case 5 if random.integer(5) == 0:
                     plan.lost()
                 case _:
-                    ask = plan.next_ask(now_ms, BROKER_EPOCH)
+                    ask = plan.next_request(now_ms, BROKER_EPOCH)
                     if ask is None:
                         continue
                     if ask.request.session_epoch == 0:

@@ -1,18 +1,17 @@
-"""Fetch sessions: KIP-227 and REQ-9, REQ-10 of the behaviour list."""
+"""Fetch sessions: KIP-227 and REQ-9, REQ-10."""
 
 import pytest
 
 from barnabas_broker.env.randomness import SystemRandom
-from barnabas_broker.replication import fetch_session
-from barnabas_broker.replication.fetch_session import (
+from barnabas_broker.replication.leader import fetch_session
+from barnabas_broker.replication.leader.fetch_session import (
     EVICTION_IDLE_MS,
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     FetchContext,
     FetchPartition,
     FetchSessionCache,
 )
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 TOPIC_ID = b"i" * 16

@@ -13,9 +13,12 @@ import pytest
 from barnabas_broker.handlers import delete_records as delete_handler
 from barnabas_broker.metadata.image import BrokerImage
 from barnabas_broker.network.heavy_work import HeavyWork
-from barnabas_broker.replication.fetch_session import FetchPartition
-from barnabas_broker.replication.fetching import FetchParameters, PartitionData
-from barnabas_broker.replication.replica_choice import replica_in_rack
+from barnabas_broker.replication.leader.delayed_fetch import (
+    FetchParameters,
+    PartitionData,
+    replica_in_rack,
+)
+from barnabas_broker.replication.leader.fetch_session import FetchPartition
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -70,7 +73,7 @@ def read(
         is_follower=False,
         **options,
     )
-    node.replicas.fetch([asks(offset)], parameters, results.extend)
+    node.replicas.client_fetches.fetch([asks(offset)], parameters, results.extend)
     return results
 
 
@@ -168,8 +171,8 @@ async def delete(node: ReplicaNode, offset: int, timeout_ms: int = 2_000) -> tup
         ],
         timeout_ms=timeout_ms,
     )
-    exchange: Any = None
-    response = await delete_handler.handle(services, exchange, request)
+    in_flight: Any = None
+    response = await delete_handler.handle(services, in_flight, request)
     (result,) = response.topics[0].partitions
     return result.error_code, result.low_watermark
 

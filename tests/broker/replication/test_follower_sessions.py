@@ -9,16 +9,12 @@ from typing import Any
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.metadata.records import MetadataRecord, TopicRecord
-from barnabas_broker.replication.fetch_session import EVICTION_IDLE_MS
-from barnabas_broker.replication.follower_session import FollowerSession
-from barnabas_protocol import codec
-from barnabas_protocol.api import ApiKey
+from barnabas_broker.replication.leader.fetch_session import EVICTION_IDLE_MS
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import fetch
 from barnabas_protocol.records.record import Record, encode_batch
+from tests.broker.replication.fetching_follower import WAIT_MS, Follower
 from tests.support.replica_nodes import (
-    TOPIC,
-    TOPIC_ID,
     Links,
     ReplicaNode,
     broker_record,
@@ -28,89 +24,7 @@ from tests.support.replica_nodes import (
 )
 from tests.support.virtual_loop import run_virtual
 
-VERSION = 17
-WAIT_MS = 500
 Scenario = Callable[[ReplicaNode, "Follower"], Coroutine[Any, Any, None]]
-
-
-class Follower:
-    """Sends what a test says, as broker 1."""
-
-    def __init__(self, node: ReplicaNode, node_id: int = 1, broker_epoch: int = 1) -> None:
-        self.node = node
-        self.node_id = node_id
-        self.broker_epoch = broker_epoch
-        self.session_id = 0
-        self.session_epoch = 0
-        self.error_code = 0
-
-    async def fetch(
-        self,
-        offsets: dict[int, int] | None = None,
-        *,
-        forget: tuple[int, ...] = (),
-        wait_ms: int = WAIT_MS,
-        leader_epoch: int = 0,
-        last_epoch: int = -1,
-        start: int = 0,
-        max_bytes: int = 1 << 20,
-        topic_id: bytes = TOPIC_ID,
-        version: int = VERSION,
-    ) -> dict[int, fetch.PartitionData]:
-        """What is answered, by partition."""
-        state = fetch.ReplicaState(replica_id=self.node_id, replica_epoch=self.broker_epoch)
-        request = fetch.FetchRequest(
-            replica_id=self.node_id,
-            replica_state=state,
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=max_bytes,
-            session_id=self.session_id,
-            session_epoch=self.session_epoch,
-            topics=[
-                fetch.FetchTopic(
-                    topic=TOPIC,
-                    topic_id=topic_id,
-                    partitions=[
-                        fetch.FetchPartition(
-                            partition=index,
-                            current_leader_epoch=leader_epoch,
-                            fetch_offset=offset,
-                            last_fetched_epoch=last_epoch,
-                            log_start_offset=start,
-                            partition_max_bytes=1 << 20,
-                        )
-                        for index, offset in (offsets or {}).items()
-                    ],
-                )
-            ]
-            if offsets
-            else [],
-            forgotten_topics_data=[
-                fetch.ForgottenTopic(topic=TOPIC, topic_id=topic_id, partitions=list(forget))
-            ]
-            if forget
-            else [],
-        )
-        # As it comes from the wire: without what this version does not carry.
-        request = codec.decode(fetch.FetchRequest, codec.encode(request, version), version)[0]
-        data = await self.node.answer(request, version)
-        response = codec.decode_response(memoryview(bytearray(data)), ApiKey.FETCH, version)[1]
-        self.error_code = response.error_code
-        if response.session_id:
-            self.session_id = response.session_id
-            self.session_epoch += 1
-        return {
-            partition.partition_index: partition
-            for topic in response.responses
-            for partition in topic.partitions
-        }
-
-    @property
-    def session(self) -> FollowerSession:
-        session = self.node.sessions.get(self.session_id)
-        assert isinstance(session, FollowerSession)
-        return session
 
 
 def follow(scenario: Scenario, *, partitions: int = 1, isr: tuple[int, ...] = (0, 1)) -> None:
@@ -139,14 +53,14 @@ def test_idle_partitions_cost_a_fetch_nothing() -> None:
         assert await follower.fetch() == {}
         assert now_ms(node) >= WAIT_MS
         finds = 0
-        find = node.replicas.follower_fetches.find
+        find = node.replicas.follower_sessions.find
 
         def counted(request: Any) -> Any:
             nonlocal finds
             finds += 1
             return find(request)
 
-        node.replicas.follower_fetches.find = counted
+        node.replicas.follower_sessions.find = counted
         waiting = asyncio.ensure_future(follower.fetch())
         await asyncio.sleep(0)
         assert node.replicas.fetch_purgatory.watched_count == 1
@@ -260,7 +174,7 @@ def test_a_refused_follower_is_not_caught_up_by_appends() -> None:
             def propose(self, partition: Any, isr: tuple[int, ...]) -> None:
                 asked.append(isr)
 
-        node.replicas.isr_changes = Controller()
+        node.replicas.alter_partition_manager = Controller()
         await follower.fetch({0: 9})
         for _ in range(80):
             node.produce(b"v")
@@ -446,7 +360,7 @@ def test_a_partition_that_is_made_meanwhile_is_followed_without_an_error() -> No
         assert state.log_end_offset == 0
         answer = await waiting
         assert answer[0].error_code == ErrorCode.NONE
-        assert not node.replicas.follower_fetches._awaited
+        assert not node.replicas.follower_sessions.awaited_count
 
     follow(test)
 
@@ -491,7 +405,7 @@ def test_without_room_for_a_session_full_fetches_go_on() -> None:
         answer = await follower.fetch({0: 0})
         assert answer[0].records
         assert follower.session_id == 0
-        assert not node.partition()._views
+        assert node.partition().listener_of(follower.node_id) is None
         await follower.fetch({0: 1}, wait_ms=0)
         assert node.log.high_watermark == 1
 

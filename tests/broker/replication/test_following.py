@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.offset_checkpointing import OffsetCheckpointing
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import fetch
 from tests.support.replica_nodes import (
@@ -370,7 +370,7 @@ def test_a_log_that_is_not_assigned_any_more_when_the_broker_joins_is_let_go() -
         assert TopicPartition("t", 0) not in again.logs.logs
         assert not again.logs.removals.paths
         assert sum(again.logs.strays.values()) == 1
-        assert again.logs.recovery.logs_stray_count == 1
+        assert again.logs.put_aside_count == 1
         await stop([nodes[0], again])
 
     run_virtual(test())
@@ -513,11 +513,11 @@ def test_whoever_is_to_lead_a_log_that_is_being_cut_leads_when_the_log_is_open_a
         await node.log.flush()
         await node.learn([led_by(0, 1)])
         node.log.truncate_to(1)
-        node.log.is_offline = True  # as where a write found no room
+        node.log.local.is_offline = True  # as where a write found no room
         await node.learn([led_by(1, 2)])
         await asyncio.sleep(1)
         assert not node.partition().is_leader
-        node.log.is_offline = False
+        node.log.local.is_offline = False
         await until(lambda: node.partition().is_leader)
         assert not node.log.is_cut_unnoted
         await node.stop()

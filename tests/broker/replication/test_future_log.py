@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.log.log_directory import LogDirectory
 from barnabas_broker.log.log_flush import LogFlush
-from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.log_moves import begin_copy
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.log.manager.log_moves import begin_copy
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.replication import future_log
-from barnabas_broker.replication.follower_append import FollowerAppend
+from barnabas_broker.replication.follower.follower_append import FollowerAppend
 from barnabas_broker.replication.future_log import FutureLogs
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
@@ -238,7 +238,7 @@ def test_a_replica_that_comes_later_is_made_where_it_was_wished() -> None:
         assert [node.partition(index).log.directory for index in (1, 2, 3)] == [
             f"{B}/t-{index}" for index in (1, 2, 3)
         ]
-        assert not moves.wishes
+        assert not moves.requested_directories
 
     run(work)
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from barnabas_broker.replication.follower_fetching import GATHER_LOOKS_MAX
+from barnabas_broker.replication.leader.delayed_follower_fetch import GATHER_LOOKS_MAX
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import fetch
 from barnabas_protocol.records.batch import iterate_headers
-from tests.broker.replication.test_follower_sessions import Follower
+from tests.broker.replication.fetching_follower import Follower
 from tests.support.replica_nodes import Links, ReplicaNode, led_by, soon, topic_records
 from tests.support.virtual_loop import run_virtual
 

@@ -14,7 +14,7 @@ import pytest
 from barnabas_broker.controller import brokers
 from barnabas_broker.controller.isr import alter_partitions
 from barnabas_broker.metadata.records import MetadataRecord
-from barnabas_broker.replication.isr_changes import IsrChanges
+from barnabas_broker.replication.leader.alter_partition_manager import AlterPartitionManager
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -44,7 +44,7 @@ class Walk:
         self.high_watermark = 0
         self.shrinks = self.expands = 0
         self.late: list[AlterPartitionRequest] = []
-        node.replicas.isr_changes = IsrChanges(
+        node.replicas.alter_partition_manager = AlterPartitionManager(
             self,
             node_id=0,
             broker_epoch=lambda: 1,

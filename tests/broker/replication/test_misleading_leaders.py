@@ -10,7 +10,7 @@ import pytest
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.log.partition_log import PartitionLog
-from barnabas_broker.replication.fetch_plan import Progress
+from barnabas_broker.replication.follower.fetch_plan import Progress
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages import fetch, list_offsets
@@ -124,6 +124,24 @@ def end_is(node: ReplicaNode, offset: int) -> Callable[[], bool]:
 def progress_of(node: ReplicaNode) -> Progress:
     (fetcher,) = node.fetchers._fetchers.values()
     return fetcher.plan.followed[TP].progress
+
+
+def test_an_empty_segment_that_is_cut_first_leads_further(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log ends where it did before, but the next answer cuts it: no complaint, no backoff."""
+    leader = ScriptedLeader(data(batch(0, b"a"), batch(1, b"b", leader_epoch=5)))
+
+    async def work(node: ReplicaNode) -> None:
+        await until(end_is(node, 2))
+        await node.log.flush()
+        node.log.roll()
+        assert node.log.segments.active.base_offset == 2
+        leader.answers = [data(diverging=(5, 1)), data(diverging=(5, 1))]
+        await until(end_is(node, 1))
+        assert "leads no further" not in caplog.text
+
+    run(leader, work)
 
 
 def test_a_damaged_batch_is_fetched_again_and_nothing_of_it_kept() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas_broker.replication.leader.refused_batches import REFUSED_MAX, RefusedBatches
 from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.refused_batches import REFUSED_MAX, RefusedBatches
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.record import Record, encode_batch
-from tests.broker.replication.test_leading import Leader, lead
+from tests.broker.replication.led_partition import Leader, lead
 from tests.support.replica_nodes import TOPIC_ID, TP
 
 NEW_TOPIC = TopicPartition("new", 0)
@@ -29,7 +29,7 @@ def batch(sequence: int, *, producer_id: int = PRODUCER, producer_epoch: int = 0
 def send(leader: Leader, sequence: int, place: TopicPartition = TP, **producer: int) -> ErrorCode:
     """What a Produce request with one batch is answered; ids stand for a topic without a name."""
     codes: list[ErrorCode] = []
-    leader.node.replicas.produce(
+    leader.node.replicas.leader_append.produce(
         [(place, TOPIC_ID, batch(sequence, **producer))],
         acks=1,
         timeout_ms=1_000,
@@ -87,7 +87,7 @@ def test_only_so_many_refusals_are_remembered() -> None:
     refused = RefusedBatches()
     for producer_id in range(2 * REFUSED_MAX):
         refused.note(NEW_TOPIC, TOPIC_ID, batch(0, producer_id=producer_id), None)
-    assert len(refused._refused) == REFUSED_MAX
+    assert len(refused.by_producer) == REFUSED_MAX
 
     async def test(leader: Leader) -> None:
         partition: Partition = leader.partition
@@ -102,7 +102,7 @@ def test_what_is_no_batch_of_an_idempotent_producer_is_not_remembered() -> None:
     refused = RefusedBatches()
     for records in (None, memoryview(b""), memoryview(b"\x00" * 40), batch(-1, producer_id=-1)):
         refused.note(NEW_TOPIC, TOPIC_ID, records, None)
-    assert not refused
+    assert not refused.by_producer
 
 
 def test_a_failover_leaves_nothing_behind_of_producers_that_the_replica_knows() -> None:
@@ -112,7 +112,7 @@ def test_a_failover_leaves_nothing_behind_of_producers_that_the_replica_knows() 
         assert send(leader, 0) == ErrorCode.NONE
         await leader.state(0, 1, 2, leader=1, leader_epoch=1)
         assert send(leader, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert not leader.node.replicas._refused_batches
+        assert not leader.node.replicas.leader_append._refused_batches.by_producer
         await leader.state(0, 1, 2, leader=0, leader_epoch=2)
         assert send(leader, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert [send(leader, sequence) for sequence in (1, 2)] == [ErrorCode.NONE] * 2

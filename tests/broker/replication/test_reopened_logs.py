@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
-from barnabas_broker.log.cleaner_output import CleanedSegment
-from barnabas_broker.log.disk_room import Room
-from barnabas_broker.log.layout import SWAP_FILE_SUFFIX
-from barnabas_broker.log.segment import Segment
+from barnabas_broker.log.cleaner.cleaned_segment import CleanedSegment
+from barnabas_broker.log.manager.disk_room import Room
 from barnabas_broker.metadata.records import RemoveTopicRecord, TopicRecord
 from tests.support.replica_nodes import (
     TOPIC,
@@ -102,7 +100,7 @@ def test_settings_that_change_while_a_log_is_opened_again_hold_for_it() -> None:
     """The controller and the leader must agree on `min.insync.replicas` (LEAD-7)."""
 
     async def work(node: ReplicaNode, disk: HeldDisk) -> None:
-        disk.held = "LogLoading.load"
+        disk.held = "LogLoader.load"
         disk.no_room()
         old = node.log
         node.produce(b"refused")
@@ -125,7 +123,7 @@ def test_a_topic_deleted_while_its_log_is_opened_again_costs_no_directory(
 
     async def work(node: ReplicaNode, disk: HeldDisk) -> None:
         node.produce(b"old")
-        disk.held = "LogLoading.load"
+        disk.held = "LogLoader.load"
         disk.no_room()
         node.produce(b"refused")
         await soon(lambda: disk.waiting_count == 1)
@@ -208,22 +206,60 @@ def test_nothing_else_touches_the_files_of_a_log_while_it_is_opened_again() -> N
         node.produce(b"cut off")
         old = node.log
         old.truncate_fully_and_start_at(0)
-        assert old.removal.waiting()
-        segment = Segment(disk, old.directory, 0, created_ms=0, name_suffix=SWAP_FILE_SUFFIX)
-        segment.create()
-        output: Any = CleanedSegment.__new__(CleanedSegment)
-        output.segment = segment
-        old.completed_output = output
-        disk.held = "LogLoading.load"
+        assert old.local.removal.waiting()
+        output = CleanedSegment(disk, old.directory, 0, created_ms=0, interval_bytes=4096)
+        old.local.complete_output(output, modified_ms=0)
+        assert disk.exists(f"{old.directory}/{0:020d}.log.swap")
+        disk.held = "LogLoader.load"
         disk.no_room()
         node.produce(b"refused")
         await soon(lambda: disk.waiting_count == 1)
-        assert not old.removal.waiting()
-        assert old.completed_output is None
+        assert not old.local.removal.waiting()
+        assert not old.local.has_completed_output
         names = disk.list_directory(old.directory)
         assert not [name for name in names if name.endswith((".swap", ".cleaned"))]
         disk.release()
         await until(lambda: node.log is not old)
+        await node.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("thread", ["LocalLog._settle_cut", "_flush_each"])
+def test_a_log_is_opened_again_when_no_thread_writes_its_files_any_more(thread: str) -> None:
+    """A cut that is settled writes indexes, and a checkpoint leader epochs, of the old log."""
+
+    async def work(node: ReplicaNode, disk: HeldDisk) -> None:
+        node.produce(b"one")
+        node.produce(b"two")
+        old, directory = node.log, node.logs.directories[0]
+        await old.flush()
+        disk.held = thread
+        if thread == "_flush_each":
+            old.leader_epochs.assign(7, 1)
+            waiting = asyncio.ensure_future(
+                node.logs.checkpointing.write_recovery_points(directory)
+            )
+        else:
+            old.truncate_to(1)
+            waiting = asyncio.ensure_future(old.settle_cut())
+        await soon(lambda: disk.waiting_count == 1)
+        loads = []
+        run_now = disk.run
+
+        async def noting(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if function.__qualname__ == "LogLoader.load":
+                loads.append(waiting.done())
+            return await run_now(function, *args, **kwargs)
+
+        disk.run = noting  # type: ignore[method-assign]
+        disk.no_room()
+        node.produce(b"refused")
+        await asyncio.sleep(1)
+        assert not loads
+        disk.release()
+        await until(lambda: node.log is not old)
+        await asyncio.gather(waiting, return_exceptions=True)
         await node.stop()
 
     run(work)
@@ -289,7 +325,7 @@ def test_an_isr_is_asked_for_again_when_the_log_is_back() -> None:
             def propose(self, partition: object, isr: tuple[int, ...]) -> None:
                 wishes.append(isr)
 
-        node.replicas.isr_changes = Wishes()
+        node.replicas.alter_partition_manager = Wishes()
         node.partition()._propose((0, 1))
         assert wishes == [(0, 1)]
         old = node.log
@@ -312,12 +348,12 @@ def test_followers_are_not_blamed_for_a_log_that_was_out_of_service() -> None:
             def propose(self, partition: object, isr: tuple[int, ...]) -> None:
                 wishes.append(isr)
 
-        node.replicas.isr_changes = Wishes()
+        node.replicas.alter_partition_manager = Wishes()
         await node.learn([led_by(0, 0, isr=(0, 1), partition_epoch=1)])
         node.produce(b"a")
         partition, now_ms = node.partition(), node.clock.monotonic_ms
         partition.follower_fetched(1, 1, 0, 0, now_ms())
-        disk.held = "LogLoading.load"
+        disk.held = "LogLoader.load"
         disk.no_room()
         old = node.log
         node.produce(b"refused")

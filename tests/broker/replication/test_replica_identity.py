@@ -11,14 +11,14 @@ import pytest
 
 from barnabas_broker.controller.isr import alter_partitions
 from barnabas_broker.metadata.records import BrokerStateRecord, MetadataRecord, RemoveBrokerRecord
-from barnabas_broker.replication.isr_changes import IsrChanges
+from barnabas_broker.replication.leader.alter_partition_manager import AlterPartitionManager
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from tests.broker.replication.test_follower_sessions import Follower
+from tests.broker.replication.fetching_follower import Follower
 from tests.support.replica_nodes import (
     Links,
     ReplicaNode,
@@ -40,7 +40,7 @@ class Bench:
         self.node = node
         self.asked: list[tuple[int, ...]] = []
         self.follower = Follower(node)
-        node.replicas.isr_changes = self
+        node.replicas.alter_partition_manager = self
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.asked.append(isr)
@@ -255,7 +255,7 @@ def test_closed_sessions_are_forgotten() -> None:
         await it.follower.fetch({0: 0}, wait_ms=0)
         it.follower.session_epoch = -1
         await it.follower.fetch({0: 0}, wait_ms=0)
-        assert not it.node.replicas.follower_fetches._sessions
+        assert not it.node.replicas.follower_sessions.count
 
     bench(test)
 
@@ -281,7 +281,7 @@ def test_a_proposal_carries_the_broker_epoch_that_fetched() -> None:
     async def test(it: Bench) -> None:
         controller = Controller(it.node)
         tasks: list[asyncio.Task[None]] = []
-        it.node.replicas.isr_changes = IsrChanges(
+        it.node.replicas.alter_partition_manager = AlterPartitionManager(
             controller,
             node_id=0,
             broker_epoch=lambda: 1,

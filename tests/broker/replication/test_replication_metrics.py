@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas_broker.server.replication_metrics import replication_samples
+from barnabas_broker.replication.replication_metrics import replication_samples
 from tests.support.replica_nodes import Links, ReplicaNode, led_by, topic_records, until
 from tests.support.virtual_loop import run_virtual
 

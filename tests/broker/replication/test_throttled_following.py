@@ -48,7 +48,7 @@ async def catch_up_seconds(side: str, listed: str) -> float:
 @pytest.mark.parametrize("side", ["leader", "follower"])
 @pytest.mark.parametrize("listed", ["*", "0:1"])
 def test_a_listed_replica_catches_up_at_the_rate(side: str, listed: str) -> None:
-    """QUO-6, KIP-73: the quota of either side holds it back."""
+    """QUO-1, QUO-6, KIP-73: the quota of either side holds it back."""
     listed = "0:1" if listed == "0:1" else "*"
     assert 8 < run_virtual(catch_up_seconds(side, listed)) < 40
 

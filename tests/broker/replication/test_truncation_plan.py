@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas_broker.log.leader_epochs import LeaderEpochs
-from barnabas_broker.replication.truncation_plan import (
+from barnabas_broker.replication.follower.truncation_plan import (
     LogEnds,
     OutOfRange,
     diverging_offset,

@@ -3,30 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from barnabas_protocol.api import ApiKey
-from barnabas_protocol.messages import incremental_alter_configs
+from tests.support.broker_settings import alter
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.raw_client import RawClient
-
-_BROKER = 4
-SET, DELETE = 0, 1
-
-
-async def alter(client: RawClient, name: str, broker: str, value: str | None) -> int:
-    """Set or, with None, delete a setting of one broker, or of all (an empty name)."""
-    config = incremental_alter_configs.AlterableConfig(
-        name=name, config_operation=DELETE if value is None else SET, value=value
-    )
-    resource = incremental_alter_configs.AlterConfigsResource(
-        resource_type=_BROKER, resource_name=broker, configs=[config]
-    )
-    response = await client.call(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        1,
-        incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource]),
-    )
-    code: int = response.responses[0].error_code
-    return code
 
 
 def test_throttles_and_fetchers_follow_their_settings_at_once(tmp_path: Path) -> None:

@@ -50,7 +50,14 @@ def test_a_noun_is_imported_when_it_is_first_used() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     imported = {name.removeprefix("barnabas_client.admin.") for name in done.stdout.split()}
-    assert imported == {"admin", "destinations", "ledger", "outcome", "refusals", "routing"}
+    assert imported == {
+        "admin",
+        "lookup_strategies",
+        "api_errors",
+        "call_items",
+        "outcome",
+        "routing",
+    }
 
 
 def test_an_unknown_setting_is_refused_before_anything_is_connected() -> None:

@@ -91,7 +91,12 @@ def test_barnabas_tells_its_features_and_refuses_others(barnabas: str) -> None:
         async with connected(barnabas) as (_, admin):
             before = await admin.features.describe()
             assert before.supported["barnabas.version"] == (1, 2)
-            assert before.finalized == {"barnabas.version": (2, 2)}
+            assert before.supported["transaction.version"] == (0, 2)
+            assert before.finalized == {
+                "barnabas.version": (2, 2),
+                "transaction.version": (2, 2),
+                "group.version": (1, 1),
+            }
             assert before.finalized_epoch is not None
             for name, level in (("metadata.version", 7), ("barnabas.version", 3)):
                 outcomes = await admin.features.update({name: FeatureUpdate(level=level)})
@@ -118,7 +123,7 @@ def test_barnabas_does_not_unregister_whom_it_does_not_know(barnabas: str) -> No
 
 @pytest.mark.interop
 def test_features_are_described_and_refused_where_they_cannot_be(apache: str) -> None:
-    """A level above what is supported is refused, and nothing changes."""
+    """A level above what is supported is error_of, and nothing changes."""
 
     async def run() -> None:
         async with connected(apache) as (_, admin):

@@ -84,11 +84,10 @@ def test_a_quota_entity_is_the_same_however_it_is_written() -> None:
 
 
 def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str) -> None:
-    """Rights, quotas, credentials and tokens are not served yet."""
+    """Rights, credentials and tokens are not served yet."""
 
     async def run() -> None:
         async with connected(barnabas) as (_, admin):
-            entity = QuotaEntity.of(user="alice")
             change = ScramUpsertion(user="alice", password="secret")
             binding = AclBinding(
                 resource_type=AclResourceType.TOPIC,
@@ -99,7 +98,6 @@ def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str) -> None
             errors = [
                 (await admin.acls.create([binding]))[binding].error,
                 (await admin.acls.delete([AclFilter()]))[AclFilter()].error,
-                (await admin.quotas.alter({entity: {"producer_byte_rate": 1.0}}))[entity].error,
                 (await admin.scram.alter([change]))["alice"].error,
             ]
             for error in errors:
@@ -107,7 +105,6 @@ def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str) -> None
                 assert "\n" not in str(error)
             for call in (
                 admin.acls.list(),
-                admin.quotas.list(),
                 admin.scram.describe(),
                 admin.tokens.list(),
                 admin.tokens.create(),

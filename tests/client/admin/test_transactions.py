@@ -1,14 +1,12 @@
-"""`admin.transactions` on Apache Kafka, with transactions made by plain requests; and refused."""
+"""`admin.transactions`, with transactions made by plain requests."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.admin.values.transactions import HangingTransaction, TransactionState
-from barnabas_client.errors import BarnabasError, FencedError, NotFoundError, UnsupportedError
+from barnabas_client.errors import FencedError, NotFoundError
 from barnabas_client.network.client import Client, CoordinatorType
 from barnabas_protocol.errors import ErrorCode, is_retriable
 from barnabas_protocol.ids import TopicPartition
@@ -79,38 +77,13 @@ async def open_transaction(
     return producer
 
 
-def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str, unique: Unique) -> None:
-    """Transactions are not served yet; their coordinators cannot even be found."""
-    partition = TopicPartition(unique("admin.transactions"), 0)
-
-    async def run() -> None:
-        async with connected(barnabas, default_api_timeout_ms=300) as (_, admin):
-            await create_topics(admin, NewTopic(name=partition.topic))
-            with pytest.raises(UnsupportedError, match="LIST_TRANSACTIONS"):
-                await admin.transactions.list()
-            producers = await admin.transactions.describe_producers([partition])
-            assert isinstance(producers[partition].error, UnsupportedError)
-            hanging = HangingTransaction(
-                partition=partition, producer_id=1, producer_epoch=0, coordinator_epoch=0
-            )
-            with pytest.raises(UnsupportedError):
-                await admin.transactions.abort(hanging)
-            described = (await admin.transactions.describe(["t"]))["t"].error
-            assert isinstance(described, BarnabasError)
-            assert "\n" not in str(described)
-            await admin.topics.delete([partition.topic])
-
-    asyncio.run(run())
-
-
-@pytest.mark.interop
-def test_transactions_are_listed_described_and_fenced(apache: str, unique: Unique) -> None:
+def test_transactions_are_listed_described_and_fenced(bootstrap: str, unique: Unique) -> None:
     """An open transaction as its coordinator sees it, then its producer is shut out."""
     partition = TopicPartition(unique("admin.transactions"), 0)
     transactional_id = unique("admin.id")
 
     async def run() -> None:
-        async with connected(apache) as (client, admin):
+        async with connected(bootstrap) as (client, admin):
             await create_topics(admin, NewTopic(name=partition.topic, partition_count=1))
             producer_id, epoch = await open_transaction(client, transactional_id, partition)
             mine = await admin.transactions.list(producer_ids=[producer_id])
@@ -144,16 +117,15 @@ def test_transactions_are_listed_described_and_fenced(apache: str, unique: Uniqu
     asyncio.run(run())
 
 
-@pytest.mark.interop
 def test_an_open_transaction_on_a_partition_is_found_and_aborted(
-    apache: str, unique: Unique
+    bootstrap: str, unique: Unique
 ) -> None:
     """KIP-664: the partition tells the producer, and a marker of abort lets readers go on."""
     partition = TopicPartition(unique("admin.hanging"), 0)
     transactional_id = unique("admin.id")
 
     async def run() -> None:
-        async with connected(apache) as (client, admin):
+        async with connected(bootstrap) as (client, admin):
             await create_topics(admin, NewTopic(name=partition.topic, partition_count=1))
             producer_id, epoch = await open_transaction(client, transactional_id, partition)
             for node_id in (None, 1):

@@ -10,7 +10,7 @@ import pytest
 from barnabas_client.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.errors import AlreadyExistsError, NotFoundError, RetriableError
-from tests.client.attack.conftest import BehindProxy
+from tests.client.attack.behind_proxy import BehindProxy
 from tests.client.attack.histories import SETTINGS
 from tests.support.faulty_proxy import Fault
 from tests.support.in_process_broker import eventually

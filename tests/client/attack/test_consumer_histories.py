@@ -11,7 +11,7 @@ import pytest
 from barnabas_client import Consumer, Producer
 from barnabas_client.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
-from tests.client.attack.conftest import BehindProxy
+from tests.client.attack.behind_proxy import BehindProxy
 from tests.client.attack.histories import SETTINGS
 from tests.client.attack.readings import (
     GROUP_SETTINGS,
@@ -42,8 +42,6 @@ def test_a_group_skips_nothing_and_commits_only_what_was_processed(
     behind_proxy: BehindProxy, unique: Names, seed: int, record_count: int, strategy: str
 ) -> None:
     """CON-4, CON-8: at least once, in order, whatever becomes of connections and members."""
-    if strategy == "next" and behind_proxy.kind != "apache":
-        pytest.skip("the broker does not serve KIP-848 yet")
 
     async def attack() -> None:
         rng = random.Random(seed)

@@ -19,7 +19,7 @@ from barnabas_client.errors import (
     SerializationError,
     UsageError,
 )
-from tests.client.producer.test_sender_faults import QUICK, TOPIC, cluster
+from tests.client.producer.one_broker import QUICK, TOPIC, cluster
 from tests.support.in_process_broker import eventually
 from tests.support.scripted_broker import SILENCE
 
@@ -187,8 +187,8 @@ def test_memory_stays_bounded_while_the_broker_is_silent(drains: bool) -> None:
             Producer(node.broker.bootstrap, request_timeout_ms=30_000, **QUICK, **settings) as p,
         ):
 
-            async def is_crowded() -> bool:
-                return p._admission.is_crowded
+            async def is_backlogged() -> bool:
+                return p.internals.admission.is_backlogged
 
             await p.send(TOPIC, b"0")
             node.next_answers = [SILENCE] * 100
@@ -196,7 +196,7 @@ def test_memory_stays_bounded_while_the_broker_is_silent(drains: bool) -> None:
             try:
                 if drains:
                     filling = asyncio.ensure_future(fill(p))
-                    await eventually(is_crowded)
+                    await eventually(is_backlogged)
                     assert not filling.done()
                     filling.cancel()
                     await asyncio.wait([filling])
@@ -208,7 +208,7 @@ def test_memory_stays_bounded_while_the_broker_is_silent(drains: bool) -> None:
             finally:
                 tracemalloc.stop()
             assert peak_bytes < 12 * buffer_memory
-            assert p._admission.is_crowded
+            assert p.internals.admission.is_backlogged
             await p.close(0)
 
     with_logging_off = logging.getLogger("barnabas_client.producer.delivery")
@@ -228,14 +228,15 @@ def test_who_drains_goes_on_when_nothing_may_be_sent_any_more() -> None:
             await p.send(TOPIC, b"0")
             node.next_answers = [SILENCE] * 6
             promises = []
-            while not p._admission.is_crowded:
+            while not p.internals.admission.is_backlogged:
                 promises.append(p.send(TOPIC, b"v" * 400))
                 await asyncio.sleep(0)
             waiting = asyncio.ensure_future(p.drain())
             await asyncio.sleep(0)
             assert not waiting.done()
-            assert p._sender is not None
-            p._sender.give_up(FencedError("another producer has taken over"))
+            p.internals.sender.abort_incomplete_batches(
+                FencedError("another producer has taken over")
+            )
             await asyncio.wait_for(waiting, 20)
             results = await asyncio.gather(*promises, return_exceptions=True)
             assert all(isinstance(result, FencedError) for result in results)
@@ -276,9 +277,9 @@ def test_a_program_that_ends_without_close_is_told_what_it_lost(
             await producer.send(TOPIC, b"0")
             for _ in range(3):
                 producer.send(TOPIC, b"1")
-            assert producer._sender_task is not None
-            producer._sender_task.cancel()
-            await asyncio.wait([producer._sender_task])
+            sending = producer.internals.sender_task
+            sending.cancel()
+            await asyncio.wait([sending])
             await producer.close(0)
 
     with caplog.at_level(logging.ERROR, "barnabas_client"):

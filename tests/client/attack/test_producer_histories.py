@@ -10,7 +10,7 @@ import pytest
 from barnabas_client import Producer
 from barnabas_client.admin import Admin, NewTopic
 from barnabas_client.errors import BufferFullError
-from tests.client.attack.conftest import BehindProxy
+from tests.client.attack.behind_proxy import BehindProxy
 from tests.client.attack.histories import SETTINGS, History, read_all
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.history import violations

@@ -129,7 +129,7 @@ def test_after_beginning_anew_everything_is_believed() -> None:
     cache = MetadataCache()
     cache.want(["t"])
     merge(cache, topic("t", 5))
-    cache.begin_anew()
+    cache.start_again()
     merge(cache, topic("t", 1))
     assert epochs(cache, "t") == [1]
 

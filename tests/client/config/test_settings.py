@@ -30,7 +30,7 @@ def test_every_row_has_a_reason_and_a_valid_default(kind: type[ClientSettings]) 
     """style.md section 4: one row per setting; CLI: a default that is refused would be a trap."""
     settings = kind.create(SERVERS)
     for name, known in settings_of(kind).items():
-        assert known.row.why.endswith(".")
+        assert known.why.endswith(".")
         if not known.is_required:
             assert getattr(settings, name) == known.accept(known.default)
 

@@ -61,8 +61,6 @@ class RawTransaction:
             base_sequence=sequence,
             is_transactional=True,
         )
-        leader = self.client.cluster.leader(*partition)
-        assert leader is not None
         data = PartitionProduceData(index=partition.partition, records=batch)
         request = ProduceRequest(
             transactional_id=self.transactional_id,
@@ -70,8 +68,17 @@ class RawTransaction:
             timeout_ms=TIMEOUT_MS,
             topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
         )
-        answer = await self.client.request(leader.node_id, request, version=9)
-        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+        async def attempt() -> None:
+            leader = self.client.cluster.leader(*partition)
+            assert leader is not None
+            answer = await self.client.request(leader.node_id, request, version=9)
+            code = answer.responses[0].partition_responses[0].error_code
+            if code != ErrorCode.NONE:
+                raise error_for(code)
+
+        # The sequence makes it one batch, however often it is sent.
+        await retrying(self.client, attempt, timeout_ms=TIMEOUT_MS)
 
     async def end(self, *, commits: bool) -> None:
         """Commit or abort."""

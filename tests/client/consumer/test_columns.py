@@ -17,14 +17,14 @@ from barnabas_client.errors import UsageError
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import read_header
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
-from tests.protocol.records.test_batch import GOLDEN
-from tests.protocol.records.test_record import record_lists
-from tests.protocol.records.test_record_reader import (
+from tests.protocol.records.damaged_batches import (
     EDGES,
     alike_batches,
     damaged_batches,
     raw_batches,
 )
+from tests.protocol.records.drawn_records import record_lists
+from tests.protocol.records.golden_batches import GOLDEN
 
 INT64_MAX = 2**63 - 1
 DECOMPRESSED_MAX = 1 << 20

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas_client.cluster.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas_client.consumer.commits import PENDING_MAX, OffsetCommitter
+from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import (
     AuthorizationError,
     BarnabasError,
@@ -15,7 +16,6 @@ from barnabas_client.errors import (
     ClosedError,
     CommitFailedError,
     CoordinatorMovedError,
-    DisconnectedError,
     FencedError,
     MembershipLostError,
     RetriableError,
@@ -24,12 +24,6 @@ from barnabas_client.errors import (
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
-from barnabas_protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
 from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -39,6 +33,7 @@ from barnabas_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from tests.client.consumer.commit_coordinator import Coordinator
 from tests.client.consumer.group.scripted_client import (
     ScriptedClient,
     cluster,
@@ -66,50 +61,17 @@ class Member:
     def accepts_commits(self) -> bool:
         return self.is_open
 
-    def commit_refused(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
+    def on_commit_error(self, code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
         self.refused.append(code)
 
 
-class Coordinator:
-    """Answers commits with the codes of a list, then with success."""
-
-    def __init__(self, *codes: ErrorCode, takes_ms: int = 0) -> None:
-        self.codes = list(codes)
-        self.takes_ms = takes_ms
-        self.committed: list[tuple[int, int]] = []
-
-    async def __call__(self, request: Any, version: int) -> Any:
-        if self.takes_ms:
-            await asyncio.sleep(self.takes_ms / 1000)
-        assert isinstance(request, OffsetCommitRequest)
-        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
-        if code is ErrorCode.NETWORK_EXCEPTION:
-            raise DisconnectedError("gone")
-        if code is ErrorCode.NONE:
-            offset = request.topics[0].partitions[0].committed_offset
-            self.committed.append((request.generation_id_or_member_epoch, offset))
-        return OffsetCommitResponse(
-            topics=[
-                OffsetCommitResponseTopic(
-                    name=each.name if version < 10 else "",
-                    topic_id=each.topic_id,
-                    partitions=[
-                        OffsetCommitResponsePartition(
-                            partition_index=row.partition_index, error_code=code
-                        )
-                        for row in each.partitions
-                    ],
-                )
-                for each in request.topics
-            ]
-        )
-
-
-def committer(handler: Any, **settings: Any) -> tuple[ScriptedClient, OffsetCommitter, Member]:
+def committer(
+    handler: Any, subscription: SubscriptionState | None = None, **settings: Any
+) -> tuple[ScriptedClient, OffsetCommitter, Member]:
     client = ScriptedClient(handler, **settings)
     client.versions = {ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
     member = Member()
-    made = OffsetCommitter(client, client.settings, subscribed("t"))  # type: ignore[arg-type]
+    made = OffsetCommitter(client, client.settings, subscription or subscribed("t"))  # type: ignore[arg-type]
     made.bind(member)
     return client, made, member
 
@@ -196,7 +158,7 @@ def test_a_repeated_commit_goes_out_with_the_new_epoch() -> None:
         def later(code: ErrorCode, sent_as: ConsumerGroupMetadata) -> None:
             member.generation_id = 4
 
-        member.commit_refused = later  # type: ignore[method-assign]
+        member.on_commit_error = later  # type: ignore[method-assign]
         await commits.commit(AT_5)
         assert coordinator.committed == [(4, 5)]
 
@@ -307,8 +269,8 @@ def test_auto_commit_is_due_every_interval_and_soon_after_a_passing_error() -> N
 
     async def run() -> None:
         coordinator = Coordinator(ErrorCode.NOT_COORDINATOR)
-        client, commits, _ = committer(coordinator, auto_commit_interval_ms=1000)
-        subscription = commits._subscription
+        subscription = subscribed("t")
+        client, commits, _ = committer(coordinator, subscription, auto_commit_interval_ms=1000)
         subscription.assign_from_group([T0])
         subscription.assigned[T0].offset = 8
         assert not commits.auto_commit_due(0)

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -21,38 +20,11 @@ from barnabas_client.errors import (
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.compression import Compression
 from barnabas_protocol.records.record import Record, encode_batch
-from tests.client.consumer.raw_topic import RawTopic, raw_topic, records
+from tests.client.consumer.raw_topic import RawTopic, records
+from tests.client.consumer.reading import drain, reader, run_on
 from tests.support.in_process_broker import eventually
 
 Names = Callable[[str], str]
-DEADLINE_SECONDS = 30
-
-
-def run_on(bootstrap: str, body: Callable[[RawTopic], Awaitable[None]]) -> None:
-    """Run with a topic maker; a task that is left behind fails the test."""
-
-    async def run() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS), raw_topic(bootstrap) as topics:
-            await body(topics)
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not others
-
-    asyncio.run(run())
-
-
-def reader(bootstrap: str, **settings: Any) -> Consumer:
-    """From the beginning; a short wait at the broker lets a seek take effect soon."""
-    return Consumer(
-        bootstrap, **{"auto_offset_reset": "earliest", "fetch_max_wait_ms": 20, **settings}
-    )
-
-
-async def drain(consumer: Consumer, count: int, **options: Any) -> list[ConsumerRecord]:
-    """Poll until so many records have come."""
-    found: list[ConsumerRecord] = []
-    while len(found) < count:
-        found += await consumer.poll(**options)
-    return found
 
 
 @pytest.mark.parametrize("compression", list(Compression))

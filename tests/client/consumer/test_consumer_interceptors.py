@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from barnabas_client.consumer import ConsumerRecord
 from tests.client.consumer.raw_topic import RawTopic
-from tests.client.consumer.test_consumer import drain, reader, run_on
+from tests.client.consumer.reading import drain, reader, run_on
 
 Names = Callable[[str], str]
 

@@ -5,9 +5,9 @@ import pytest
 from barnabas_client.errors import CorruptRecordError
 from barnabas_protocol.records.batch import stamp_crc
 from barnabas_protocol.records.record import Record, encode_batch
+from tests.client.consumer.fetched_records import drain, offsets
 from tests.client.consumer.model_cluster import ModelCluster, run_model
 from tests.client.consumer.model_log import partition
-from tests.client.consumer.test_fetching import drain, offsets
 
 T0 = partition(0)
 

@@ -12,9 +12,9 @@ from barnabas_client.errors import (
     OffsetOutOfRangeError,
 )
 from barnabas_protocol.errors import ErrorCode
+from tests.client.consumer.fetched_records import drain, offsets
 from tests.client.consumer.model_cluster import ModelCluster, run_model
 from tests.client.consumer.model_log import partition
-from tests.client.consumer.test_fetching import drain, offsets
 
 T0, T1 = partition(0), partition(1)
 

@@ -2,30 +2,15 @@
 
 import asyncio
 from collections import deque
-from typing import Any
 
 import pytest
 
-from barnabas_client.consumer.consumer import Consumer
-from barnabas_client.consumer.records import ConsumerRecord
 from barnabas_protocol.errors import ErrorCode
+from tests.client.consumer.fetched_records import drain, offsets
 from tests.client.consumer.model_cluster import ModelCluster, run_model
 from tests.client.consumer.model_log import ModelSessions, partition
 
 T0, T1 = partition(0), partition(1)
-
-
-async def drain(consumer: Consumer, count: int, **options: Any) -> list[ConsumerRecord]:
-    """Poll until so many records have come."""
-    records: list[ConsumerRecord] = []
-    async with asyncio.timeout(60):
-        while len(records) < count:
-            records += await consumer.poll(**options)
-    return records
-
-
-def offsets(records: list[ConsumerRecord]) -> list[int]:
-    return [record.offset for record in records]
 
 
 @pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 17])
@@ -187,7 +172,7 @@ def test_what_is_buffered_stays_bounded_while_nobody_polls() -> None:
             count = 1
             while count < 400:
                 await asyncio.sleep(0.05)
-                queue = consumer._running.queue
+                queue = consumer.internals.buffer
                 assert sum(queue.buffered_bytes_by_node().values()) <= 10_000
                 got = await consumer.poll()
                 records += got

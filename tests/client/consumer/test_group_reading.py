@@ -13,7 +13,7 @@ from barnabas_client.consumer.records import ConsumerRecord
 from barnabas_client.errors import ClosedError, IllegalStateError, NoOffsetError
 from barnabas_protocol.ids import TopicPartition
 from tests.client.consumer.raw_topic import RawTopic
-from tests.client.consumer.test_consumer import drain, run_on
+from tests.client.consumer.reading import drain, run_on
 
 Names = Callable[[str], str]
 VALUES = [b"%d" % number for number in range(10)]

@@ -9,7 +9,7 @@ from barnabas_client.errors import CorruptRecordError
 from barnabas_protocol.records.batch import stamp_crc
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.client.consumer.raw_topic import RawTopic, records
-from tests.client.consumer.test_consumer import reader, run_on
+from tests.client.consumer.reading import reader, run_on
 from tests.support.client_brokers import ClientBrokers
 
 Names = Callable[[str], str]

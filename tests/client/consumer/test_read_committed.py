@@ -1,9 +1,7 @@
-"""Reading topics with transactions: what each isolation level sees (against Apache Kafka)."""
+"""Reading topics with transactions: what each isolation level sees."""
 
 import asyncio
 from collections.abc import Callable
-
-import pytest
 
 from barnabas_client.consumer.consumer import Consumer
 from tests.client.consumer.raw_topic import raw_topic
@@ -11,14 +9,12 @@ from tests.client.consumer.raw_transaction import RawTransaction
 
 Names = Callable[[str], str]
 
-pytestmark = pytest.mark.interop
 
-
-def test_aborted_and_open_transactions_are_not_seen(apache: str, unique: Names) -> None:
+def test_aborted_and_open_transactions_are_not_seen(bootstrap: str, unique: Names) -> None:
     """CON-7: aborted records and markers are skipped, the last stable offset bounds reading."""
 
     async def run() -> None:
-        async with asyncio.timeout(60), raw_topic(apache) as topics:
+        async with asyncio.timeout(60), raw_topic(bootstrap) as topics:
             (partition,) = await topics.create(unique("txn"))
             one = RawTransaction(topics.client, unique("one"))
             two = RawTransaction(topics.client, unique("two"))
@@ -34,16 +30,16 @@ def test_aborted_and_open_transactions_are_not_seen(apache: str, unique: Names) 
             await two.append(partition, b"two open")
             await topics.append_values(partition, b"behind")
 
-            committed = await read(apache, partition, "read_committed", 3)
+            committed = await read(bootstrap, partition, "read_committed", 3)
             assert committed == [b"two committed", b"plain", b"one committed"]
-            everything = await read(apache, partition, "read_uncommitted", 6)
+            everything = await read(bootstrap, partition, "read_uncommitted", 6)
             assert everything == [
                 *(b"one aborted", b"two committed", b"plain", b"one committed"),
                 *(b"two open", b"behind"),
             ]
 
             async with Consumer(
-                apache,
+                bootstrap,
                 isolation_level="read_committed",
                 auto_offset_reset="latest",
                 fetch_max_wait_ms=50,

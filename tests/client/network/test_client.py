@@ -109,7 +109,7 @@ def test_an_unserved_api_is_named_with_the_broker(bootstrap: str) -> None:
     run_with(Client(settings(bootstrap)), body)
 
 
-def test_requests_sent_at_once_are_answered_in_order(bootstrap: str) -> None:
+def test_requests_sent_at_once_get_responses_in_order(bootstrap: str) -> None:
     """CLI-3: many in flight on one connection, each gets its own answer."""
 
     async def body(client: Client) -> None:
@@ -276,7 +276,7 @@ def test_the_coordinator_has_a_connection_of_its_own(bootstrap: str, unique: Nam
     run_with(Client(ConsumerSettings.create({"bootstrap_servers": bootstrap})), body)
 
 
-def test_any_broker_answers_and_a_short_timeout_spares_the_connection(bootstrap: str) -> None:
+def test_any_broker_responds_and_a_short_timeout_spares_the_connection(bootstrap: str) -> None:
     """A caller in a hurry gives up; the connection goes on, for CLI-5 is about the broker."""
 
     async def body(client: Client) -> None:

@@ -12,9 +12,9 @@ from barnabas_client.errors import (
     CoordinatorMovedError,
 )
 from barnabas_client.network.coordinators import (
-    Coordinators,
+    CoordinatorCache,
     CoordinatorType,
-    read_answer,
+    read_response,
     requests_for,
 )
 from barnabas_client.network.node_connections import COORDINATOR_BASE, broker_id
@@ -38,20 +38,23 @@ def test_each_key_has_an_outcome() -> None:
         Coordinator(key="b", error_code=15),
         Coordinator(key="c", error_code=30, error_message="no"),
     ]
-    found = read_answer(GROUP, ["a", "b", "c"], 4, FindCoordinatorResponse(coordinators=rows))
+    found = read_response(GROUP, ["a", "b", "c"], 4, FindCoordinatorResponse(coordinators=rows))
     assert found["a"] == ("a", Node(node_id=7, host="seven", port=1))
     assert isinstance(found["b"], CoordinatorMovedError)
     assert isinstance(found["c"], AuthorizationError)
     assert "group 'c': no" in str(found["c"])
 
 
-def test_an_old_answer_belongs_to_the_one_key() -> None:
+def test_an_old_response_belongs_to_the_one_key() -> None:
     """Before version 4 the key is not repeated in the answer."""
     answer = FindCoordinatorResponse(error_code=16, error_message=None)
-    found = read_answer(GROUP, ["a"], 2, answer)
+    found = read_response(GROUP, ["a"], 2, answer)
     assert isinstance(found["a"], CoordinatorMovedError)
     answer = FindCoordinatorResponse(node_id=3, host="three", port=1)
-    assert read_answer(GROUP, ["a"], 2, answer)["a"] == ("a", Node(node_id=3, host="three", port=1))
+    assert read_response(GROUP, ["a"], 2, answer)["a"] == (
+        "a",
+        Node(node_id=3, host="three", port=1),
+    )
 
 
 def test_what_was_found_is_remembered_until_it_is_forgotten() -> None:
@@ -62,7 +65,7 @@ def test_what_was_found_is_remembered_until_it_is_forgotten() -> None:
     async def version(_: CoordinatorType) -> tuple[int, int]:
         return 1, 4
 
-    async def ask(_: int, request: Any, __: int) -> FindCoordinatorResponse:
+    async def request(_: int, request: Any, __: int) -> FindCoordinatorResponse:
         asked.append(request.coordinator_keys)
         rows = [
             Coordinator(key=key, node_id=2, host="two", port=1)
@@ -72,7 +75,7 @@ def test_what_was_found_is_remembered_until_it_is_forgotten() -> None:
         return FindCoordinatorResponse(coordinators=rows)
 
     async def run() -> None:
-        coordinators = Coordinators(version=version, ask=ask, learn=learned.append)
+        coordinators = CoordinatorCache(version=version, request=request, learn=learned.append)
         found = await coordinators.find(GROUP, ["a", "b", "a", "lost"])
         assert asked == [["a", "b", "lost"]]
         assert found["a"] == found["b"] == COORDINATOR_BASE + 2

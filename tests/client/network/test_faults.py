@@ -2,8 +2,6 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -32,6 +30,7 @@ from barnabas_protocol.messages.metadata import (
 from barnabas_protocol.messages.produce import ProduceRequest
 from barnabas_protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from barnabas_protocol.messages.sasl_handshake import SaslHandshakeResponse
+from tests.client.network.scripted_clients import QUICK, started
 from tests.support.in_process_broker import eventually
 from tests.support.processes import free_port
 from tests.support.scripted_broker import (
@@ -42,24 +41,7 @@ from tests.support.scripted_broker import (
     scripted_brokers,
 )
 
-QUICK = {
-    "reconnect_backoff_ms": 5,
-    "reconnect_backoff_max_ms": 20,
-    "retry_backoff_ms": 5,
-    "retry_backoff_max_ms": 20,
-}
 HEARTBEAT = HeartbeatRequest(group_id="g", member_id="m")
-
-
-@asynccontextmanager
-async def started(*brokers: ScriptedBroker, **more: object) -> AsyncIterator[Client]:
-    servers = [broker.bootstrap for broker in brokers]
-    client = Client(ClientSettings.create({"bootstrap_servers": servers, **QUICK, **more}))
-    await client.start()
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 def frame(body: bytes) -> bytes:
@@ -70,7 +52,7 @@ def frame(body: bytes) -> bytes:
     ("answer", "reason"),
     [
         (struct.pack(">i", 2_000_000_000) + b"more", "receive_message_max_bytes"),
-        (struct.pack(">i", -7), "negative size -7"),
+        (struct.pack(">i", -7), "frame size is -7"),
         (frame(struct.pack(">i", 4711)), "correlation id 4711"),
         (frame(b"\0"), "no correlation id"),
         (struct.pack(">i", 100) + b"half" + b"", None),
@@ -78,7 +60,7 @@ def frame(body: bytes) -> bytes:
     ],
     ids=["oversize", "negative", "correlation", "short", "half", "close"],
 )
-def test_a_hostile_answer_costs_the_connection_only(answer: object, reason: str | None) -> None:
+def test_a_hostile_response_costs_the_connection_only(answer: object, reason: str | None) -> None:
     """CLI-3 and CLI-5: what was in flight fails as disconnected, and the next request connects."""
 
     async def run() -> None:
@@ -109,7 +91,7 @@ def test_a_hostile_answer_costs_the_connection_only(answer: object, reason: str 
     asyncio.run(run())
 
 
-def test_an_answer_that_cannot_be_read_is_the_peers_fault() -> None:
+def test_a_response_that_cannot_be_read_is_the_peers_fault() -> None:
     """Repeating would not help: the one that asked is told so, the others may try again."""
 
     async def run() -> None:
@@ -149,7 +131,7 @@ async def _true(value: bool) -> bool:
     return value
 
 
-def test_a_produce_without_acks_waits_for_no_answer() -> None:
+def test_a_produce_without_acks_waits_for_no_response() -> None:
     """acks=0: there is none, and the next answer belongs to the next request."""
 
     async def run() -> None:

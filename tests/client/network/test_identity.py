@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from barnabas_client.errors import RetriableError
-from tests.client.network.test_faults import started
+from tests.client.network.scripted_clients import started
 from tests.support.scripted_broker import scripted_brokers
 
 

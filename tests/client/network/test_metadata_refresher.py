@@ -130,7 +130,7 @@ def test_a_refused_topic_is_told_at_once_and_may_be_granted_later() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_without_brokers_is_no_picture() -> None:
+def test_a_response_without_brokers_is_no_metadata() -> None:
     """A broker that is just starting knows nobody yet; what we have is better."""
 
     async def run() -> None:
@@ -160,7 +160,7 @@ def test_the_least_loaded_broker_is_asked_first() -> None:
             await brokers[3].stop()
             with pytest.raises(BrokerUnreachableError):
                 await client.request(4, MetadataRequest(topics=[]))
-            assert client._running.brokers.candidates() == [2, 1, 3, 4]
+            assert client.running.network.candidates() == [2, 1, 3, 4]
             await client.close()
             assert busy.exception() is not None
 

@@ -159,7 +159,7 @@ def test_the_log_in_is_repeated_before_the_session_ends(
         await client.start()
         try:
             (node_id,) = client.cluster.nodes
-            connections = client._running.brokers.connections
+            connections = client.running.network.connections
             connection = connections.current(node_id)
             assert connection is not None
             due_ms = connection.state.reauthenticate_at_ms

@@ -79,7 +79,7 @@ async def call(client: Client, rng: random.Random, number: int) -> str:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_caller_gets_its_own_answer_or_an_error(seed: int) -> None:
+def test_every_caller_gets_its_own_response_or_an_error(seed: int) -> None:
     """CLI-3 and CLI-5 together, with reconnects, throttling, cancellations and a restart."""
     rng = random.Random(seed)
 

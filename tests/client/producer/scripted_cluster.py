@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from barnabas_client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.errors import DisconnectedError
-from barnabas_client.producer.accumulator import Accumulator
+from barnabas_client.producer.accumulator import RecordAccumulator
 from barnabas_client.producer.admission import Admission
 from barnabas_client.producer.batch import ProducerBatch
+from barnabas_client.producer.batch_completion import BatchCompletion
 from barnabas_client.producer.delivery import Delivery
 from barnabas_client.producer.idempotence import Identities, ProducerIdentity
-from barnabas_client.producer.outcomes import Outcomes
 from barnabas_client.producer.queues import PartitionQueue
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.records.batch import read_header
@@ -88,11 +88,11 @@ class ScriptedCluster:
         self.identities = Identities() if self.settings.enable_idempotence else None
         if self.identities is not None:
             self.identities.current = ProducerIdentity(7, 0)
-        self.accumulator = Accumulator(self.settings, self.identities)
+        self.accumulator = RecordAccumulator(self.settings, self.identities)
         self.admission = Admission(
             self.settings, self.accumulator, random.Random(0), lambda topic: None
         )
-        self.outcomes = Outcomes(
+        self.completion = BatchCompletion(
             self.accumulator,
             retries=self.settings.retries,
             delivery_timeout_ms=self.settings.delivery_timeout_ms,
@@ -127,7 +127,7 @@ class ScriptedCluster:
         """What the sender does when it is woken."""
         self.admission.admit(self.now_ms)
         for queue, batch in self.accumulator.expired(self.now_ms):
-            self.outcomes.expire(queue, batch)
+            self.completion.expire(queue, batch)
         if self.identities is not None and self.identities.current is None:
             self.identities.current = ProducerIdentity(8, 0)
         for node, queues in self.accumulator.ready(self.now_ms).queues_by_node.items():
@@ -166,25 +166,29 @@ class ScriptedCluster:
         request = requests.pop(0)
         for (queue, batch), (code, offset) in zip(request.sent, request.answers, strict=True):
             if code == ErrorCode.NONE:
-                self.outcomes.acknowledge(queue, batch, offset, -1)
+                self.completion.complete(queue, batch, offset, -1)
             else:
-                self.outcomes.refuse(queue, batch, code, None, self.now_ms, knows_leader=False)
+                self.completion.handle_error(
+                    queue, batch, code, None, self.now_ms, knows_leader=False
+                )
 
     def disconnect(self, node: int) -> None:
         """Everything on the connection is lost, requests and answers alike."""
         requests, self.connections[node] = self.connections[node], []
         for request in requests:
             for queue, batch in request.sent:
-                self.outcomes.lose(queue, batch, DisconnectedError("lost"), self.now_ms)
+                self.completion.handle_no_response(
+                    queue, batch, DisconnectedError("lost"), self.now_ms
+                )
 
     def settle(self) -> None:
         """Everything works from now on until nothing is left to do, without any time limit."""
-        self.accumulator._delivery_timeout_ms = self.outcomes._delivery_timeout_ms = 10**9
+        self.accumulator.delivery_timeout_ms = self.completion.delivery_timeout_ms = 10**9
         self.refused_once.clear()
         self.doubtful_once.clear()
         self.accumulator.flush_count += 1
         for _ in range(1000):
-            if not self.accumulator.unfinished and not self.admission.lines:
+            if not self.accumulator.unfinished and not self.admission.waiting:
                 break
             self.refresh()
             self.turn()

@@ -145,7 +145,7 @@ def check_nothing_is_left(cluster: ScriptedCluster) -> None:
     assert accumulator.used_bytes == 0
     assert not accumulator.unfinished
     assert not accumulator.active
-    assert not cluster.admission.lines
+    assert not cluster.admission.waiting
     assert cluster.admission.waiting_bytes == 0
     assert all(delivery.done() for _, _, delivery in cluster.deliveries)
 
@@ -220,7 +220,7 @@ def test_memory_comes_back_when_a_batch_is_done_and_not_before() -> None:
     for _ in range(4):
         cluster.send(0, 40)
     assert cluster.accumulator.is_exhausted
-    assert len(cluster.admission.lines["t"]) == 2
+    assert len(cluster.admission.waiting["t"]) == 2
     cluster.turn()
     cluster.take(1)
     assert cluster.accumulator.used_bytes > 0

@@ -28,7 +28,7 @@ def sent(
 ) -> list[ProducerBatch]:
     for one in batches:
         assert sequences.may_send(one, known)
-        sequences.sent(one)
+        sequences.on_sent(one)
     return list(batches)
 
 
@@ -36,8 +36,8 @@ def begun() -> PartitionSequences:
     """A partition in whose log the producer has something already (a batch without records)."""
     sequences = PartitionSequences()
     (empty,) = sent(sequences, identities(), batch(0, 0))
-    sequences.answered(empty)
-    sequences.succeeded(empty)
+    sequences.on_response(empty)
+    sequences.on_success(empty)
     return sequences
 
 
@@ -61,8 +61,8 @@ def test_five_batches_may_be_outstanding() -> None:
     sequences, known = begun(), identities()
     first, *_ = sent(sequences, known, *(batch(number) for number in range(5)))
     assert not sequences.may_send(batch(9), known)
-    sequences.answered(first)
-    sequences.succeeded(first)
+    sequences.on_response(first)
+    sequences.on_success(first)
     assert sequences.may_send(batch(9), known)
 
 
@@ -74,20 +74,20 @@ def test_no_more_than_five_batches_are_numbered_while_the_first_is_not_acknowled
     sequences, known = begun(), identities()
     first, second, third, fourth, fifth = sent(sequences, known, *map(batch, range(1, 6)))
     for acknowledged in (third, fifth):
-        sequences.answered(acknowledged)
-        sequences.succeeded(acknowledged)
+        sequences.on_response(acknowledged)
+        sequences.on_success(acknowledged)
     assert not sequences.may_send(batch(9), known)
-    sequences.answered(first)
-    sequences.will_repeat(first)
+    sequences.on_response(first)
+    sequences.on_retry(first)
     assert sequences.may_send(first, known)
-    sequences.sent(first)
-    sequences.answered(first)
-    sequences.succeeded(first)
+    sequences.on_sent(first)
+    sequences.on_response(first)
+    sequences.on_success(first)
     (sixth,) = sent(sequences, known, batch(6))
     assert not sequences.may_send(batch(9), known)
     for acknowledged in (second, fourth):
-        sequences.answered(acknowledged)
-        sequences.succeeded(acknowledged)
+        sequences.on_response(acknowledged)
+        sequences.on_success(acknowledged)
     assert sequences.outstanding == [sixth]
     sent(sequences, known, *map(batch, range(7, 11)))
     assert not sequences.may_send(batch(11), known)
@@ -102,17 +102,17 @@ def test_a_producer_s_first_batch_in_a_partition_goes_alone() -> None:
     sequences, known = PartitionSequences(), identities()
     (first,) = sent(sequences, known, batch(1, 3))
     assert not sequences.may_send(batch(2), known)
-    sequences.answered(first)
-    sequences.will_repeat(first)
+    sequences.on_response(first)
+    sequences.on_retry(first)
     assert not sequences.may_send(batch(2), known)
     sent(sequences, known, first)
-    sequences.answered(first)
-    sequences.succeeded(first)
+    sequences.on_response(first)
+    sequences.on_success(first)
     second, third = sent(sequences, known, batch(2), batch(3))
     assert (second.sequence, third.sequence) == (3, 4)
     for one in (second, third):
-        sequences.answered(one)
-        sequences.succeeded(one)
+        sequences.on_response(one)
+        sequences.on_success(one)
     identity = ProducerIdentity(FIRST.producer_id + 1, 0)
     sent(sequences, identities(identity), batch(4))
     assert not sequences.may_send(batch(5), identities(identity)), "another producer id"
@@ -124,11 +124,11 @@ def test_a_batch_that_goes_again_goes_before_all_others_and_alone() -> None:
     sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1), batch(2))
     for one in (first, second):
-        sequences.answered(one)
-        sequences.will_repeat(one)
+        sequences.on_response(one)
+        sequences.on_retry(one)
     assert not sequences.may_send(second, known)
     assert sequences.may_send(first, known)
-    sequences.sent(first)
+    sequences.on_sent(first)
     assert first.sequence == 0
     assert not sequences.may_send(second, known)
 
@@ -137,11 +137,11 @@ def test_a_gap_behind_a_refused_batch_begins_a_new_epoch() -> None:
     """KIP-360: what followed cannot be in the log, so it may get new numbers."""
     sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1), batch(2))
-    sequences.answered(first)
-    sequences.failed(first, is_certain=True)
+    sequences.on_response(first)
+    sequences.on_failure(first, is_certain=True)
     assert not sequences.may_send(batch(3), known), "the second one is still on the wire"
-    sequences.answered(second)
-    sequences.will_repeat(second)
+    sequences.on_response(second)
+    sequences.on_retry(second)
     assert second.sequence == -1
     sent(sequences, known, second)
     assert (second.producer_epoch, second.sequence) == (1, 0)
@@ -152,8 +152,8 @@ def test_the_last_number_is_used_again_if_its_batch_was_refused() -> None:
     sequences, known = begun(), identities()
     sent(sequences, known, batch(1))
     (second,) = sent(sequences, known, batch(2, 4))
-    sequences.answered(second)
-    sequences.failed(second, is_certain=True)
+    sequences.on_response(second)
+    sequences.on_failure(second, is_certain=True)
     (third,) = sent(sequences, known, batch(3))
     assert (third.producer_epoch, third.sequence) == (0, 1)
 
@@ -163,14 +163,14 @@ def test_what_may_be_in_the_log_is_never_numbered_anew() -> None:
     sequences, known = begun(), identities()
     first, second = sent(sequences, known, batch(1), batch(2))
     for one in (first, second):
-        sequences.answered(one)
-    sequences.failed(first, is_certain=False)
-    sequences.will_repeat(second)
+        sequences.on_response(one)
+    sequences.on_failure(first, is_certain=False)
+    sequences.on_retry(second)
     assert not sequences.may_send(batch(3), known)
     sent(sequences, known, second)
     assert (second.producer_epoch, second.sequence) == (0, 1)
-    sequences.answered(second)
-    sequences.succeeded(second)
+    sequences.on_response(second)
+    sequences.on_success(second)
     (third,) = sent(sequences, known, batch(3))
     assert (third.producer_epoch, third.sequence) == (0, 2), "the first one was there after all"
 
@@ -179,8 +179,8 @@ def test_doubt_that_nothing_resolves_begins_a_new_epoch() -> None:
     """Nothing is outstanding that could be doubled."""
     sequences, known = begun(), identities()
     (first,) = sent(sequences, known, batch(1))
-    sequences.answered(first)
-    sequences.failed(first, is_certain=False)
+    sequences.on_response(first)
+    sequences.on_failure(first, is_certain=False)
     (second,) = sent(sequences, known, batch(2))
     assert (second.producer_epoch, second.sequence) == (1, 0)
 
@@ -194,8 +194,8 @@ def test_a_partition_keeps_its_epoch_while_something_is_outstanding() -> None:
     (behind,) = sent(one, known, batch(3))
     assert (fresh.producer_epoch, behind.producer_epoch) == (1, 0)
     for done in (pending, behind):
-        one.answered(done)
-        one.succeeded(done)
+        one.on_response(done)
+        one.on_success(done)
     (last,) = sent(one, known, batch(4))
     assert (last.producer_epoch, last.sequence) == (1, 0)
 
@@ -211,8 +211,8 @@ def test_a_transactional_producer_never_raises_its_epoch_by_itself() -> None:
     """Its coordinator does; until then the partition waits."""
     sequences, known = begun(), identities(is_transactional=True)
     (first,) = sent(sequences, known, batch(1))
-    sequences.answered(first)
-    sequences.failed(first, is_certain=False)
+    sequences.on_response(first)
+    sequences.on_failure(first, is_certain=False)
     assert not sequences.may_send(batch(2), known)
     known.current = ProducerIdentity(1, 1)
     (second,) = sent(sequences, known, batch(2))
@@ -224,7 +224,7 @@ def test_the_parts_of_a_batch_share_out_its_numbers() -> None:
     sequences, known = begun(), identities()
     whole, _ = sent(sequences, known, batch(1, 5), batch(2))
     parts = [batch(1, 3), batch(1, 2)]
-    sequences.answered(whole)
+    sequences.on_response(whole)
     sequences.split(whole, parts)
     assert [part.sequence for part in parts] == [0, 3]
     assert sequences.may_send(parts[0], known)

@@ -186,9 +186,9 @@ def test_a_full_buffer_slows_down_and_loses_nothing(bootstrap: str, unique: Uniq
             for number in range(2000):
                 p.send(topic, b"%d" % number + b"." * 100, partition=number % 4)
                 await p.drain()
-            assert p._accumulator.used_bytes <= 40_000
+            assert p.buffered_bytes <= 40_000
             await p.flush()
-            assert p._accumulator.used_bytes == 0
+            assert p.buffered_bytes == 0
         found = await read_all(bootstrap, topic)
         assert len(values_of(found)) == 2000
 

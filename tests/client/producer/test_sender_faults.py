@@ -1,118 +1,41 @@
 """The sender against a broker that loses, refuses, delays and throttles (PRD-6, PRD-8)."""
 
 import asyncio
-import itertools
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
+from barnabas_client.env import SystemClock
 from barnabas_client.errors import (
     AuthorizationError,
     BarnabasError,
     BufferFullError,
     ClosedError,
+    FencedError,
     NotFoundError,
     RetriableError,
     TimedOutError,
     UnsupportedError,
 )
-from barnabas_client.producer import Delivery, Producer
+from barnabas_client.producer import Delivery, Producer, ProducerIdentity
 from barnabas_client.producer import producer as producer_module
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages.init_producer_id import InitProducerIdResponse
 from barnabas_protocol.messages.metadata import (
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from barnabas_protocol.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
 )
-from barnabas_protocol.records.batch import read_header
-from barnabas_protocol.records.record import decode_records
+from tests.client.producer.one_broker import (
+    QUICK,
+    TOPIC,
+    cluster,
+    lead,
+)
 from tests.support.in_process_broker import eventually
-from tests.support.scripted_broker import CLOSE, SILENCE, Received, ScriptedBroker, scripted_brokers
-
-TOPIC = "t"
-QUICK: dict[str, Any] = {
-    "reconnect_backoff_ms": 5,
-    "reconnect_backoff_max_ms": 20,
-    "retry_backoff_ms": 5,
-    "retry_backoff_max_ms": 20,
-    "linger_ms": 0,
-}
-
-
-@dataclass
-class Node:
-    """What one scripted broker takes, and how it is to answer the next Produce requests."""
-
-    broker: ScriptedBroker
-    # Each an error code, CLOSE, SILENCE or a finished PartitionProduceResponse; then all is well.
-    next_answers: list[Any] = field(default_factory=list)
-    values: list[bytes] = field(default_factory=list)
-    sequences: list[tuple[int, int]] = field(default_factory=list)
-    throttle_time_ms: int = 0
-
-    def produce(self, received: Received) -> object:
-        given = self.next_answers.pop(0) if self.next_answers else ErrorCode.NONE
-        if given is CLOSE or given is SILENCE:
-            return given
-        topics = []
-        for topic in received.message.topic_data:
-            parts = [self._partition(data, given) for data in topic.partition_data]
-            topics.append(
-                TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=parts
-                )
-            )
-        return ProduceResponse(responses=topics, throttle_time_ms=self.throttle_time_ms)
-
-    def _partition(self, data: Any, given: Any) -> PartitionProduceResponse:
-        header = read_header(bytes(data.records))
-        self.sequences.append((header.producer_epoch, header.base_sequence))
-        if isinstance(given, PartitionProduceResponse):
-            return given
-        if given != ErrorCode.NONE:
-            return PartitionProduceResponse(index=data.index, error_code=given)
-        offset = len(self.values)
-        self.values += [record.value or b"" for record in decode_records(bytes(data.records))]
-        return PartitionProduceResponse(index=data.index, base_offset=offset)
-
-
-def lead(node: Node, others: list[Node], leader_epoch: int = 0) -> None:
-    """Make this node the leader of the topic's only partition, in every broker's metadata."""
-    partition = MetadataResponsePartition(
-        leader_id=node.broker.node_id, leader_epoch=leader_epoch, replica_nodes=[1]
-    )
-    topic = MetadataResponseTopic(name=TOPIC, topic_id=b"i" * 16, partitions=[partition])
-    for other in others:
-        other.broker.topics = [topic]
-
-
-_producer_ids = itertools.count(5)
-
-
-def new_producer_id(_: Received) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=next(_producer_ids), producer_epoch=0)
-
-
-@asynccontextmanager
-async def cluster(count: int = 1) -> AsyncIterator[list[Node]]:
-    async with scripted_brokers(count) as brokers:
-        nodes = [Node(broker) for broker in brokers]
-        lead(nodes[0], nodes)
-        for node in nodes:
-            node.broker.script[ApiKey.PRODUCE] = node.produce
-            node.broker.script[ApiKey.INIT_PRODUCER_ID] = new_producer_id
-        yield nodes
+from tests.support.scripted_broker import CLOSE, SILENCE, Received
 
 
 def test_a_lost_reply_is_asked_for_again_with_the_same_number() -> None:
@@ -337,6 +260,30 @@ def test_a_lost_identity_is_replaced() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, FencedError),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, BarnabasError),
+    ],
+)
+def test_a_given_identity_is_never_replaced(code: ErrorCode, kind: type[Exception]) -> None:
+    """Whoever counts its epochs must hear that another one writes; with a new id both would."""
+
+    async def run() -> None:
+        async with (
+            cluster() as (node,),
+            Producer(node.broker.bootstrap, identity=ProducerIdentity(5, 3), **QUICK) as producer,
+        ):
+            await producer.send(TOPIC, b"0")
+            node.next_answers = [code]
+            with pytest.raises(kind):
+                await producer.send(TOPIC, b"1")
+            assert node.broker.count(ApiKey.INIT_PRODUCER_ID) == 0
+
+    asyncio.run(run())
+
+
 def test_a_refusal_for_good_fails_the_record_and_nothing_else() -> None:
     """The type says what to do; the message names the topic."""
 
@@ -384,7 +331,7 @@ def test_a_throttled_producer_waits() -> None:
             cluster() as (node,),
             Producer(node.broker.bootstrap, **QUICK) as producer,
         ):
-            clock = producer._client.environment.clock
+            clock = SystemClock()
             node.throttle_time_ms = 150
             await producer.send(TOPIC, b"0")
             node.throttle_time_ms = 0
@@ -452,7 +399,7 @@ def test_close_with_a_timeout_fails_what_is_left() -> None:
             await producer.close(timeout_ms=50)
             with pytest.raises(ClosedError):
                 await left
-            assert producer._accumulator.used_bytes == 0
+            assert producer.buffered_bytes == 0
 
     asyncio.run(run())
 
@@ -513,7 +460,7 @@ def test_an_answer_for_a_topic_that_was_made_anew_meanwhile_still_counts() -> No
             delivery = producer.send(TOPIC, b"1")
             await eventually(is_held)
             # As new metadata would, which come on another connection.
-            producer._admission.topics[TOPIC].topic_id = b"j" * 16
+            producer.internals.admission.topics[TOPIC].topic_id = b"j" * 16
             received, answer = held[0]
             received.connection.answer(received, answer)  # type: ignore[arg-type]
             assert (await delivery).offset == 1

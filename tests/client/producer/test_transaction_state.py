@@ -18,8 +18,8 @@ from barnabas_client.errors import (
 from barnabas_client.producer.idempotence import Identities, ProducerIdentity
 from barnabas_client.producer.queues import KeptKeys, PartitionQueue, TopicQueues
 from barnabas_client.producer.transaction_calls import TransactionCalls
-from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
-from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_client.producer.transaction_manager import TransactionManager
+from barnabas_client.producer.transactions import ProducerTransaction, TransactionStatus
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
@@ -38,14 +38,14 @@ from barnabas_protocol.messages.init_producer_id import (
 S = TransactionStatus
 
 
-def ready() -> TransactionState:
-    state = TransactionState("id")
+def ready() -> ProducerTransaction:
+    state = ProducerTransaction("id")
     state.move(S.INITIALIZING)
     state.move(S.READY)
     return state
 
 
-def opened() -> TransactionState:
+def opened() -> ProducerTransaction:
     state = ready()
     state.begin()
     return state
@@ -59,7 +59,7 @@ def some_queues() -> list[PartitionQueue]:
 
 def test_an_initialization_without_an_answer_can_be_repeated() -> None:
     """TimedOutError is retriable."""
-    state = TransactionState("id")
+    state = ProducerTransaction("id")
     state.move(S.INITIALIZING)
     state.move(S.UNINITIALIZED)
     state.move(S.INITIALIZING)
@@ -68,7 +68,7 @@ def test_an_initialization_without_an_answer_can_be_repeated() -> None:
 def test_records_belong_into_an_open_transaction() -> None:
     """Before, after and between there is none."""
     with pytest.raises(IllegalStateError, match="init_transactions"):
-        TransactionState("id").check_can_send()
+        ProducerTransaction("id").check_can_send()
     state = ready()
     with pytest.raises(IllegalStateError, match="no transaction is open"):
         state.check_can_send()
@@ -89,7 +89,7 @@ def test_a_failed_record_fails_the_transaction_until_it_is_aborted() -> None:
     with pytest.raises(AbortableError):
         state.check_can_send()
     state.move(S.ABORTING)
-    assert isinstance(state.reason_to_give_up, AbortableError)
+    assert isinstance(state.abort_reason, AbortableError)
     assert state.needs_new_epoch
     state.end()
     assert state.error is None
@@ -117,10 +117,10 @@ def test_an_old_epoch_on_produce_leaves_the_verdict_to_the_coordinator() -> None
 def test_version_1_tells_the_coordinator_of_partitions_first() -> None:
     """AddPartitionsToTxn comes before the first record."""
     state, queues = opened(), some_queues()
-    assert state.admitted(queues) == []
+    assert state.sendable(queues) == []
     assert state.wanted == [TopicPartition("t", 0), TopicPartition("t", 1)]
     state.partitions_added([TopicPartition("t", 1)])
-    assert state.admitted(queues) == [queues[1]]
+    assert state.sendable(queues) == [queues[1]]
     assert state.wanted == [TopicPartition("t", 0)]
 
 
@@ -129,7 +129,7 @@ def test_version_2_sends_right_away() -> None:
     state, queues = opened(), some_queues()
     state.is_version_2 = True
     assert not state.is_begun_at_broker
-    assert state.admitted(queues) == queues
+    assert state.sendable(queues) == queues
     assert state.is_begun_at_broker
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_sent_while_aborting() -> None:
     """What waits is given up instead."""
     state = opened()
     state.move(S.ABORTING)
-    assert state.admitted(some_queues()) == []
+    assert state.sendable(some_queues()) == []
     assert state.wanted == []
 
 
@@ -154,7 +154,7 @@ def test_a_commit_that_timed_out_can_only_be_repeated() -> None:
 class _Coordinator:
     """Notes which ends it is asked for."""
 
-    def __init__(self, state: TransactionState) -> None:
+    def __init__(self, state: ProducerTransaction) -> None:
         self.state = state
         self.ends: list[bool] = []
 
@@ -233,14 +233,14 @@ def test_aborting_what_never_began_leaves_a_producer_that_works() -> None:
         identities.current = ProducerIdentity(7, 0)
         settings: Any = types.SimpleNamespace(transaction_timeout_ms=60_000, max_block_ms=5_000)
         client: Any = _Client()
-        coordinator = TransactionCoordinator(client, settings, state, identities)
+        coordinator = TransactionManager(client, settings, state, identities)
 
         async def flush() -> None:
             return
 
         calls = TransactionCalls(state, coordinator, flush)
         calls.begin()
-        state.admitted(some_queues()[:1])
+        state.sendable(some_queues()[:1])
         await coordinator.acquire()
         assert state.status is S.FAILED
         await calls.abort()

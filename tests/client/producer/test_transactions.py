@@ -1,4 +1,4 @@
-"""Transactions against Apache Kafka, by both protocols (TXN, PRD-11)."""
+"""Transactions against Barnabas and Apache Kafka, by both protocols (TXN, PRD-11)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,22 +25,35 @@ from barnabas_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFe
 from barnabas_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.client.producer.reading import read_all
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_process import BarnabasProcess
 from tests.support.client_brokers import PROPERTIES
-
-pytestmark = pytest.mark.interop
 
 Unique = Callable[[str], str]
 _SAFE_DOWNGRADE = 2
 
 
-@pytest.fixture(scope="module", params=[2, 1], ids=["version 2", "version 1"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("barnabas", 2), id="barnabas, version 2"),
+        pytest.param(("barnabas", 1), id="barnabas, version 1"),
+        pytest.param(("apache", 2), id="apache, version 2", marks=pytest.mark.interop),
+        pytest.param(("apache", 1), id="apache, version 1", marks=pytest.mark.interop),
+    ],
+)
 def kafka(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """An Apache Kafka whose clients follow that version of the protocol."""
+    """A broker whose clients follow that version of the protocol."""
+    kind, version = request.param
     directory: Path = tmp_path_factory.mktemp("transactions")
-    with ApacheKafka(directory, properties=PROPERTIES, heap="512M") as broker:
-        if request.param == 1:
+    broker = (
+        ApacheKafka(directory, properties=PROPERTIES, heap="512M")
+        if kind == "apache"
+        else BarnabasProcess(directory, properties=PROPERTIES)
+    )
+    with broker:
+        if version == 1:
             asyncio.run(set_transaction_version(broker.bootstrap, 1))
         yield broker.bootstrap
 

@@ -34,7 +34,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -q > /dev/null
   install() {
-    apt-get install -qy --no-install-recommends "${missing[@]}" > "$CACHE/apt.log" 2>&1
+    apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=600 "${missing[@]}" > "$CACHE/apt.log" 2>&1
   }
   # Twice: where archives are removed after each use, another apt-get at work takes ours away.
   install || install || die "apt-get failed; look into $CACHE/apt.log"
@@ -71,8 +71,11 @@ build_binaries() { # FOLDER PACKAGE...
   x+=" -X k8s.io/component-base/version.gitMajor=1"
   x+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<< "$version")"
   x+=" -X k8s.io/client-go/pkg/version.gitVersion=$version"
+  # Beside their place and moved: tests use a binary as soon as it is there.
+  mkdir -p "$CACHE/building"
   (cd "$LAB/$folder" && CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false -trimpath ${GOFLAGS:-}" \
-    nice "$GO" build -ldflags "-s -w $x" -o "$BIN/" "$@")
+    nice "$GO" build -ldflags "-s -w $x" -o "$CACHE/building/" "$@")
+  mv "$CACHE/building/"* "$BIN/"
 }
 binaries=(hyperkube pause provisioner helm kubectl)
 if has_changed binaries "$(digest_of go/go.mod go/go.sum go/hyperkube go/pause go/provisioner)" ||

@@ -27,8 +27,10 @@ find /sys/fs/cgroup/*/barnabas-lab /sys/fs/cgroup/barnabas-lab -depth -type d \
 # What pods have left: mounts, network namespaces, interfaces.
 awk -v state="$STATE/" 'index($2, state) == 1 {print $2}' /proc/mounts | sort -r |
   xargs -r -n1 umount --lazy
-for namespace in $(ip netns list | awk '/^cni-/ {print $1}'); do ip netns del "$namespace"; done
-ip link del barnabas-lab0 2> /dev/null
+for namespace in $(ip netns list | awk '/^cni-/ {print $1}'); do
+  ip netns del "$namespace" || true # another mount over the folder of names may keep one
+done
+ip link del barnabas-lab0 2> /dev/null || true # it may be down already
 ip -4 -oneline address show dev lo | awk '$4 ~ /^10\.244\.255\./ {print $4}' |
   xargs -r -I% ip address del % dev lo
 [ "${1:-}" != --wipe ] || rm -rf "$STATE"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # image.sh NAME ARCHIVE BUILD-ARGUMENT...: build an image with buildah, on the lab's Debian, and
 # write it to the archive.
+# image.sh --oci NAME ARCHIVE BUILD-ARGUMENT...: the same as an archive of the Open Container Initiative.
 # image.sh --load ARCHIVE: import an archive on all nodes of the running cluster.
 set -euo pipefail
 . "$(dirname "$0")/settings.sh"
@@ -8,11 +9,16 @@ if [ "$1" = --load ]; then
   load_image "$2"
   exit
 fi
+export_as=export_image
+if [ "$1" = --oci ]; then
+  export_as=export_oci_image
+  shift
+fi
 name=$1 archive=$2
 shift 2
 bd bud --quiet --layers --isolation chroot --build-arg BASE=localhost/debian:1 --tag "$name" "$@"
 mkdir -p "$(dirname "$archive")"
-export_image "$name" "$archive.partial"
+$export_as "$name" "$archive.partial"
 mv "$archive.partial" "$archive"
 # Earlier images of that name are of no use any more; their layers that this one shares stay.
 # awk and not grep: that there is no earlier image is no failure of the pipeline.

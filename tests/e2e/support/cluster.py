@@ -69,8 +69,7 @@ def bring_up() -> Cluster:
         return Cluster(kubeconfig=kubeconfig, kubectl=kubectl, helm="helm", cache=None, state=None)
     run_script("build.sh", timeout_seconds=BUILD_SECONDS)
     run_script("up.sh", timeout_seconds=300)
-    shown = 'printf "%s\\n" "$CACHE" "$STATE"'
-    cache, state = map(Path, lab_shell(shown).split())
+    cache, state = lab_cache(), Path(lab_shell('printf "%s" "$STATE"'))
     kubeconfig = state / "kubeconfig"
     return Cluster(
         kubeconfig=kubeconfig,
@@ -84,6 +83,11 @@ def bring_up() -> Cluster:
 def run_script(name: str, *arguments: str, timeout_seconds: float) -> str:
     """What a script of the lab prints."""
     return run_program(["bash", str(LAB / name), *arguments], timeout_seconds=timeout_seconds)
+
+
+def lab_cache() -> Path:
+    """The folder of what the lab has built."""
+    return Path(lab_shell('printf "%s" "$CACHE"'))
 
 
 def lab_shell(script: str) -> str:

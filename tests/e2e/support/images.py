@@ -1,5 +1,7 @@
 """The images that the tests run: built from this tree, and loaded into the nodes of the lab.
 
+    python -m tests.e2e.support.images    # only builds them, for a cluster that is started later
+
 An image's tag is a digest of all that it is made from, so an unchanged one is neither built nor
 loaded again. In a cluster that is not the lab the images have to be there: `E2E_BROKER_IMAGE`,
 `E2E_OPERATOR_IMAGE`, `E2E_JAVA_IMAGE` and, for Spark, `E2E_PIPELINES_IMAGE` name them.
@@ -13,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas_pipelines.jars import fetch_jars
-from tests.e2e.support.cluster import Cluster, run_script
+from tests.e2e.support.cluster import Cluster, lab_cache, run_script
 from tests.e2e.support.revisions import REPOSITORY, Revision
 from tests.support.apache_kafka import DEFAULT_VERSION
 from tests.support.cache import run
 from tests.support.java_tools import compile_java, maven_jars
 
+BAD_BROKER = REPOSITORY / "tests" / "e2e" / "images" / "bad-broker"
 JAVA_CLIENT = REPOSITORY / "tests" / "e2e" / "images" / "java-client"
 # What the Dockerfile copies.
 _SOURCES = (
@@ -50,18 +53,39 @@ class Images:
     java_client: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageBuild:
+    """An image that can be built here: its name, and what buildah is told."""
+
+    name: str
+    arguments: list[str]
+
+    @property
+    def file_name(self) -> str:
+        return self.name.removeprefix("localhost/").replace(":", "-")
+
+    def archive(self, cache: Path) -> Path:
+        """The image as a file, built if it is not there yet."""
+        archive = cache / "built" / f"{self.file_name}.tar"
+        if not archive.exists():
+            arguments = [self.name, str(archive), *self.arguments]
+            run_script("image.sh", *arguments, timeout_seconds=BUILD_SECONDS)
+            _forget_older(archive)
+        return archive
+
+
 def provide_images(cluster: Cluster) -> Images:
     """Build and load what is not there yet."""
-    if not cluster.is_lab:
+    if cluster.cache is None:
         return Images(
             broker=os.environ["E2E_BROKER_IMAGE"],
             operator=os.environ["E2E_OPERATOR_IMAGE"],
             java_client=os.environ["E2E_JAVA_IMAGE"],
         )
     return Images(
-        broker=_built_here(cluster, "broker"),
-        operator=_built_here(cluster, "operator"),
-        java_client=_java_client(cluster),
+        broker=_provide(cluster, _from_this_tree("broker")),
+        operator=_provide(cluster, _from_this_tree("operator")),
+        java_client=_provide(cluster, _java_client(cluster.cache)),
     )
 
 
@@ -70,15 +94,26 @@ def pipelines_image(cluster: Cluster) -> str:
     if not cluster.is_lab:
         return os.environ["E2E_PIPELINES_IMAGE"]
     fetch_jars(REPOSITORY / "connector")
-    return _built_here(cluster, "pipelines", "pipelines")
+    return _provide(cluster, _from_this_tree("pipelines", "pipelines"))
+
+
+def bad_broker(cluster: Cluster, name: str, does: str) -> str:
+    """An image in which the broker's program does something else, written in the shell's words."""
+    tag = digest_of([BAD_BROKER / "Dockerfile"], does)
+    arguments = ["--build-arg", f"DOES={does}", "--file", str(BAD_BROKER / "Dockerfile")]
+    image = ImageBuild(
+        name=f"localhost/barnabas-e2e-bad-{name}:{tag}", arguments=[*arguments, str(BAD_BROKER)]
+    )
+    return _provide(cluster, image)
 
 
 def previous_images(cluster: Cluster, previous: Revision, images: Images) -> Images:
     """The images of an earlier revision, which name it."""
     found = {}
     for target in ("broker", "operator"):
-        found[target] = f"localhost/barnabas-previous-{target}:{previous.commit[:12]}"
-        _provide(cluster, found[target], _build_arguments(previous.tree, target))
+        name = f"localhost/barnabas-previous-{target}:{previous.commit[:12]}"
+        image = ImageBuild(name=name, arguments=_build_arguments(previous.tree, target))
+        found[target] = _provide(cluster, image)
     return Images(
         broker=found["broker"], operator=found["operator"], java_client=images.java_client
     )
@@ -88,16 +123,16 @@ def _build_arguments(tree: Path, target: str) -> list[str]:
     return [_CERTIFICATES, "--target", target, "--file", str(tree / "Dockerfile"), str(tree)]
 
 
-def _built_here(cluster: Cluster, target: str, *more_sources: str) -> str:
+def _from_this_tree(target: str, *more_sources: str) -> ImageBuild:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--"]
     files = run([*listed, *_SOURCES, *more_sources], directory=REPOSITORY).split()
     tag = digest_of((REPOSITORY / name for name in files), target)
-    name = f"localhost/barnabas-{target}:{tag}"
-    _provide(cluster, name, _build_arguments(REPOSITORY, target))
-    return name
+    return ImageBuild(
+        name=f"localhost/barnabas-{target}:{tag}", arguments=_build_arguments(REPOSITORY, target)
+    )
 
 
-def _java_client(cluster: Cluster) -> str:
+def _java_client(cache: Path) -> ImageBuild:
     coordinates = [
         f"org.apache.kafka:kafka-clients:{DEFAULT_VERSION}",
         "org.slf4j:slf4j-nop:1.7.36",
@@ -106,28 +141,26 @@ def _java_client(cluster: Cluster) -> str:
     sources = sorted(JAVA_CLIENT.glob("*.java"))
     classes = compile_java("e2e-client", sources, jars)
     tag = digest_of([JAVA_CLIENT / "Dockerfile", *sources], DEFAULT_VERSION)
-    name = f"localhost/barnabas-e2e-java:{tag}"
-    assert cluster.cache is not None
-    context = cluster.cache / "java-client"
+    context = cache / "java-client"
     shutil.rmtree(context, ignore_errors=True)
     shutil.copytree(jars, context / "jars", ignore=shutil.ignore_patterns("pom.xml"))
     shutil.copytree(classes, context / "classes")
-    _provide(cluster, name, ["--file", str(JAVA_CLIENT / "Dockerfile"), str(context)])
-    return name
+    return ImageBuild(
+        name=f"localhost/barnabas-e2e-java:{tag}",
+        arguments=["--file", str(JAVA_CLIENT / "Dockerfile"), str(context)],
+    )
 
 
-def _provide(cluster: Cluster, name: str, build_arguments: list[str]) -> None:
+def _provide(cluster: Cluster, image: ImageBuild) -> str:
+    """Have the image on the nodes of the lab; returns its name."""
     assert cluster.cache is not None
     assert cluster.state is not None
-    file_name = name.removeprefix("localhost/").replace(":", "-")
-    archive = cluster.cache / "built" / f"{file_name}.tar"
-    if not archive.exists():
-        run_script("image.sh", name, str(archive), *build_arguments, timeout_seconds=BUILD_SECONDS)
-        _forget_older(archive)
-    loaded = cluster.state / f"loaded-{file_name}"
+    archive = image.archive(cluster.cache)
+    loaded = cluster.state / f"loaded-{image.file_name}"
     if not loaded.exists():
         run_script("image.sh", "--load", str(archive), timeout_seconds=600)
         loaded.touch()
+    return image.name
 
 
 def _forget_older(archive: Path) -> None:
@@ -146,3 +179,14 @@ def digest_of(files: Iterable[Path], *more: str) -> str:
             digest.update(f"\0{path.name}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def main() -> None:
+    """Build what every end-to-end test needs."""
+    cache = lab_cache()
+    for image in (_from_this_tree("broker"), _from_this_tree("operator"), _java_client(cache)):
+        image.archive(cache)
+
+
+if __name__ == "__main__":
+    main()

@@ -32,6 +32,18 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         "settings of our own, which Apache Kafka does not have",
     ),
     KnownDifference(
+        ".*",
+        ".*",
+        r".*\.\[(group\.)?consumer\.((min|max)\.)?(assignment|regex\.refresh)\.interval\.ms\].*",
+        "settings of Kafka 4.4 (KIP-1263), which 4.1 does not have",
+    ),
+    KnownDifference(
+        "consumer_group_life",
+        "revoking .*",
+        r".*\.assignment\.topic_partitions.*",
+        "what a member is to let go is shown while it has it, as Kafka 4.4 does (CG-13)",
+    ),
+    KnownDifference(
         "describe_whole_broker",
         ".*",
         r".*\.\[socket\.listen\.backlog\.size\]\.value",

@@ -19,12 +19,12 @@ def _asked(topic: str, timestamp: int, partition: int = 0, epoch: int = -1) -> l
 
 async def list_offsets(side: Side) -> None:
     """REQ-11, SEG-7: every special timestamp, real ones, errors, in every version."""
-    topic = await side.topic("listed", 2)
+    topic = await side.topic("listed", 2, retention_ms="-1")
     for turn in range(3):
         data = batch(2, at=FIRST_TIMESTAMP + 1000 * turn)
         fields = produce_fields(side, 12, topic, data)
         await side.call(ApiKey.PRODUCE, 12, silent=True, **fields)
-    packed = await side.topic("packed")
+    packed = await side.topic("packed", retention_ms="-1")
     for turn in range(2):
         data = batch(5, at=FIRST_TIMESTAMP + 1000 * turn, compression=1)
         await side.call(ApiKey.PRODUCE, 12, silent=True, **produce_fields(side, 12, packed, data))

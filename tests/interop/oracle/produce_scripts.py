@@ -49,7 +49,7 @@ async def produce_versions(side: Side) -> None:
 
 async def produce_broken(side: Side) -> None:
     """LOG-4, LOG-5: batches with one thing wrong, with the texts and record errors."""
-    topic = await side.topic("broken", 1, max_message_bytes="2000")
+    topic = await side.topic("broken", 1, max_message_bytes="2000", retention_ms="-1")
     good = batch(3)
     cases: dict[str, bytes | None] = {
         "empty": b"",

@@ -4,6 +4,7 @@ from tests.interop.oracle import (
     cluster_scripts,
     commit_scripts,
     config_scripts,
+    consumer_group_scripts,
     fetch_scripts,
     group_scripts,
     offset_scripts,
@@ -23,4 +24,5 @@ SCRIPTS: tuple[Script, ...] = (
     *group_scripts.SCRIPTS,
     *commit_scripts.SCRIPTS,
     *rebalance_scripts.SCRIPTS,
+    *consumer_group_scripts.SCRIPTS,
 )

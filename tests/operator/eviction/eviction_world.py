@@ -11,7 +11,7 @@ from barnabas_operator.kubernetes.kinds import BROKER, NODE, POD, STATEFUL_SET
 from barnabas_operator.reconcile.broker.eviction_gate import Ruling
 from barnabas_operator.reconcile.broker.observed import ClusterView, ProcessView
 from tests.operator.reconcile.broker.views import cluster, members, partition
-from tests.operator.reconcile.broker.world_parts import Clock
+from tests.support.simulated_clock import HandClock
 
 NAMES = range(3)
 HEALTHY = cluster(partition("orders", [0, 1, 2]), members=members(0, 1, 2))
@@ -25,9 +25,10 @@ class EvictionWorld:
         self.api = api
         self.namespace = namespace
         self.view: ClusterView | None = HEALTHY
-        self.clock = Clock()
+        self.clock = HandClock()
         self.rulings: list[Ruling] = []
         self.is_slow = False
+        self.is_silent = False  # the processes
         self.asked = 0
         self.asked_at_once_max = 0
         self._asking = 0
@@ -120,6 +121,8 @@ class EvictionWorld:
         self._asking -= 1
 
     async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+        if self.is_silent:
+            await asyncio.Event().wait()
         return {}
 
 

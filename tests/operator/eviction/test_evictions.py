@@ -197,7 +197,24 @@ def test_evictions_of_one_cluster_are_judged_one_after_the_other() -> None:
         world.is_slow = True
         answers = await asyncio.gather(*(evictions.answer(review(pod)) for pod in pods))
         texts = {message(answer).partition(";")[0] for answer in answers}
-        assert "whether the broker can be spared is not known in time" in texts
+        assert any("whether the broker can be spared is not known in time" in one for one in texts)
+
+    run(test)
+
+
+def test_patience_ends_also_where_judging_always_takes_too_long() -> None:
+    """Such a refusal was not noted: a drain was held up for ever."""
+
+    async def test(world: EvictionWorld) -> None:
+        world.is_silent = True
+        for _ in range(6):
+            answer = await world.evictions().answer(review())
+            assert not is_allowed(answer)
+            assert "is not known in time" in message(answer)
+            world.clock.now_ms += 10 * MINUTE_MS
+        assert await world.note(1)
+        assert is_allowed(await world.evictions().answer(review()))
+        assert world.rulings[-1] is Ruling.OUT_OF_PATIENCE
 
     run(test)
 

@@ -124,7 +124,7 @@ async def check_leaving(cluster: KafkaCluster, brokers: BarnabasCluster) -> None
     view = await cluster.observe()
     leaver = max(view.live_ids - {view.controller_id})
     others = sorted(view.live_ids - {leaver})
-    moves = {one.place: others[: len(one.replicas)] for one in view.held_by(leaver)}
+    moves = {one.topic_partition: others[: len(one.replicas)] for one in view.held_by(leaver)}
     assert await cluster.move(moves) == {}
 
     async def is_empty() -> bool:
@@ -164,6 +164,6 @@ async def check_leaving(cluster: KafkaCluster, brokers: BarnabasCluster) -> None
     await cluster.unregister(leaver)
 
 
-def partition(view: ClusterView, place: TopicPartition) -> PartitionView:
-    (found,) = [one for one in view.partitions if one.place == place]
+def partition(view: ClusterView, topic_partition: TopicPartition) -> PartitionView:
+    (found,) = [one for one in view.partitions if one.topic_partition == topic_partition]
     return found

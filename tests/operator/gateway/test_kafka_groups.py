@@ -6,13 +6,13 @@ from collections.abc import Callable
 from barnabas_client import Consumer, Producer
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_operator.gateway.kafka_groups import KafkaGroups
 from barnabas_operator.group_spec import ResetRequest, ResetTarget, TopicSelection
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
 from barnabas_operator.reconcile.group.group_state import (
     DeleteGroup,
-    PartitionEnds,
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
@@ -24,11 +24,11 @@ Unique = Callable[[str], str]
 async def written(bootstrap: str, admin: Admin, topic: str, *timestamps: int) -> TopicPartition:
     """A topic with two partitions; a record for each timestamp in the first of them."""
     (await admin.topics.create([NewTopic(name=topic, partition_count=2)])).unwrap()
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     async with Producer(bootstrap) as producer:
         for timestamp in timestamps:
             await producer.send(topic, b"record", partition=0, timestamp_ms=timestamp)
-    return place
+    return topic_partition
 
 
 def test_a_group_is_seen_with_its_offsets_its_members_and_the_age_of_what_it_has_not_read(
@@ -40,18 +40,18 @@ def test_a_group_is_seen_with_its_offsets_its_members_and_the_age_of_what_it_has
     async def run() -> None:
         async with Admin(bootstrap) as admin:
             gateway = KafkaGroups(admin)
-            place = await written(bootstrap, admin, topic, 1000, 2000, 3000)
-            committed = {place: OffsetAndMetadata(1)}
+            topic_partition = await written(bootstrap, admin, topic, 1000, 2000, 3000)
+            committed = {topic_partition: OffsetAndMetadata(1)}
             (await admin.group_offsets.alter(group_id, committed)).unwrap()
             observed = await gateway.observe(
                 [GroupQuestion(group_id=group_id), GroupQuestion(group_id=absent)]
             )
             group = observed.groups[group_id]
             assert (group.state, group.protocol) == ("Empty", "classic")
-            assert group.committed == {place: 1}
-            assert observed.ends == {place: PartitionEnds(start=0, end=3)}
-            assert observed.lag(group, place) == 2
-            assert observed.record_times == {(place, 1): 2000}
+            assert group.committed == {topic_partition: 1}
+            assert observed.ends == {topic_partition: OffsetRange(start=0, end=3)}
+            assert observed.lag(group, topic_partition) == 2
+            assert observed.record_times == {(topic_partition, 1): 2000}
             assert observed.groups[absent].is_absent
             async with Consumer(bootstrap, group_id=group_id) as consumer:
                 consumer.subscribe([topic])
@@ -63,7 +63,7 @@ def test_a_group_is_seen_with_its_offsets_its_members_and_the_age_of_what_it_has
                     (*members,) = seen.groups[group_id].members
                     return seen.groups[group_id].state == "Stable" and set(
                         members[0].assignment
-                    ) == {place, TopicPartition(topic, 1)}
+                    ) == {topic_partition, TopicPartition(topic, 1)}
 
                 await eventually(is_stable)
 
@@ -135,7 +135,7 @@ def test_the_offsets_of_a_live_group_are_not_set(bootstrap: str, unique: Unique)
 
     async def run() -> None:
         async with Admin(bootstrap) as admin:
-            place = await written(bootstrap, admin, topic, 1000)
+            topic_partition = await written(bootstrap, admin, topic, 1000)
             async with Consumer(bootstrap, group_id=group_id) as consumer:
                 consumer.subscribe([topic])
 
@@ -145,11 +145,33 @@ def test_the_offsets_of_a_live_group_are_not_set(bootstrap: str, unique: Unique)
 
                 await eventually(is_joined)
                 gateway = KafkaGroups(admin)
-                action = SetOffsets(group_id=group_id, offsets={place: 0})
+                action = SetOffsets(group_id=group_id, offsets={topic_partition: 0})
                 error = await gateway.carry_out(action)
                 assert error is not None
                 assert "NON_EMPTY_GROUP" in str(error)
                 deleted = await gateway.carry_out(DeleteGroup(group_id=group_id))
                 assert "NON_EMPTY_GROUP" in str(deleted)
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_cannot_be_keeps_no_other_group_from_being_seen(
+    bootstrap: str, unique: Unique
+) -> None:
+    """Brokers refuse such a name instead of saying that there is no such topic."""
+    group_id = unique("billing")
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            impossible = TopicSelection(name="no such/topic")
+            reset = ResetRequest(id="r", target=ResetTarget.EARLIEST, topics=(impossible,))
+            observed = await KafkaGroups(admin).observe(
+                [
+                    GroupQuestion(group_id=unique("hostile"), reset=reset),
+                    GroupQuestion(group_id=group_id),
+                ]
+            )
+            assert observed.groups[group_id].is_absent
+            assert observed.partition_counts == {}
 
     asyncio.run(run())

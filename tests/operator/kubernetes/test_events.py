@@ -22,12 +22,12 @@ def test_the_same_event_is_told_once_also_by_the_next_operator() -> None:
         api = StoreApi()
         for events in (Events(api), Events(api)):
             for _ in range(3):
-                await events.tell(TOPIC, "Changed", "grown")
+                await events.emit(TOPIC, "Changed", "grown")
         assert len(api.store.objects[EVENT]) == 1
         # The memory has saved the other requests, and the second operator has only read.
         assert api.calls == ["get", "create", "get"]
-        await Events(api).tell(TOPIC, "Changed", "grown", occasion="2")
-        await Events(api).tell(TOPIC, "Changed", "grown", type_="Warning")
+        await Events(api).emit(TOPIC, "Changed", "grown", occasion="2")
+        await Events(api).emit(TOPIC, "Changed", "grown", type_="Warning")
         assert len(api.store.objects[EVENT]) == 3
         found = next(iter(api.store.objects[EVENT].values()))
         assert found["involvedObject"]["uid"] == "1"
@@ -42,7 +42,7 @@ def test_an_event_that_is_refused_stops_nothing() -> None:
     async def run() -> None:
         api = StoreApi()
         api.refused["create"] = [ForbiddenError("the namespace is being terminated")]
-        await Events(api).tell(TOPIC, "NamespaceTerminating", "gone")
+        await Events(api).emit(TOPIC, "NamespaceTerminating", "gone")
         assert api.calls == ["get", "create"]
 
     asyncio.run(run())
@@ -56,7 +56,7 @@ def test_an_event_that_found_nobody_is_told_the_next_time() -> None:
         api.refused["create"] = [UnavailableError("away"), ForbiddenError("no")]
         events = Events(api)
         for _ in range(3):
-            await events.tell(TOPIC, "Changed", "grown")
+            await events.emit(TOPIC, "Changed", "grown")
         assert api.calls == ["get", "create", "get", "create"]
 
     asyncio.run(run())

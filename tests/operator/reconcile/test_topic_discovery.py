@@ -6,7 +6,7 @@ import pytest
 
 from barnabas_operator.reconcile.topic_discovery import (
     DISCOVERED_MAX,
-    Discovery,
+    TopicDiscovery,
     discover,
     discovered_resource,
     patterns_of,
@@ -33,12 +33,12 @@ def test_what_is_undeclared_and_asked_for_is_added_and_the_rest_removed() -> Non
     assert patterns_of(BROKER) == ("a*", "plain")
     specs = [shown("a1"), shown("gone"), TopicSpec(resource="ns/x", topic="a2"), shown("a2")]
     found = discover(patterns_of(BROKER), ["a1", "a2", "a3", "other", "plain"], specs)
-    assert found == Discovery(added=("a3", "plain"), removed=("ns/a2", "ns/gone"))
+    assert found == TopicDiscovery(added=("a3", "plain"), removed=("ns/a2", "ns/gone"))
 
 
 def test_nothing_is_shown_unless_that_is_asked_for() -> None:
     assert patterns_of({"metadata": {}}) == ()
-    assert discover((), ["a"], [shown("a")]) == Discovery(removed=("ns/a",))
+    assert discover((), ["a"], [shown("a")]) == TopicDiscovery(removed=("ns/a",))
 
 
 def test_a_list_of_resources_is_no_place_for_tens_of_thousands() -> None:

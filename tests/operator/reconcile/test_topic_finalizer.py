@@ -6,10 +6,10 @@ import pytest
 
 from barnabas_operator.reconcile.topic_finalizer import (
     FINALIZER,
-    Mark,
-    mark_of_living,
-    patch_of,
-    release_without_cluster,
+    FinalizerChange,
+    finalizer_change,
+    finalizer_patch,
+    removal_without_cluster,
 )
 from barnabas_operator.spec import DeletionPolicy, TopicSpec
 
@@ -20,37 +20,40 @@ def manifest(*finalizers: str, **metadata: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "finalizers", "mark"),
+    ("policy", "finalizers", "change"),
     [
-        (DeletionPolicy.RETAIN, (), Mark.LEAVE),
-        (DeletionPolicy.RETAIN, ("other",), Mark.LEAVE),
-        (DeletionPolicy.RETAIN, (FINALIZER,), Mark.TAKE_OFF),
-        (DeletionPolicy.DELETE, (), Mark.PUT),
-        (DeletionPolicy.DELETE, (FINALIZER,), Mark.LEAVE),
+        (DeletionPolicy.RETAIN, (), FinalizerChange.NONE),
+        (DeletionPolicy.RETAIN, ("other",), FinalizerChange.NONE),
+        (DeletionPolicy.RETAIN, (FINALIZER,), FinalizerChange.REMOVE),
+        (DeletionPolicy.DELETE, (), FinalizerChange.ADD),
+        (DeletionPolicy.DELETE, (FINALIZER,), FinalizerChange.NONE),
     ],
 )
 def test_only_resources_that_delete_their_topic_are_marked(
-    policy: DeletionPolicy, finalizers: tuple[str, ...], mark: Mark
+    policy: DeletionPolicy, finalizers: tuple[str, ...], change: FinalizerChange
 ) -> None:
     """operator.md 3, pain 1."""
     spec = TopicSpec(resource="a", topic="a", deletion_policy=policy)
-    assert mark_of_living(manifest(*finalizers), spec) is mark
+    assert finalizer_change(manifest(*finalizers), spec) is change
 
 
 def test_a_resource_on_its_way_out_gets_no_mark() -> None:
     """The API server would refuse a finalizer then."""
     spec = TopicSpec(resource="a", topic="a", deletion_policy=DeletionPolicy.DELETE)
     going = manifest(deletionTimestamp="2030-01-01T00:00:00Z")
-    assert mark_of_living(going, spec) is Mark.LEAVE
+    assert finalizer_change(going, spec) is FinalizerChange.NONE
 
 
 def test_finalizers_of_others_stay() -> None:
     """A merge patch replaces the whole list, so it is bound to the version it was made from."""
-    put = patch_of(manifest("other"), Mark.PUT)["metadata"]
+    put = finalizer_patch(manifest("other"), FinalizerChange.ADD)["metadata"]
     assert put == {"resourceVersion": "7", "finalizers": ["other", FINALIZER]}
-    taken = patch_of(manifest(FINALIZER, "other"), Mark.TAKE_OFF)["metadata"]
+    taken = finalizer_patch(manifest(FINALIZER, "other"), FinalizerChange.REMOVE)["metadata"]
     assert taken["finalizers"] == ["other"]
-    assert patch_of(manifest(FINALIZER), Mark.TAKE_OFF)["metadata"]["finalizers"] is None
+    assert (
+        finalizer_patch(manifest(FINALIZER), FinalizerChange.REMOVE)["metadata"]["finalizers"]
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,21 +69,21 @@ def test_a_resource_is_let_go_as_soon_as_waiting_is_pointless(
     gone: bool, going: bool, seconds: float, reason: str | None
 ) -> None:
     """operator.md 2, the row about clusters that are gone."""
-    release = release_without_cluster(
+    removal = removal_without_cluster(
         is_broker_gone=gone,
         is_namespace_going=going,
         unreachable_seconds=seconds,
         patience_seconds=60,
     )
-    assert (None if release is None else release.reason) == reason
+    assert (None if removal is None else removal.reason) == reason
 
 
-@pytest.mark.parametrize(("seconds", "is_let_go"), [(59, False), (61, True)])
+@pytest.mark.parametrize(("seconds", "is_removed"), [(59, False), (61, True)])
 def test_patience_with_brokers_that_answer_and_do_not_delete_counts_from_the_deletion(
-    seconds: float, is_let_go: bool
+    seconds: float, is_removed: bool
 ) -> None:
     """Row 7 of the findings: without a controller a Topic waited for ever."""
-    release = release_without_cluster(
+    removal = removal_without_cluster(
         is_broker_gone=False,
         is_namespace_going=False,
         unreachable_seconds=0,
@@ -88,5 +91,5 @@ def test_patience_with_brokers_that_answer_and_do_not_delete_counts_from_the_del
         going_seconds=seconds,
         error="nobody leads",
     )
-    assert (release is not None) is is_let_go
-    assert release is None or "nobody leads" in release.message
+    assert (removal is not None) is is_removed
+    assert removal is None or "nobody leads" in removal.message

@@ -12,7 +12,8 @@ from barnabas_operator.kubernetes.api import InvalidError, Object
 from barnabas_operator.kubernetes.kinds import NAMESPACE, TOPIC
 from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
 from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.work.key import Key, Work
+from barnabas_operator.work.key import Key, KeyKind
+from barnabas_operator.work.watch_cache import WatchCache
 from tests.support.store_api import StoreApi
 
 
@@ -43,7 +44,8 @@ def test_what_one_cluster_fails_by_fails_no_other_one() -> None:
             for name in names:
                 api.store.create(TOPIC, namespace, {"metadata": {"name": name}, "spec": {}})
         admins = AdminPool(api, SystemClock())
-        reconciler = TopicReconciler(api, admins, OperatorSettings(), SystemClock())
+        cache = WatchCache(api, asyncio.get_running_loop().time)
+        reconciler = TopicReconciler(api, admins, OperatorSettings(), SystemClock(), cache)
         bad = asyncio.create_task(reconciler.reconcile(key("bad")))
         await api.has_refused.wait()
         await reconciler.reconcile(key("good"))
@@ -56,4 +58,4 @@ def test_what_one_cluster_fails_by_fails_no_other_one() -> None:
 
 def key(namespace: str) -> Key:
     """The Topics of a namespace that has no Broker."""
-    return Key(kind=Work.TOPICS, namespace=namespace, name="")
+    return Key(kind=KeyKind.TOPICS, namespace=namespace, name="")

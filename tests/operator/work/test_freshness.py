@@ -14,7 +14,7 @@ def test_a_version_that_watching_never_brings_is_lag() -> None:
     """operator.md 7, pitfall 10: a watch that has died says nothing by itself."""
     clock = [0.0]
     freshness = WatchFreshness([TOPIC], lambda: clock[0])
-    freshness.heard(TOPIC, manifest("a", "1"))
+    freshness.on_event(TOPIC, manifest("a", "1"))
     freshness.listed(TOPIC, [manifest("a", "1")])
     clock[0] = 50
     assert freshness.behind_seconds == 0
@@ -22,7 +22,7 @@ def test_a_version_that_watching_never_brings_is_lag() -> None:
     clock[0] = 110
     freshness.listed(TOPIC, [manifest("a", "2")])
     assert freshness.behind_seconds == 60
-    freshness.heard(TOPIC, manifest("a", "2"))
+    freshness.on_event(TOPIC, manifest("a", "2"))
     assert freshness.behind_seconds == 0
 
 
@@ -34,7 +34,7 @@ def test_an_object_that_changes_all_the_time_is_no_lag_while_events_come() -> No
         clock[0] += 30
         freshness.listed(TOPIC, [manifest("a", str(version + 1))])
         assert freshness.behind_seconds <= 30
-        freshness.heard(TOPIC, manifest("a", str(version)))
+        freshness.on_event(TOPIC, manifest("a", str(version)))
 
 
 def test_what_is_deleted_or_not_watched_does_not_count() -> None:
@@ -42,7 +42,7 @@ def test_what_is_deleted_or_not_watched_does_not_count() -> None:
     freshness = WatchFreshness([TOPIC], lambda: clock[0])
     freshness.listed(TOPIC, [manifest("a", "1")])
     freshness.listed(POD, [manifest("p", "1")])
-    freshness.heard(TOPIC, manifest("a", "2"), is_deleted=True)
+    freshness.on_event(TOPIC, manifest("a", "2"), is_deleted=True)
     clock[0] = 1000
     assert freshness.behind_seconds == 0
 
@@ -55,7 +55,7 @@ def test_what_is_read_of_other_namespaces_does_not_count() -> None:
         one = manifest(namespace, "1")
         one["metadata"]["namespace"] = namespace
         freshness.listed(TOPIC, [one])
-    freshness.heard(TOPIC, manifest("ours", "1"))
+    freshness.on_event(TOPIC, manifest("ours", "1"))
     clock[0] = 1000
     assert freshness.behind_seconds == 0
 
@@ -66,8 +66,8 @@ def test_what_was_deleted_before_a_list_that_still_had_it_is_forgotten_by_the_ne
     freshness = WatchFreshness([TOPIC], lambda: clock[0])
     gone = manifest("a", "1")
     gone["metadata"]["namespace"] = "shop"
-    freshness.heard(TOPIC, gone)
-    freshness.heard(TOPIC, gone, is_deleted=True)
+    freshness.on_event(TOPIC, gone)
+    freshness.on_event(TOPIC, gone, is_deleted=True)
     freshness.listed(TOPIC, [gone])
     clock[0] = 100
     freshness.listed(TOPIC, [], "bank")

@@ -101,10 +101,10 @@ async def make_topics(cluster: BarnabasCluster, *more: NewTopic) -> None:
 def read_topic(
     bootstrap: str, topic: str, partition_count: int = PARTITIONS
 ) -> list[ConsumerRecord]:
-    """All records, by partition and offset."""
+    """All committed records, by partition and offset."""
 
     async def read() -> list[ConsumerRecord]:
-        async with Consumer(bootstrap) as consumer:
+        async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
             partitions = [TopicPartition(topic, one) for one in range(partition_count)]
             consumer.assign(partitions)
             consumer.seek_to_beginning(partitions)

@@ -185,4 +185,4 @@ def test_the_plan_says_what_is_read_written_and_guaranteed(
     assert "cleanup.policy delete: it keeps every row" in plan(target=not_compacted)
     assert not job.checkpoint.exists()
     assert main(aggregate.JOB, ["--topic", "x", "--widow", "1m"]) == 2
-    assert "did you mean --window?" in capsys.readouterr().err
+    assert "Did you mean '--window'?" in capsys.readouterr().err

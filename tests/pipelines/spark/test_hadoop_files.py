@@ -38,6 +38,25 @@ def test_files_are_written_whole_and_found_again(store: "HadoopFiles") -> None:
     assert store.names("a") == ("b", "d.json")
 
 
+@pytest.mark.parametrize("is_object_store", [False, True])
+def test_a_file_is_created_once_and_can_be_removed(
+    store: "HadoopFiles", monkeypatch: pytest.MonkeyPatch, is_object_store: bool
+) -> None:
+    """Who creates it knows; what is there stays as it is. An object store has nothing to rename."""
+    from barnabas_pipelines.storage import hadoop_files
+
+    if is_object_store:
+        monkeypatch.setattr(hadoop_files, "_REPLACING_SCHEMES", ())
+    assert store.create("a/b.json", "one")
+    assert not store.create("a/b.json", "two")
+    assert store.read("a/b.json") == "one"
+    assert store.names("a") == ("b.json",)
+    store.remove("a/b.json")
+    store.remove("a/b.json")
+    assert store.create("a/b.json", "three")
+    assert store.read("a/b.json") == "three"
+
+
 def test_folders_of_this_machine_need_no_jvm(spark: "SparkSession", tmp_path: Path) -> None:
     """They are written and renamed with the system's own calls, which say what happened."""
     from barnabas_pipelines.storage.hadoop_files import open_store

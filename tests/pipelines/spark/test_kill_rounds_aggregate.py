@@ -1,19 +1,16 @@
 """The compacted view of aggregate counts every record once, whatever is killed when.
 
 Spark's sink writes again what a dead driver had written, so rows come twice and earlier states of a
-window remain; the newest row per key is what counts. Two rounds by default; `BARNABAS_ROUNDS=20` is
+window remain; the newest row per key is what counts. One round by default; `BARNABAS_ROUNDS=20` is
 what the project's figures come from.
 """
 
 import asyncio
-import json
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from barnabas_client import ConsumerRecord
 from tests.pipelines.spark.kill_rounds import (
     ROUNDS,
     SEED,
@@ -23,6 +20,7 @@ from tests.pipelines.spark.kill_rounds import (
     new_lines,
     ways,
 )
+from tests.pipelines.spark.killed_aggregates import compacted, produced
 from tests.pipelines.spark.numbered_records import (
     TOPIC,
     NumberedProducer,
@@ -32,38 +30,17 @@ from tests.pipelines.spark.numbered_records import (
 )
 from tests.support.barnabas_cluster import BarnabasCluster
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 + 300 * ROUNDS)]
 
 TARGET = "totals"
-WINDOW_MS = 10_000
-Totals = dict[tuple[int, str], tuple[int, float]]
-
-
-def produced(records: Sequence[ConsumerRecord]) -> Totals:
-    """Count and sum by window and group, by arithmetic."""
-    totals: Totals = {}
-    for record in records:
-        value = json.loads(record.value)
-        key = (record.timestamp_ms // WINDOW_MS * WINDOW_MS, value["group"])
-        count, total = totals.get(key, (0, 0.0))
-        totals[key] = (count + 1, total + value["n"])
-    return totals
-
-
-def compacted(records: Sequence[ConsumerRecord]) -> Totals:
-    """Count and sum in the newest row of each key."""
-    newest = {record.key: record.value for record in records}
-    totals: Totals = {}
-    for value in newest.values():
-        row = json.loads(value)
-        start_ms = round(datetime.fromisoformat(row["window_start"]).timestamp() * 1000)
-        totals[start_ms, row["group"]] = (row["count"], row["sum_n"])
-    return totals
 
 
 @pytest.mark.parametrize("via", ways("connector"))
 def test_counts_and_sums_are_right_when_drivers_and_brokers_are_killed(
-    tmp_path: Path, via: str
+    spark: "SparkSession", tmp_path: Path, via: str
 ) -> None:
     """State, checkpoint and sink must agree after every kill, or a window counts twice or less."""
     checkpoint = tmp_path / "checkpoint"

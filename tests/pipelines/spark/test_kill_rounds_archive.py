@@ -1,12 +1,12 @@
 """archive has every record exactly once, whatever of driver and brokers is killed when.
 
-Two rounds by default; `BARNABAS_ROUNDS=20` is what the project's figures come from.
+One round by default; `BARNABAS_ROUNDS=20` is what the project's figures come from.
 """
 
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
@@ -29,6 +29,9 @@ from tests.pipelines.spark.numbered_records import (
 )
 from tests.support.barnabas_cluster import BarnabasCluster
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 + 300 * ROUNDS)]
 
 
@@ -44,7 +47,7 @@ def archived(path: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("via", ways("python"))
 def test_every_record_is_archived_once_when_drivers_and_brokers_are_killed(
-    tmp_path: Path, via: str
+    spark: "SparkSession", tmp_path: Path, via: str
 ) -> None:
     """A commit is all there is to it: before it nothing is there, behind it everything is."""
     path = tmp_path / "archive"

@@ -13,8 +13,8 @@ from pyspark.errors import StreamingQueryException
 from barnabas_client import OffsetAndMetadata, TopicPartition
 from barnabas_client.admin import Admin
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.offsets import offsets_of_checkpoint
 from barnabas_pipelines.progress import attach
-from barnabas_pipelines.progress_offsets import offsets_of_checkpoint
 from barnabas_pipelines.sources import read_topic_stream
 from barnabas_pipelines.storage.file_store import LocalFiles
 from tests.pipelines.spark import records

@@ -7,11 +7,13 @@ import pytest
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.quality import Checks, judged_records, parse_fields
+from barnabas_pipelines.jobs.registry_options import Readings
 from barnabas_pipelines.schema import ddl
 from barnabas_pipelines.transforms.rule_parsing import parse_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +37,7 @@ def found(
         "rules": parse_rules(rules),
         "value_format": "json",
         "fields": parse_fields(FIELDS),
+        "readings": Readings(),
         "refuses_unknown_fields": False,
         "allows_tombstones": False,
         **changes,
@@ -135,6 +138,18 @@ def test_unknown_fields_can_be_refused(spark: "SparkSession") -> None:
     assert [reason for _, reason in told] == [None, "the value has unknown fields: colour, size"]
 
 
+def test_a_field_called_reason_is_a_field_like_others(spark: "SparkSession") -> None:
+    """Nobody can rename the fields of a schema that others write by."""
+    rules = [{"field": "reason", "set": ["late"]}]
+    fields = parse_fields("reason STRING")
+    _check(spark, fields, rules)
+    told = found(spark, [{"reason": "late"}, {"reason": "lost"}], rules, fields=fields)
+    assert [names for names, _ in told] == [[], ["reason-set"]]
+    assert told[0][1] is None
+    with pytest.raises(OptionsError, match="values have a field record, a name of this job's own"):
+        _check(spark, parse_fields("record STRING"), [])
+
+
 def test_tombstones_can_be_good(spark: "SparkSession") -> None:
     """In a compacted topic they delete, and are no mistake."""
     rules = parse_rules([{"field": "id", "not-null": True}])
@@ -143,6 +158,7 @@ def test_tombstones_can_be_good(spark: "SparkSession") -> None:
             rules=rules,
             value_format="json",
             fields=parse_fields(FIELDS),
+            readings=Readings(),
             refuses_unknown_fields=False,
             allows_tombstones=allowed,
         )
@@ -169,16 +185,17 @@ def test_tombstones_can_be_good(spark: "SparkSession") -> None:
 def test_a_rule_that_cannot_be_evaluated_is_found_before_anything_is_read(
     spark: "SparkSession", rule: dict[str, Any], told: str
 ) -> None:
+    with pytest.raises(OptionsError, match=told):
+        _check(spark, parse_fields(FIELDS), [rule])
+
+
+def _check(spark: "SparkSession", fields: "StructType", rules: list[dict[str, Any]]) -> None:
     from barnabas_pipelines.transforms.decoding import ValueFormat, decode_values
     from barnabas_pipelines.transforms.rules import check_rules
 
-    frame = decode_values(records(spark, []), ValueFormat.JSON, parse_fields(FIELDS))
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    try:
-        with pytest.raises(OptionsError, match=told):
-            check_rules(spark, frame, parse_rules([rule]))
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before or "true")
+    check_rules(
+        spark, decode_values(records(spark, []), ValueFormat.JSON, fields), parse_rules(rules)
+    )
 
 
 @pytest.mark.parametrize("text", ["id BIGNIT", "id", "{}", '{"type": "struct"}', "id INT,, b INT"])

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from barnabas_pipelines.jobs import snapshot
 from barnabas_pipelines.jobs.settings import settings_of
 from tests.pipelines.spark import records
+from tests.pipelines.spark.kill_rounds import ROUNDS
 from tests.pipelines.spark.recorded_report import RecordedReport
 from tests.pipelines.spark.records import RecordToSend
 from tests.support.barnabas_process import BarnabasProcess
@@ -72,12 +73,11 @@ def test_a_broker_that_dies_while_it_is_read_loses_nothing(
 
     given = {"bootstrap-servers": own_broker.bootstrap, "topic": "users", "via": via}
     settings = settings_of(snapshot.OPTIONS, given | {"table": str(tmp_path / "table")})
-    for number in range(2):
-        wanted = produce_round(own_broker.bootstrap, "users", number)
-        snapshot.run(settings, spark, KillingReport("snapshot"))
-        restarts[-1].join()
-        assert table(tmp_path / "table") == wanted
-    assert len(restarts) == 2
+    wanted = produce_round(own_broker.bootstrap, "users", 0)
+    snapshot.run(settings, spark, KillingReport("snapshot"))
+    (restart,) = restarts
+    restart.join()
+    assert table(tmp_path / "table") == wanted
 
 
 def test_a_topic_that_is_compacted_between_two_runs_gives_the_same_table(
@@ -117,9 +117,11 @@ def test_a_topic_that_is_compacted_between_two_runs_gives_the_same_table(
 
 
 def test_a_driver_that_is_killed_leaves_a_whole_table(
-    broker: BarnabasProcess, tmp_path: Path, new_topic: NewTopic
+    spark: "SparkSession", broker: BarnabasProcess, tmp_path: Path, new_topic: NewTopic
 ) -> None:
-    """The real process, SIGKILL, when it has fixed the range, has files, has a version."""
+    """The real process, SIGKILL, when it has files of a version; in more rounds also at the moment
+    when it has fixed the range, and when it has the version.
+    """
     topic = new_topic(partitions=2, configs=COMPACTED)
     path = tmp_path / "table"
     log = tmp_path / "driver.log"
@@ -137,7 +139,7 @@ def test_a_driver_that_is_killed_leaves_a_whole_table(
         lambda: any(path.glob("part-*")),
         lambda: (path / "_delta_log" / f"{0:020d}.json").exists(),
     ]
-    for number, moment in enumerate(moments):
+    for number, moment in enumerate(moments if ROUNDS > 1 else moments[1:2]):
         wanted = produce_round(broker.bootstrap, topic, number)
         driver = start()
 
@@ -149,7 +151,6 @@ def test_a_driver_that_is_killed_leaves_a_whole_table(
         now = table(path)
         assert now in (before, wanted), f"moment {number}"
         before = now
-    driver = start()
-    wait_until(lambda: not driver.is_running(), 120, lambda: log.read_text()[-3000:])
-    assert driver.stop() == 0, log.read_text()[-3000:]
-    assert table(path) == wanted, log.read_text()[-3000:]
+    given = {"bootstrap-servers": broker.bootstrap, "topic": topic, "table": str(path)}
+    snapshot.run(settings_of(snapshot.OPTIONS, given), spark, RecordedReport("snapshot"))
+    assert table(path) == wanted

@@ -7,8 +7,10 @@ import pytest
 from barnabas_pipelines.datasource.stream_reader import StreamDriver
 from barnabas_pipelines.errors import DataLossError
 from barnabas_pipelines.offsets import LogView, StreamOffsets
-from barnabas_pipelines.options import Use, parse_options
+from barnabas_pipelines.option_table import Use
+from barnabas_pipelines.options import parse_options
 from barnabas_protocol.ids import TopicPartition
+from tests.support.simulated_clock import HandClock
 
 pytestmark = pytest.mark.spark
 
@@ -36,18 +38,6 @@ class Logs:
     def at(self, **offsets: int) -> StreamOffsets:
         numbers = {int(name[1:]): offset for name, offset in offsets.items()}
         return StreamOffsets(offsets=named(numbers), topic_ids={"orders": self.topic_id})
-
-
-class HandClock:
-    """A clock that the test moves."""
-
-    now_ms = 1000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
 
 
 def named(numbers: dict[int, int]) -> dict[TopicPartition, int]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas_pipelines import schema
-from barnabas_pipelines.transforms.measures import parse_group_fields, parse_measures
-from barnabas_pipelines.transforms.window_spec import WindowSpec
+from barnabas_pipelines.transforms.measures import WindowSpec, parse_group_fields, parse_measures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,8 +105,7 @@ def test_keys_are_the_same_bytes_in_any_time_zone(spark: "SparkSession") -> None
 
 def test_exact_percentiles_are_those_of_the_sorted_values(spark: "SparkSession") -> None:
     """Between two values `percentile` interpolates, as most tools do."""
-    from barnabas_pipelines.transforms.percentiles import PercentileMethod
-    from barnabas_pipelines.transforms.windows import windowed
+    from barnabas_pipelines.transforms.windows import PercentileMethod, windowed
 
     frame = decoded(spark, [(0, {"amount": number}) for number in (4, 1, 3, 2)])
     measures = parse_measures(["p0(amount)", "p50(amount)", "count", "p100(amount) as most"])
@@ -125,8 +123,7 @@ def test_exact_percentiles_are_those_of_the_sorted_values(spark: "SparkSession")
 
 def test_approximate_percentiles_are_off_by_their_accuracy_at_most(spark: "SparkSession") -> None:
     """With accuracy 100 the rank of what is returned is off by 1 % of the count, not more."""
-    from barnabas_pipelines.transforms.percentiles import PercentileMethod
-    from barnabas_pipelines.transforms.windows import windowed
+    from barnabas_pipelines.transforms.windows import PercentileMethod, windowed
 
     dice = random.Random(7)
     numbers = [dice.lognormvariate(3, 2) for _ in range(5000)]

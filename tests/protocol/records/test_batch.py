@@ -12,11 +12,7 @@ from barnabas_protocol.records.batch import (
     stamp_log_append_time,
 )
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
-
-GOLDEN = bytes.fromhex(
-    "0000000000000000 0000003a ffffffff 02 fe917cab 0000 00000000 0000000000000000"
-    "0000000000000000 ffffffffffffffff ffff ffffffff 00000001 10 00 00 00 02 6b 02 76 00"
-)
+from tests.protocol.records.golden_batches import GOLDEN
 
 
 def test_header_of_the_golden_batch() -> None:

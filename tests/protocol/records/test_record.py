@@ -1,5 +1,4 @@
 import struct
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,26 +7,9 @@ from hypothesis import strategies as st
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import check_crc, read_header
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
-from tests.protocol.records.test_batch import GOLDEN
+from tests.protocol.records.drawn_records import record_lists
+from tests.protocol.records.golden_batches import GOLDEN
 from tests.support.kafka_python import DefaultRecordBatch, DefaultRecordBatchBuilder
-
-contents = st.none() | st.binary(max_size=300)
-header_lists = st.lists(st.tuples(st.text(max_size=5), contents), max_size=3).map(tuple)
-
-
-@st.composite
-def record_lists(draw: Any, min_size: int = 0) -> list[Record]:
-    """Records with rising offsets from 100 on, with gaps, and any timestamps."""
-    count = draw(st.integers(min_size, 6))
-    records, offset = [], 100
-    base = draw(st.integers(0, 2**41))
-    for _ in range(count):
-        timestamp = base + draw(st.integers(-base, 2**35))
-        records.append(
-            Record(offset, timestamp, draw(contents), draw(contents), draw(header_lists))
-        )
-        offset += draw(st.integers(1, 20000))
-    return records
 
 
 def test_golden_batch_is_written_and_read() -> None:

@@ -9,7 +9,7 @@ from barnabas_protocol.records.batch import read_header, stamp_crc
 from barnabas_protocol.records.compression import compress
 from barnabas_protocol.records.record import RECORDS_MAX, Record, decode_records, encode_batch
 from barnabas_protocol.records.record_scan import scan_records
-from tests.protocol.records.test_record import record_lists
+from tests.protocol.records.drawn_records import record_lists
 
 
 @given(record_lists(), st.integers(0, 4), st.booleans())

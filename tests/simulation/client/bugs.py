@@ -13,19 +13,18 @@ from unittest.mock import patch
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.group.classic_membership import ClassicMembership
 from barnabas_client.consumer.group.classic_rebalance import ClassicRebalance
-from barnabas_client.consumer.group.classic_session import ClassicSession
-from barnabas_client.consumer.group.next_generation_session import NextGenerationSession
+from barnabas_client.consumer.group.group_session import GroupSession
 from barnabas_client.consumer.poll_loop import PollLoop
 from barnabas_client.errors import RetriableError
 from barnabas_client.producer.admission import Admission
+from barnabas_client.producer.batch_completion import BatchCompletion
 from barnabas_client.producer.delivery import Delivery
 from barnabas_client.producer.idempotence import PartitionSequences
-from barnabas_client.producer.outcomes import Outcomes
 from barnabas_client.producer.queues import TopicQueues
 from barnabas_client.producer.sender import Sender
 from barnabas_client.producer.transaction_calls import TransactionCalls
-from barnabas_client.producer.transaction_coordinator import TransactionCoordinator
-from barnabas_client.producer.transactions import TransactionState, TransactionStatus
+from barnabas_client.producer.transaction_manager import TransactionManager
+from barnabas_client.producer.transactions import ProducerTransaction, TransactionStatus
 from barnabas_protocol.errors import ErrorCode
 
 Patches = Callable[[], contextlib.AbstractContextManager[Any]]
@@ -41,14 +40,14 @@ def _all(*patches: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
 
 def _false_ack() -> contextlib.AbstractContextManager[Any]:
     """A refusal for good ends the doubt, and the numbers go to other records."""
-    before = Outcomes._fail
+    before = BatchCompletion._fail
 
     def fail(self: Any, batch: Any, error: Any, **more: Any) -> None:
         if not isinstance(error, RetriableError):
             batch.is_in_doubt = False
         before(self, batch, error, **more)
 
-    return patch.object(Outcomes, "_fail", fail)
+    return patch.object(BatchCompletion, "_fail", fail)
 
 
 def _stale_metadata() -> contextlib.AbstractContextManager[Any]:
@@ -89,14 +88,14 @@ def _numbers_by_id() -> contextlib.AbstractContextManager[Any]:
 
 def _split_in_doubt() -> contextlib.AbstractContextManager[Any]:
     """A batch in doubt is split like any other."""
-    before = Outcomes.refuse
+    before = BatchCompletion.handle_error
 
     def refuse(self: Any, queue: Any, batch: Any, code: int, *rest: Any, **more: Any) -> None:
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             batch.is_in_doubt = False
         before(self, queue, batch, code, *rest, **more)
 
-    return patch.object(Outcomes, "refuse", refuse)
+    return patch.object(BatchCompletion, "handle_error", refuse)
 
 
 def _gather() -> contextlib.AbstractContextManager[Any]:
@@ -106,13 +105,13 @@ def _gather() -> contextlib.AbstractContextManager[Any]:
 
 def _program_end() -> contextlib.AbstractContextManager[Any]:
     """A sender that is cancelled leaves its records as they are."""
-    before = Sender.give_up
+    before = Sender.abort_incomplete_batches
 
-    def give_up(self: Any, error: Any) -> None:
+    def abort_incomplete_batches(self: Any, error: Any) -> None:
         if "the program ended" not in str(error):
             before(self, error)
 
-    return patch.object(Sender, "give_up", give_up)
+    return patch.object(Sender, "abort_incomplete_batches", abort_incomplete_batches)
 
 
 def _fewer_partitions() -> contextlib.AbstractContextManager[Any]:
@@ -145,24 +144,25 @@ def _unsubscribe() -> contextlib.AbstractContextManager[Any]:
 
     async def leave(self: Any, timeout_ms: int, *, leave_group: bool | None = None) -> None:
         deadline_ms = self._now_ms() + timeout_ms
-        was_joining = self._rebalance.is_running
-        await self._rebalance.cancel()
-        await self._commit.cancel()
-        self._given_up = self._change = None
-        await self._give_up_all(deadline_ms)
-        if self._member.member_id:
-            await self._session.say_goodbye("the consumer leaves", deadline_ms, was_joining)
-        self._member.left("the consumer left")
-        self._listener.raise_error()
+        was_joining = self.rebalance.is_running
+        await self.rebalance.cancel()
+        await self._callbacks.cancel_commit()
+        self._revocation = self._change = None
+        await self._callbacks.revoke_all(deadline_ms - self._now_ms(), self._has_generation)
+        if self.member.member_id:
+            request = self.member.leave_request("the consumer leaves")
+            left_ms = deadline_ms - self._now_ms()
+            await self._session.leave_group(request, left_ms, is_joining=was_joining)
+        self.member.on_left("the consumer left")
+        self._callbacks.raise_error()
 
     def nothing(*_: Any, **__: Any) -> None:
-        """Say nothing to the group."""
+        """Send no request to leave."""
 
     return _all(
         patch.object(Consumer, "unsubscribe", unsubscribe),
         patch.object(ClassicMembership, "leave", leave),
-        patch.object(ClassicSession, "leave_group_soon", nothing),
-        patch.object(NextGenerationSession, "leave_group_soon", nothing, create=True),
+        patch.object(GroupSession, "leave_group_in_background", nothing),
     )
 
 
@@ -198,7 +198,7 @@ def _on_assigned() -> contextlib.AbstractContextManager[Any]:
 
 def _iteration() -> contextlib.AbstractContextManager[Any]:
     """An iteration hands out all that one answer brought before it looks at anything else."""
-    return patch.object(PollLoop, "is_look_due", lambda self: False)
+    return patch.object(PollLoop, "is_maintenance_due", lambda self: False)
 
 
 def _commit_cancelled() -> contextlib.AbstractContextManager[Any]:
@@ -211,14 +211,14 @@ def _commit_cancelled() -> contextlib.AbstractContextManager[Any]:
 
     return _all(
         patch.object(TransactionCalls, "_end_if_open", end_if_open),
-        patch.object(TransactionState, "is_undecided", property(lambda self: False)),
+        patch.object(ProducerTransaction, "is_undecided", property(lambda self: False)),
     )
 
 
 def _abort_not_begun() -> contextlib.AbstractContextManager[Any]:
     """A coordinator that never heard of the transaction makes the producer useless."""
     return patch.object(
-        TransactionCoordinator, "_end_code", lambda self, response: int(response.error_code)
+        TransactionManager, "_end_code", lambda self, response: int(response.error_code)
     )
 
 

@@ -13,38 +13,53 @@ from unittest.mock import patch
 from barnabas_broker.arbiter import local_file
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
 from barnabas_broker.arbiter.local_file import LocalFileArbiter
-from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import partition_change
 from barnabas_broker.controller.partition_change import Assignment, Completed
 from barnabas_broker.coordinator.group.commits import OffsetCommands
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.env.disk import Disk
-from barnabas_broker.log import log_manager, retention, segment_recovery
-from barnabas_broker.log.cleaner_map import OffsetMap, _short
-from barnabas_broker.log.log_directory import LogDirectory
-from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.log_writer import LogWriter
+from barnabas_broker.log import retention
+from barnabas_broker.log.cleaner.offset_map import OffsetMap, _short
+from barnabas_broker.log.manager import departed_logs
+from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.log.properties_files import BootMarker
-from barnabas_broker.metadata.arbiter_access import ArbiterAccess
-from barnabas_broker.metadata.metadata_quorum import MetadataQuorum
-from barnabas_broker.metadata.promise_file import PromiseFile
-from barnabas_broker.replication.commit_wait import CommittedWriter
-from barnabas_broker.replication.fetch_plan import Followed
-from barnabas_broker.replication.fetch_session import FetchPartition
-from barnabas_broker.replication.follower_append import FollowerAppend, Step
-from barnabas_broker.replication.follower_states import NEVER_MS, FollowerState, FollowerStates
+from barnabas_broker.log.recovery import segment_recovery
+from barnabas_broker.metadata.metadata_log import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    metadata_log_config,
+)
+from barnabas_broker.metadata.metadata_log_storage import MetadataLogStorage
+from barnabas_broker.metadata.quorum.arbiter_access import ArbiterAccess
+from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
+from barnabas_broker.metadata.quorum.promise_file import PromiseFile
+from barnabas_broker.replication.committed_writer import CommittedWriter
+from barnabas_broker.replication.follower.fetch_plan import (
+    FetchPlan,
+    PartitionFetchState,
+    PartitionResponse,
+)
+from barnabas_broker.replication.follower.follower_append import FollowerAppend, Step
+from barnabas_broker.replication.follower.replica_fetcher import ReplicaFetcher
+from barnabas_broker.replication.leader.fetch_session import FetchPartition
+from barnabas_broker.replication.leader.follower_states import (
+    NEVER_MS,
+    FollowerState,
+    FollowerStates,
+)
 from barnabas_broker.replication.partition import Partition
-from barnabas_broker.replication.partition_state import PartitionState
-from barnabas_broker.server import metadata_home
-from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
+from barnabas_protocol.messages import fetch
 from barnabas_protocol.records.batch import BatchHeader
 from tests.simulation.cluster.plan import Feature, Plan
 from tests.support import simulated_disk
 
 _start = FollowerAppend.start
+_drop = FetchPlan._drop
+_take = ReplicaFetcher._take
 _propose = Partition._propose
-_apply = LogWriter._apply
+_apply = PartitionLog._apply
 _delete_topics = OffsetCommands.delete_topics
 _start_leading = Partition.start_leading
 _take_history = MetadataQuorum._take_history
@@ -64,7 +79,7 @@ class Bug(NamedTuple):
         return all(need in plan.features or need in faults for need in self.needs)
 
 
-def _start_at_the_high_watermark(self: FollowerAppend, followed: Followed) -> Step:
+def _start_at_the_high_watermark(self: FollowerAppend, followed: PartitionFetchState) -> Step:
     partition = self._replica(followed)
     if partition is not None and partition.log.log_end_offset > partition.log.high_watermark:
         partition.log.truncate_to(partition.log.high_watermark)
@@ -86,7 +101,7 @@ def _note_nothing(self: FollowerAppend, partition: Partition) -> None:
 
 
 def _apply_as_leader_only(
-    self: LogWriter, header: BatchHeader, batch: memoryview, *, is_leader: bool
+    self: PartitionLog, header: BatchHeader, batch: memoryview, *, is_leader: bool
 ) -> None:
     with ExitStack() as patches:
         if not is_leader:
@@ -131,9 +146,19 @@ def _forget_nobody(self: FollowerStates, *_: object) -> None:
     """As if an incarnation were for ever."""
 
 
-def _some_directory(logs: LogManager, config: BrokerConfig) -> LogDirectory:
-    """Not `metadata.log.dir`, which the seat names."""
-    return logs.online_directories()[0]
+METADATA_SEGMENT_BYTES = 8 * 1024 * 1024
+
+
+async def _load_anywhere(storage: MetadataLogStorage) -> PartitionLog:
+    """Not from `metadata.log.dir`, which the voter names."""
+    logs = storage.logs
+    await logs.disk.run(logs.open_directories)
+    return await logs.load_partition(
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        metadata_log_config(METADATA_SEGMENT_BYTES),
+        logs.online_directories()[0],
+    )
 
 
 def _throw_away(disk: Disk, random: object, path: str, *_: object, **__: object) -> str:
@@ -214,15 +239,38 @@ def _join_early(
     return [s.node_id for s in self if s.node_id not in in_sync and self.is_eligible(s)]
 
 
-def _replica_of_any_epoch(self: FollowerAppend, followed: Followed) -> Partition | None:
+def _replica_whatever_it_is(
+    self: FollowerAppend, followed: PartitionFetchState
+) -> Partition | None:
     partition = self._find(followed.topic_partition)
-    if partition is None or partition.is_leader or partition.log.is_offline:
-        return None
-    return partition
+    return None if partition is None or partition.log.is_offline else partition
+
+
+def _drop_and_remember(
+    self: FetchPlan, topic_partition: TopicPartition
+) -> PartitionFetchState | None:
+    dropped = _drop(self, topic_partition)
+    if dropped is not None:
+        # What is under way for it are answers of requests up to this one.
+        self.__dict__.setdefault("dropped", {})[dropped.key] = dropped, self._number
+    return dropped
+
+
+async def _take_whatever_was_asked(
+    self: ReplicaFetcher, number: int, response: fetch.FetchResponse
+) -> None:
+    dropped = self.plan.__dict__.get("dropped", {})
+    for topic in response.responses:
+        for data in topic.partitions:
+            key = (topic.topic_id, data.partition_index)
+            followed, last_number = dropped.get(key, (None, 0))
+            if followed is not None and 0 < followed.sent_in <= number <= last_number:
+                self._target.take(PartitionResponse(followed, data, is_late=False))
+    await _take(self, number, response)
 
 
 def _diverge_half(
-    self: FollowerAppend, partition: Partition, followed: Followed, data: Any
+    self: FollowerAppend, partition: Partition, followed: PartitionFetchState, data: Any
 ) -> Step:
     log = partition.log
     middle = (log.log_end_offset + data.diverging_epoch.end_offset) // 2
@@ -307,8 +355,8 @@ BUGS: dict[str, Bug] = {
         ("lose_power",),
     ),
     "producers_of_the_leader_only": Bug(
-        "a follower does not note the sequences of what it appends (IDEM-5)",
-        ((LogWriter, "_apply", _apply_as_leader_only),),
+        "a follower does not note the sequences of what it appends (TXL-8)",
+        ((PartitionLog, "_apply", _apply_as_leader_only),),
     ),
     "commits_of_any_generation": Bug(
         "a coordinator takes commits of members that have been replaced (GRP-19)",
@@ -326,13 +374,13 @@ BUGS: dict[str, Bug] = {
         (Feature.REASSIGNMENTS,),
     ),
     "metadata_log_anywhere": Bug(
-        "the metadata log is put elsewhere than where its seat says",
-        ((metadata_home, "metadata_directory", _some_directory),),
+        "the metadata log is put elsewhere than where its voter says",
+        ((MetadataLogStorage, "load", _load_anywhere),),
         (Feature.DIRECTORIES, Feature.METADATA_DIRECTORY, "lose_a_directory"),
     ),
     "strays_removed": Bug(
         "what the metadata does not assign is thrown away",
-        ((log_manager, "put_aside", _throw_away),),
+        ((departed_logs, "put_aside", _throw_away),),
     ),
     "threads_abandoned": Bug(
         "whoever is cancelled lets go of what a thread still works on",
@@ -371,7 +419,7 @@ BUGS: dict[str, Bug] = {
     # New ones.
     "commit_below_min_isr": Bug(
         "the high watermark moves while too few are in sync (KIP-966, REP-2)",
-        ((PartitionState, "is_under_min_isr", property(_never_under)),),
+        ((Partition, "is_under_min_isr", property(_never_under)),),
         (Feature.ELIGIBLE,),
     ),
     "join_before_caught_up": Bug(
@@ -379,8 +427,12 @@ BUGS: dict[str, Bug] = {
         ((FollowerStates, "joining", _join_early),),
     ),
     "answers_of_other_epochs": Bug(
-        "a follower takes what it was sent under another leader epoch",
-        ((FollowerAppend, "_replica", _replica_of_any_epoch),),
+        "a follower takes what it has asked for, whoever leads in which epoch by now",
+        (
+            (FollowerAppend, "_replica", _replica_whatever_it_is),
+            (FetchPlan, "_drop", _drop_and_remember),
+            (ReplicaFetcher, "_take", _take_whatever_was_asked),
+        ),
     ),
     "half_a_truncation": Bug(
         "a follower that diverges cuts half of what it must, and says it is with its leader",
@@ -388,7 +440,7 @@ BUGS: dict[str, Bug] = {
     ),
     "session_keeps_its_offset": Bug(
         "a fetch session does not take over what a partition is asked from by now",
-        ((FetchPartition, "ask_again", _ask_the_same),),
+        ((FetchPartition, "take_over", _ask_the_same),),
     ),
     "no_check_in_recovery": Bug(
         "recovery takes what it finds for batches (REC-2)",

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.controller import features
-from barnabas_broker.log import log_tasks
+from barnabas_broker.log.manager import log_tasks
 from tests.simulation.cluster.file_store import FileStore
 from tests.simulation.cluster.levels import LevelsOfProcess
 from tests.simulation.cluster.node import PORT, Node, NodeClock
@@ -60,12 +60,15 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         *,
         keeps_words: bool = False,
+        is_compared: bool = False,
         arbiter_file_ms: int = 0,
     ) -> None:
         """With `arbiter_file_ms` the arbiter's store is a file of a disk that takes so long."""
         self.loop = ProcessLoop()
         self.loop.set_exception_handler(self.unhandled)
-        self.trace = Trace(lambda: self.loop.true_seconds, keeps_words=keeps_words)
+        self.trace = Trace(
+            lambda: self.loop.true_seconds, keeps_words=keeps_words, is_compared=is_compared
+        )
         self.random = SimulatedRandom(seed)
         # All that is no broker, so that nothing is left of it in the end.
         self._clients = Process("clients")
@@ -84,6 +87,8 @@ class Cluster:
             **FAST,
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": "1",
             "min.insync.replicas": str(min(2, node_count)),
             **(properties or {}),
         }

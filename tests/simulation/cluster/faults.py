@@ -28,6 +28,7 @@ SPARING = frozenset(
     (
         "kill",
         "kill_at_an_operation",
+        "strike_after_an_answer",
         "stop",
         "stand_still",
         "isolate",
@@ -114,6 +115,7 @@ class Faults:
             node.go_on()
             node.disk.forget_failures()
             node.disk.operations_left = -1
+            cluster.network.forget_strikes(node.host)
             if not node.is_up:
                 node.start()
 
@@ -177,6 +179,22 @@ class Faults:
         """The moment is a number of disk operations from now: every step of a protocol is hit."""
         if node := self._some_up():
             node.disk.operations_left = node.disk.operation_count + 1 + self._below(100)
+
+    def _strike_after_an_answer(self) -> None:
+        """What a node has just said was relied on by others: it dies, or stands still.
+
+        What is rarely asked for is as likely as what is asked for all the time.
+        """
+        counts = self._cluster.network.request_counts
+        if not (node := self._some_up()) or not counts:
+            return
+        left = self._random.fraction() * sum(1 / count for count in counts.values())
+        for api_key in sorted(counts):
+            left -= 1 / counts[api_key]
+            if left <= 0:
+                break
+        strike = node.kill if self._below(4) else node.stand_still
+        self._cluster.network.strike_after(node.host, api_key, strike)
 
     def _lose_power(self) -> None:
         node = self._some(self._cluster.nodes)
@@ -381,6 +399,7 @@ class Faults:
             and node.process.life is Life.RUNS
             and not disk.is_bad
             and disk.operations_left < 0
+            and not self._cluster.network.will_strike(node.host)
         )
 
     def _stop(self) -> None:

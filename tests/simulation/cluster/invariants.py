@@ -7,12 +7,18 @@ time, and the images as they are published; what it raises says who contradicts 
 import posixpath
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
+from unittest.mock import patch
 
 from barnabas_broker.arbiter.arbiter import ArbiterRecord
 from barnabas_broker.controller.eligible_replicas import MinInSync, is_on
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
+from barnabas_broker.metadata.quorum.effects import Effects
+from barnabas_broker.metadata.quorum.messages import PromiseResponse, QuorumFetchRequest
+from barnabas_broker.metadata.quorum.node import QuorumNode
+from barnabas_broker.metadata.quorum.voters import Voter
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.ids import TopicPartition
 from tests.simulation.cluster.file_store import FileStore
@@ -140,9 +146,10 @@ class LeadersHaveAllThatIsCommitted:
             committed[epoch] = max(committed.get(epoch, 0), log.high_watermark)
 
 
-class WhoIsInSyncHasWhatIsCommitted:
-    """Every member of the ISR of the newest image holds all below any leader's high watermark.
+class WhoMayLeadHasWhatIsCommitted:
+    """Who may be elected cleanly by the newest image holds all below any leader's high watermark.
 
+    The members of the ISR, and the eligible leader replicas, who are not in it any more (KIP-966).
     A broker whose incarnation is not the registered one yet does not count: its power may have
     been cut, and the controller learns of that when it registers.
     """
@@ -171,13 +178,14 @@ class WhoIsInSyncHasWhatIsCommitted:
             topic = image.topics.by_id.get(replica.key[0])
             if topic is None or log.is_offline or replica.node_id not in registered:
                 continue
-            if replica.node_id not in topic.partitions[replica.key[1]].isr:
+            state = topic.partitions[replica.key[1]]
+            if replica.node_id not in (*state.isr, *state.eligible_leader_replicas):
                 continue
             committed = self._committed.get(replica.key, 0)
             if log.log_end_offset < committed:
                 raise InvariantError(
-                    f"node {replica.node_id} is in the ISR of {replica.name} with"
-                    f" {log.log_end_offset} records, {committed} were committed"
+                    f"node {replica.node_id} may lead {replica.name} with"
+                    f" {log.log_end_offset} records, {committed} were committed: {state}"
                 )
 
 
@@ -219,6 +227,28 @@ class OneControllerPerEpoch:
                     f"nodes {known[0]} and {found[0]} are the controller of epoch"
                     f" {quorum.controller_epoch}"
                 )
+
+
+class PromisesAreKept:
+    """What a node has said in a controller epoch it has promised for ever (rule 2).
+
+    Looked at when it begins to take part: later the record may tell it what it has forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[Voter, int] = {}
+
+    def said(self, voter: Voter, controller_epoch: int) -> None:
+        """A node was heard in an epoch."""
+        self._said[voter] = max(controller_epoch, self._said.get(voter, 0))
+
+    def began(self, voter: Voter, promised_epoch: int) -> None:
+        """A node begins with what its disk says. Raises: InvariantError."""
+        said = self._said.get(voter, 0)
+        if promised_epoch < said:
+            raise InvariantError(
+                f"node {voter.node_id} has promised epoch {said}, and knows of {promised_epoch}"
+            )
 
 
 class TheArbitersRecordIsOne:
@@ -288,7 +318,8 @@ class LogsMatch:
     """Batches of one leader epoch at one offset are the same in all replicas, for ever.
 
     From that follows what replication is for: that what a follower has fetched is a prefix of its
-    leader's log. Every append of every log is looked at, as it goes to the disk.
+    leader's log. Every append of every log is looked at, as it goes to the disk: leaders append in
+    their own epoch only, and epochs rise along a log.
     """
 
     def __init__(self) -> None:
@@ -306,6 +337,7 @@ class LogsMatch:
             return
         if is_exempt(folder) or partition.log.config.is_compacted:
             return  # followers get what compaction has left
+        latest = -1
         position = 0
         while position + CRC_END <= len(data):
             base, length, epoch, _, crc = _BATCH_START.unpack_from(data, position)
@@ -315,6 +347,12 @@ class LogsMatch:
                     f"{folder} has another batch at {base} of leader epoch {epoch} on node"
                     f" {node.node_id} than it had before"
                 )
+            if epoch < latest or (partition.is_leader and epoch != partition.leader_epoch):
+                raise InvariantError(
+                    f"node {node.node_id} appends a batch of leader epoch {epoch} to {folder} at"
+                    f" {base}, in leader epoch {partition.leader_epoch} and after {latest}"
+                )
+            latest = epoch
             position += BATCH_OVERHEAD + length
 
 
@@ -382,12 +420,13 @@ class Observer:
             OneLeaderPerEpoch(),
             HighWatermarkNeverBack(),
             LeadersHaveAllThatIsCommitted(),
-            WhoIsInSyncHasWhatIsCommitted(),
+            WhoMayLeadHasWhatIsCommitted(),
             OneControllerPerEpoch(),
             TheArbitersRecordIsOne(store),
             LogStartNeverBack(),
         ]
         self.logs = LogsMatch()
+        self.promises = PromisesAreKept()
         self.violation: InvariantError | None = None
 
     def look(self, nodes: Sequence[Node]) -> None:
@@ -397,6 +436,38 @@ class Observer:
         replicas = list(replicas_of(nodes))
         for invariant in self.invariants:
             invariant.look(nodes, replicas)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear what nodes of the metadata log say to each other meanwhile."""
+        start, promised, asked = (
+            QuorumNode.start,
+            QuorumNode.on_promise_response,
+            QuorumNode.on_fetch_request,
+        )
+
+        def on_start(node: QuorumNode) -> Effects:
+            try:
+                self.promises.began(node.voter, node.promised_epoch)
+            except InvariantError as error:
+                self.violation = self.violation or error
+            return start(node)
+
+        def on_promise(node: QuorumNode, answered: PromiseResponse) -> Effects:
+            if answered.promised_epoch == answered.controller_epoch:
+                self.promises.said(answered.voter, answered.controller_epoch)
+            return promised(node, answered)
+
+        def on_fetch(node: QuorumNode, fetch: QuorumFetchRequest) -> Effects:
+            self.promises.said(fetch.voter, fetch.controller_epoch)
+            return asked(node, fetch)
+
+        with (
+            patch.object(QuorumNode, "start", on_start),
+            patch.object(QuorumNode, "on_promise_response", on_promise),
+            patch.object(QuorumNode, "on_fetch_request", on_fetch),
+        ):
+            yield
 
     def appended(self, node: Node, path: str, data: bytes) -> None:
         """What a node's disk is to call."""

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.holes import HOLES_FILE
+from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE
 from barnabas_broker.server import Server
 from tests.simulation.cluster.trace import Trace
 from tests.support.cluster_network import ClusterNetwork, HostNetwork
@@ -31,6 +33,8 @@ NOTHING = re.compile(r"(?!)")
 IS_CUT_BELOW = re.compile(r" is cut to \d+, below its high watermark ")
 """What a broker says whose batches have other leader epochs than its leader's below that offset."""
 IS_KEPT = re.compile(r"-\d+$|-stray$")
+# Who replaces these holds a lock meanwhile (tests/broker/log/test_locks_of_threads.py).
+IS_LOCKED = re.compile(rf"/({HOLES_FILE}|{LEADER_EPOCH_FILE})$")
 SYNCS = frozenset(("sync", "sync_directory"))
 THREAD_COUNT = 4
 """As many as `RealDisk` has."""
@@ -90,6 +94,7 @@ class NodeDisk(SimulatedDisk):
         self._queued: set[asyncio.Task[Any]] = set()
         self._replaced_by_thread: set[str] = set()
         self._being_replaced: set[str] = set()
+        self._working: dict[object, str] = {}
         self.on_overlap: Callable[[str], None] = lambda path: None
         self.operation_count = 0
         self.operations_left = -1
@@ -112,6 +117,7 @@ class NodeDisk(SimulatedDisk):
         self._threads = asyncio.Semaphore(THREAD_COUNT)
         self._queued.clear()
         self._being_replaced = set()
+        self._working = {}
         self._locks.clear()
         self._generation += 1
 
@@ -122,21 +128,31 @@ class NodeDisk(SimulatedDisk):
         self._queued.add(task)
         async with self._threads:
             self._queued.discard(task)
-            await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
-            replaced = self._replaced_by_thread = set()
+            working = self._working
+            working[task] = repr(call)
             try:
-                return self._call(call)
-            finally:
-                # No other thread may work on the same file until this one has ended.
-                if twice := replaced & self._being_replaced:
-                    self.on_overlap(min(twice))
-                self._being_replaced |= replaced
                 await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
-                self._being_replaced -= replaced
+                replaced = self._replaced_by_thread = set()
+                try:
+                    return self._call(call)
+                finally:
+                    # No other thread may work on the same file until this one has ended.
+                    if twice := replaced & self._being_replaced:
+                        self.on_overlap(min(twice))
+                    self._being_replaced |= replaced
+                    await asyncio.sleep(self.random.integer(1000 * self.traits.run_ms_max) / 1e6)
+                    self._being_replaced -= replaced
+            finally:
+                del working[task]
+
+    @property
+    def work_of_threads(self) -> list[str]:
+        """What threads of this life work on."""
+        return list(self._working.values())
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         """Replace a file."""
-        if self.is_in_thread:
+        if self.is_in_thread and IS_LOCKED.search(path) is None:
             self._replaced_by_thread.add(path)
         super().write_atomically(path, data)
 
@@ -298,6 +314,7 @@ class Node:
             self._has_wrong_bits |= self.disk_traits.flips_bits
             self.network.turn_on(self.host)
         self.disk.begin_life()
+        self.network.forget_strikes(self.host)
         self._has_lost_power = False
         self.disk.operations_left = -1
         self.disk.on_limit = self.kill
@@ -335,6 +352,9 @@ class Node:
             self._problem(f"it did not start: {error!r}")
         self.is_ready = False
         await server.stop()
+        if self.disk.work_of_threads:
+            # It says that all is flushed; and who is let go of a lock may not work on under it.
+            self._problem(f"it has stopped, and threads go on: {self.disk.work_of_threads}")
         if server.fatal_error is not None:
             self._problem(f"it stopped by itself: {server.fatal_error!r}")
         self._end("has stopped")

@@ -146,6 +146,7 @@ FAULT_WEIGHTS: dict[str, int] = {
     "fail_an_fsync": 2,
     "lose_the_record": 2,
     "restore_an_old_record": 1,
+    "strike_after_an_answer": 4,
 }
 FEATURE_OF: dict[str, Feature] = {
     # Without its feature such a fault does not happen.
@@ -267,9 +268,9 @@ class Plan:
             found["log.retention.check.interval.ms"] = "700"
         if self.has(Feature.COMPACTION):
             found["log.cleaner.backoff.ms"] = str(100 + draws.integer(400))
+        shards = (1, 1, 4)[draws.integer(3)]
         # Shards that are cleaned up one after the other have moments in between.
-        shards = 8 if self.has(Feature.NAMES_AGAIN) else 4
-        found["offsets.topic.num.partitions"] = str((1, 1, shards)[draws.integer(3)])
+        found["offsets.topic.num.partitions"] = str(8 if self.has(Feature.NAMES_AGAIN) else shards)
         if self.has(Feature.FOLLOWER_READS):
             found["replica.selector.class"] = "RackAwareReplicaSelector"
         if self.has(Feature.CLUSTER_ID):

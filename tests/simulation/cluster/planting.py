@@ -26,17 +26,25 @@ class Found(NamedTuple):
     reason: str
 
 
-def find(bug: str, seeds: range) -> list[Found]:
-    """The stories of some seeds that find a bug."""
+class Told(NamedTuple):
+    """How many stories had what it takes to find a bug, and those that did."""
+
+    count: int
+    found: list[Found]
+
+
+def find(bug: str, seeds: range) -> Told:
+    """Tell the stories of some seeds that can find a bug."""
     found = []
+    plans = list(filter(BUGS[bug].may_show, map(plan_of, seeds)))
     with planted(bug):
-        for plan in filter(BUGS[bug].may_show, map(plan_of, seeds)):
+        for plan in plans:
             seed = plan.seed
             began_seconds = time.process_time()
             reason = reason_of(plan)
             if reason:
                 found.append(Found(seed, time.process_time() - began_seconds, reason))
-    return found
+    return Told(len(plans), found)
 
 
 def main(arguments: list[str]) -> int:
@@ -52,9 +60,11 @@ def main(arguments: list[str]) -> int:
         ]
         running = {bug: [pool.submit(find, bug, part) for part in parts] for bug in bugs}
         for bug, futures in running.items():
-            found = [one for future in futures for one in future.result()]
+            told = [future.result() for future in futures]
+            found = [one for part in told for one in part.found]
             missed += not found
-            sys.stdout.write(f"{bug}: {len(found)} of {count}\n")
+            can_count = sum(part.count for part in told)
+            sys.stdout.write(f"{bug}: {len(found)} of {can_count} that can, of {count}\n")
             for seed, cpu_seconds, reason in found:
                 sys.stdout.write(f"  {seed} ({cpu_seconds:.1f} s) {reason[:LINE_LENGTH_MAX]}\n")
             sys.stdout.flush()

@@ -24,6 +24,8 @@ TRIMMED, COMPACTED, WIDE, AGAIN = "trimmed", "compacted", "wide", "again"
 ORDERS = "orders"  # is there in every story
 KEYS = 6
 LATEST = -1
+STEPS_MAX = 8
+LOOKS_MAX, LOOK_MS_MAX = 20, 10
 
 
 class Specialist(Worker):
@@ -431,7 +433,10 @@ class UncleanUser(Specialist):
 
 
 class Recycler(Specialist):
-    """Makes a topic, uses it, deletes it, and makes another one of the same name."""
+    """Makes a topic, uses it, deletes it, and makes another one of the same name at once.
+
+    What brokers still do about the last one meets what is done with the next.
+    """
 
     topic = AGAIN
     groups = tuple(f"recycling-{number}" for number in range(6))
@@ -440,6 +445,9 @@ class Recycler(Specialist):
         self, client: ClusterClient, history: History, plan: Plan, wall_ms: Callable[[], int]
     ) -> None:
         super().__init__(client, history, plan, wall_ms)
+        # Some of its topics live long, and few groups commit; some are gone at once.
+        self._groups_min = 1 + plan.strength % (len(self.groups) - 1)
+        self._steps = 1 + plan.strength % STEPS_MAX
         self._ids: set[bytes] = set()
         self._id: bytes | None = None
         self._is_leaving = False
@@ -451,41 +459,48 @@ class Recycler(Specialist):
     async def work(self) -> None:
         """One life of the topic after the other. Raises: LOST; HistoryError."""
         while not self.is_over:
+            is_settled = False
             if self._id is None:
                 await self._make()
             elif self._is_leaving:
                 await self._delete()
             else:
+                is_settled = len(self._acknowledged) >= self._groups_min
                 await self._use()
             self.client.works()
-            await self.pause()
+            if is_settled:
+                await self.pause()
 
     async def _make(self) -> None:
         response = await self.client.metadata(self.topic)
         (found,) = response.topics
-        if found.error_code or found.topic_id in self._ids:
+        topic_id: bytes | None = found.topic_id
+        if found.error_code or topic_id in self._ids:
             await create_topic(
                 self.client, self.history, self.topic, 1, self.plan.replicas, **self.settings()
             )
-            self.history.topics.pop(self.topic)
-            raise RetryError("it will be there soon")
-        self._ids.add(found.topic_id)
-        self._id, self._is_leaving = found.topic_id, False
+            topic_id = self.history.topics.pop(self.topic).topic_id
+            if topic_id is None or topic_id in self._ids:
+                raise RetryError("it will be there soon")
+        self._ids.add(topic_id)
+        self._id, self._is_leaving = topic_id, False
         self._acknowledged = {}
         self._values, self._known = [], {}
         self.client.note(self.client.name, "has", found.topic_id.hex())
 
     async def _use(self) -> None:
         step = self.random.integer(8)
-        if len(self._acknowledged) < len(self.groups) // 2:
+        if len(self._acknowledged) < self._groups_min:
             await self._commit()  # at once: what is left of the last life may not reach it
+        elif self.random.integer(self._steps) == 0:
+            await self.look()
+            self._is_leaving = True
         elif step < 4:
             await self._append()
         elif step < 6:
             await self._commit()
         else:
             await self.look()
-            self._is_leaving = step == 7
 
     async def _leader(self) -> Address:
         response = await self.client.metadata(self.topic)
@@ -542,9 +557,12 @@ class Recycler(Specialist):
             topics=[metadata.MetadataRequestTopic(name=self.topic)],
             allow_auto_topic_creation=False,
         )
-        response = await self.client.call(address, ApiKey.METADATA, 12, request)
-        if response.topics[0].topic_id != self._id:
-            raise RetryError("the coordinator does not know the topic yet")
+        for _ in range(LOOKS_MAX):
+            response = await self.client.call(address, ApiKey.METADATA, 12, request)
+            if response.topics[0].topic_id == self._id:
+                return
+            await asyncio.sleep(self.random.integer(LOOK_MS_MAX) / 1000)
+        raise RetryError("the coordinator does not know the topic yet")
 
     async def look(self) -> None:
         """What was acknowledged in this life is there. Raises: LOST; HistoryError."""

@@ -65,6 +65,7 @@ class Story:
         *,
         node_count: int | None = None,
         keeps_words: bool = False,
+        is_compared: bool = False,
         plan: Plan | None = None,
     ) -> None:
         plan = self.plan = plan or draw(seed, node_count=node_count)
@@ -73,6 +74,7 @@ class Story:
             plan.node_count,
             self._properties(),
             keeps_words=keeps_words,
+            is_compared=is_compared,
             arbiter_file_ms=1 + plan.strength if plan.has(Feature.ARBITER_FILE) else 0,
         )
         self.cluster.network.latency_ms = plan.latency_ms
@@ -127,7 +129,8 @@ class Story:
     def run(self) -> None:
         """Tell it. Raises: AssertionError, with the story so far."""
         try:
-            self.cluster.run(self._tell)
+            with self.observer.listening():
+                self.cluster.run(self._tell)
             if self.cluster.problems:
                 raise StoryError("brokers complain: " + "; ".join(self.cluster.problems))
         except BaseException as error:

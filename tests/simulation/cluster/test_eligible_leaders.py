@@ -78,7 +78,7 @@ class World:
 
     def _members(self) -> set[int]:
         servers = [node.server for node in self.nodes if node.server is not None]
-        return {seat.node_id for one in servers for seat in one.control.quorum.record.members}
+        return {voter.node_id for one in servers for voter in one.control.quorum.record.members}
 
     async def create(self) -> None:
         """Make the topic, led by the first of its replicas."""

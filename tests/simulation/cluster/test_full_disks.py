@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from barnabas_broker.log.disk_room import Room
+from barnabas_broker.log.manager.disk_room import Room
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode

@@ -11,10 +11,11 @@ from barnabas_broker.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from barnabas_broker.metadata.quorum.voters import Voter
 from barnabas_protocol.records.record import Record
 from tests.simulation.cluster.client import RetryError, checked
 from tests.simulation.cluster.history import Commit, History, HistoryError
-from tests.simulation.cluster.invariants import InvariantError, check_image
+from tests.simulation.cluster.invariants import InvariantError, PromisesAreKept, check_image
 
 SOUND = PartitionImage(replicas=(0, 1, 2), isr=(0, 1), leader=1, leader_epoch=3, partition_epoch=5)
 
@@ -80,7 +81,7 @@ def test_a_committed_offset_is_the_acknowledged_one_or_one_still_on_its_way() ->
 
 
 def test_a_producer_id_is_given_out_once() -> None:
-    """IDEM-1: two producers of one id would take each other's records for their own."""
+    """TXN-8: two producers of one id would take each other's records for their own."""
     history = History()
     history.new_producer(7)
     with pytest.raises(HistoryError, match="twice"):
@@ -93,3 +94,15 @@ def test_only_errors_that_kafka_s_clients_retry_are_retried() -> None:
     assert not checked(45)  # OUT_OF_ORDER_SEQUENCE_NUMBER
     with pytest.raises(RetryError, match="NOT_LEADER"):
         checked(6)
+
+
+def test_what_was_said_in_an_epoch_is_promised_for_ever() -> None:
+    """Rule 2; a replaced disk is another member, which has promised nothing."""
+    promises = PromisesAreKept()
+    voter = Voter(1, b"disk")
+    promises.said(voter, 5)
+    promises.said(voter, 4)
+    promises.began(voter, 5)
+    promises.began(Voter(1, b"another disk"), 0)
+    with pytest.raises(InvariantError, match="promised epoch 5"):
+        promises.began(voter, 4)

@@ -220,3 +220,33 @@ def test_a_slow_link_heals_alone_and_a_hidden_host_stays_hidden() -> None:
         assert not network.is_troubled
 
     Bench().run(story)
+
+
+def test_a_host_is_struck_when_it_has_answered() -> None:
+    """Its answer arrives, and nothing that it would say later."""
+
+    async def story(bench: Bench) -> None:
+        ears = await bench.start()
+        struck_after: list[int] = []
+        network = bench.network
+        network.strike_after("b", 3, lambda: struck_after.append(len(bench.accepted[0].pieces)))
+        assert network.will_strike("b")
+        for api_key in (2, 3, 3):
+            ears.transport.write(bytes((0, 0, 0, 2, 0, api_key)))
+            await asyncio.sleep(1)
+        assert struck_after == [2]
+        assert not network.will_strike("b")
+        assert network.request_counts == {2: 1, 3: 2}
+
+    Bench().run(story)
+
+
+def test_a_new_process_is_not_struck_for_what_its_host_was_to_answer() -> None:
+    async def story(bench: Bench) -> None:
+        ears = await bench.start()
+        bench.network.strike_after("b", 3, lambda: pytest.fail("it is struck"))
+        bench.network.forget_strikes("b")
+        ears.transport.write(bytes((0, 0, 0, 2, 0, 3)))
+        await asyncio.sleep(1)
+
+    Bench().run(story)

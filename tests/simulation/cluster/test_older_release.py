@@ -8,7 +8,7 @@ from barnabas_broker.controller import features
 from barnabas_broker.controller.features import FeatureRange
 from barnabas_broker.metadata import record_codec
 from barnabas_broker.metadata.records import ConfigRecord, FeatureRecord
-from tests.simulation.cluster.test_histories_of_metadata import World
+from tests.simulation.cluster.metadata_world import World
 
 LEVEL = features.SUPPORTED[features.BARNABAS_VERSION].maximum
 
@@ -22,7 +22,7 @@ def metadata_files(world: World) -> dict[str, bytes]:
 
 
 def release(monkeypatch: pytest.MonkeyPatch, level: int) -> None:
-    supported = {features.BARNABAS_VERSION: FeatureRange(1, level)}
+    supported = {**features.SUPPORTED, features.BARNABAS_VERSION: FeatureRange(1, level)}
     monkeypatch.setattr(features, "SUPPORTED", supported)
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
 def fingerprint(seed: int) -> tuple[int, int]:
     """All disk operations, traffic and answers of a story, in order and with their times."""
-    story = Story(seed)
+    story = Story(seed, is_compared=True)
     story.run()
     return story.cluster.trace.fingerprint, story.cluster.trace.count
 

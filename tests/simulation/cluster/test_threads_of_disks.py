@@ -6,9 +6,10 @@ import pytest
 
 from barnabas_broker.arbiter.arbiter import ArbiterRecord, Leader, SwapOutcome
 from tests.simulation.cluster.bugs import planted
+from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.file_store import FileStore
 from tests.simulation.cluster.invariants import InvariantError, TheArbitersRecordIsOne
-from tests.simulation.cluster.node import NodeClock, NodeDisk
+from tests.simulation.cluster.node import DiskTraits, NodeClock, NodeDisk
 from tests.support.process_loop import ProcessLoop
 from tests.support.simulated_random import SimulatedRandom
 
@@ -126,3 +127,27 @@ def test_two_threads_that_replace_one_file_at_once_are_seen() -> None:
 
     loop.run_until_complete(story())
     loop.close()
+
+
+def test_who_says_that_it_has_stopped_while_a_thread_goes_on_is_seen() -> None:
+    """A broker that is told to stop while it starts waits for what its threads have begun."""
+
+    def problems() -> list[str]:
+        cluster = Cluster(5, 1)
+        (node,) = cluster.nodes
+        node.use_traits(DiskTraits(run_ms_max=MINUTE_MS))
+
+        async def story() -> None:
+            node.start()
+            while not node.disk.work_of_threads:
+                await asyncio.sleep(0.001)
+            node.stop()
+            await node.ended()
+
+        cluster.run(story)
+        return cluster.problems
+
+    assert not problems()
+    with planted("threads_abandoned"):
+        (problem,) = problems()
+    assert "threads go on" in problem

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from barnabas_client.errors import BrokerUnreachableError, RetriableError, UsageError
 from barnabas_operator.gateway.kafka_topics import TopicMeasures
+from barnabas_operator.reconcile.broker.names import log_directory
 from barnabas_operator.reconcile.broker.observed import (
     BrokerSettings,
     ClusterView,
@@ -36,6 +37,7 @@ from barnabas_operator.reconcile.topic_state import (
 from barnabas_protocol.ids import TopicPartition
 from tests.support.simulated_random import SimulatedRandom
 
+CLUSTER_ID = "c1"
 MEMBERS_MAX = 3
 CATCH_UP_TICKS = 3
 ELECTION_TICKS = 2
@@ -57,11 +59,28 @@ class Process:
     """A broker that runs; it takes part once it has joined."""
 
     node_id: int
-    disk: Disk
+    disks: dict[str, Disk]  # by volume; the first has the metadata log
     rack: str | None
     factor: str
     starts_in: int
     has_joined: bool = False
+
+    @property
+    def disk(self) -> Disk:
+        return next(iter(self.disks.values()))
+
+    def length(self, key: tuple[str, int]) -> int:
+        return max(disk.lengths.get(key, 0) for disk in self.disks.values())
+
+    def write(self, key: tuple[str, int], end: int) -> None:
+        """A new replica goes where there are the fewest."""
+        having = [disk for disk in self.disks.values() if key in disk.lengths]
+        disk = having[0] if having else min(self.disks.values(), key=lambda d: len(d.lengths))
+        disk.lengths[key] = end
+
+    def drop(self, key: tuple[str, int]) -> None:
+        for disk in self.disks.values():
+            disk.lengths.pop(key, None)
 
 
 @dataclass
@@ -78,7 +97,7 @@ class Partition:
     """One partition; `end` is how many records were acknowledged."""
 
     topic_id: str
-    place: TopicPartition
+    topic_partition: TopicPartition
     replicas: list[int]
     in_sync: set[int]
     in_sync_min: int
@@ -89,7 +108,7 @@ class Partition:
 
     @property
     def key(self) -> tuple[str, int]:
-        return self.topic_id, self.place.partition
+        return self.topic_id, self.topic_partition.partition
 
 
 @dataclass(eq=False)
@@ -121,6 +140,9 @@ class Brokers:
         # The operator has made a topic of an id; it is about to delete one.
         self.on_topic_made: Callable[[str], None] = lambda topic_id: None
         self.on_topic_deleted: Callable[[str, str], None] = lambda name, topic_id: None
+        # The first record of an arbiter is made; all is forgotten.
+        self.on_founded: Callable[[], None] = lambda: None
+        self.on_forgotten: Callable[[], None] = lambda: None
         self._election = 0
         self._topic_count = 0
 
@@ -152,7 +174,7 @@ class Brokers:
     def lost(self) -> list[str]:
         """The partitions of which no disk has all that was acknowledged."""
         return [
-            f"{one.place.topic}-{one.place.partition}"
+            f"{one.topic_partition.topic}-{one.topic_partition.partition}"
             for one in self.partitions()
             if one.end > max((d.lengths.get(one.key, 0) for d in self.disks.values()), default=0)
         ]
@@ -160,11 +182,33 @@ class Brokers:
     # ------------------------------------------------------------------ processes and disks
 
     def start(
-        self, node_id: int, claim_uid: str, rack: str | None, factor: str, starts_in: int
+        self,
+        node_id: int,
+        claim_uids: Mapping[str, str],
+        rack: str | None,
+        factor: str,
+        starts_in: int,
     ) -> None:
-        """A container starts on its volume."""
-        disk = self.disks.setdefault(claim_uid, Disk(claim_uid))
-        self.processes[node_id] = Process(node_id, disk, rack, factor, starts_in)
+        """A container starts on its volumes."""
+        disks = {
+            volume: self.disks.setdefault(uid, Disk(uid)) for volume, uid in claim_uids.items()
+        }
+        self.processes[node_id] = Process(node_id, disks, rack, factor, starts_in)
+
+    def lose_disk(self, claim_uid: str) -> None:
+        """A claim is gone, and its volume with it."""
+        self.disks.pop(claim_uid, None)
+
+    def forget(self) -> None:
+        """The arbiter's record is gone, and every disk: the next brokers found a cluster anew."""
+        self._tell("nothing is left of the cluster")
+        self.was_founded = False
+        self.controller = None
+        self.members.clear()
+        self.registered.clear()
+        self.topics.clear()
+        self.overrides.clear()
+        self.on_forgotten()
 
     def stop(self, node_id: int) -> None:
         """A process ends; a controlled shutdown and a kill differ by time only."""
@@ -191,6 +235,7 @@ class Brokers:
             first = min(ready, key=lambda one: one.node_id)
             self.members = {first.node_id: first.disk}
             self.was_founded = True
+            self.on_founded()
 
     def _elect(self) -> None:
         if not self.has_majority():
@@ -222,7 +267,7 @@ class Brokers:
                     process.rack, process.factor, before is not None and before.is_leaving
                 )
                 if node_id in self.members and self.members[node_id] is not process.disk:
-                    # A replaced disk does not keep its seat.
+                    # A replaced disk does not keep its voter.
                     del self.members[node_id]
 
     def _change_members(self) -> None:
@@ -242,7 +287,7 @@ class Brokers:
 
     def _length(self, one: Partition, node_id: int) -> int:
         process = self.processes.get(node_id)
-        return 0 if process is None else process.disk.lengths.get(one.key, 0)
+        return 0 if process is None else process.length(one.key)
 
     def _advance(self, one: Partition) -> None:
         joined = self.joined
@@ -256,14 +301,14 @@ class Brokers:
         if len(one.in_sync & joined) == len(one.in_sync) >= one.in_sync_min:
             one.end += not self.is_read_only
         for node_id in one.in_sync & joined:
-            self.processes[node_id].disk.lengths[one.key] = one.end
+            self.processes[node_id].write(one.key, one.end)
         for node_id in one.replicas:
             if node_id in one.in_sync or node_id not in joined:
                 one.behind[node_id] = CATCH_UP_TICKS
                 continue
             one.behind[node_id] = one.behind.get(node_id, CATCH_UP_TICKS) - 1
             if one.behind[node_id] <= 0 and self.controller is not None:
-                self.processes[node_id].disk.lengths[one.key] = one.end
+                self.processes[node_id].write(one.key, one.end)
                 one.in_sync.add(node_id)
         if (
             one.target is not None
@@ -287,7 +332,7 @@ class Brokers:
         assert one.target is not None
         for node_id in set(one.replicas) - set(one.target):
             if node_id in self.processes:
-                self.processes[node_id].disk.lengths.pop(one.key, None)
+                self.processes[node_id].drop(one.key)
         one.replicas, one.target = one.target, None
         one.in_sync &= set(one.replicas)
         if one.leader not in one.in_sync:
@@ -317,8 +362,8 @@ class Brokers:
             first = self._random.integer(len(able))
             replicas = [able[(first + i) % len(able)] for i in range(min(factor, len(able)))]
             in_sync_min = 2 if factor >= 3 else 1
-            place = TopicPartition(topic.name, number)
-            one = Partition(topic.topic_id, place, replicas, set(replicas), in_sync_min)
+            topic_partition = TopicPartition(topic.name, number)
+            one = Partition(topic.topic_id, topic_partition, replicas, set(replicas), in_sync_min)
             topic.partitions.append(one)
 
     # ------------------------------------------------------------------ the brokers' reconciler
@@ -342,7 +387,7 @@ class Brokers:
                 ids=frozenset(self.members), in_touch=frozenset(self.in_touch), wanted=MEMBERS_MAX
             )
         return ClusterView(
-            cluster_id="c1",
+            cluster_id=CLUSTER_ID,
             controller_id=self.controller,
             brokers={
                 node_id: RegisteredBroker(
@@ -372,6 +417,11 @@ class Brokers:
                 is_fenced=not process.has_joined,
                 drain="running",
                 size_bytes=1234,
+                held={
+                    log_directory(volume): len(disk.lengths) + (disk is process.disk)
+                    for volume, disk in process.disks.items()
+                    if process.has_joined
+                },
             )
             for node_id in node_ids
             if (process := self.processes.get(node_id)) is not None and process.starts_in <= 0
@@ -379,14 +429,14 @@ class Brokers:
 
     def move(self, moves: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Exception]:
         self._controlled()
-        known = {one.place: one for one in self.partitions()}
+        known = {one.topic_partition: one for one in self.partitions()}
         errors: dict[str, Exception] = {}
-        for place, target in moves.items():
+        for topic_partition, target in moves.items():
             try:
-                if place in known:
-                    self._reassign(known[place], list(target))
+                if topic_partition in known:
+                    self._reassign(known[topic_partition], list(target))
             except UsageError as error:
-                errors[str(place)] = error
+                errors[str(topic_partition)] = error
         return errors
 
     def _reassign(self, one: Partition, target: list[int]) -> None:
@@ -472,7 +522,8 @@ class Brokers:
         return TopicMeasures(
             sizes_bytes={one.name: 1000 for one in found},
             end_offsets={
-                one.name: {p.place.partition: p.end for p in one.partitions} for one in found
+                one.name: {p.topic_partition.partition: p.end for p in one.partitions}
+                for one in found
             },
         )
 
@@ -480,7 +531,7 @@ class Brokers:
 def _view_of(one: Partition) -> PartitionView:
     leaving = frozenset() if one.target is None else frozenset(one.replicas) - set(one.target)
     return PartitionView(
-        place=one.place,
+        topic_partition=one.topic_partition,
         leader=one.leader,
         replicas=tuple(one.replicas),
         in_sync=frozenset(one.in_sync),

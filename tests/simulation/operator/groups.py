@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_client.errors import UsageError
 from barnabas_operator.reconcile.group.group_state import (
     Action,
@@ -13,7 +14,6 @@ from barnabas_operator.reconcile.group.group_state import (
     ObservedGroup,
     ObservedGroups,
     ObservedMember,
-    PartitionEnds,
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
@@ -42,12 +42,13 @@ class Groups:
         group = self.groups.setdefault(group_id, Group())
         group.has_committed = True
         for one in self._brokers.partitions():
-            group.committed[one.place] = one.end
+            group.committed[one.topic_partition] = one.end
 
     def observe(self, questions: Sequence[Any]) -> ObservedGroups:
         self._brokers.view()
         ends = {
-            one.place: PartitionEnds(start=0, end=one.end) for one in self._brokers.partitions()
+            one.topic_partition: OffsetRange(start=0, end=one.end)
+            for one in self._brokers.partitions()
         }
         return ObservedGroups(
             groups={one.group_id: self._observed(one.group_id) for one in questions},
@@ -84,11 +85,11 @@ class Groups:
             group = self.groups.setdefault(action.group_id, Group())
             group.resets += group.has_committed  # again at once may be a repetition
             group.has_committed = False
-            for place, offset in action.offsets.items():
+            for topic_partition, offset in action.offsets.items():
                 if offset is None:
-                    group.committed.pop(place, None)
+                    group.committed.pop(topic_partition, None)
                 else:
-                    group.committed[place] = offset
+                    group.committed[topic_partition] = offset
         elif isinstance(action, DeleteGroup) and group is not None:
             del self.groups[action.group_id]
         return None

@@ -16,21 +16,24 @@ from typing import Any, TypeVar
 from barnabas_client.env import Clock
 from barnabas_client.errors import BarnabasError, BrokerUnreachableError
 from barnabas_operator.gateway.kafka_topics import TopicMeasures
-from barnabas_operator.handlers import CHILDREN, WATCHED, Wakeups
-from barnabas_operator.kubernetes.api import Object, UnavailableError
-from barnabas_operator.kubernetes.kinds import Kind
+from barnabas_operator.handlers import CHILDREN, WATCHED, EventHandlers
+from barnabas_operator.kubernetes.api import ForbiddenError, Object, UnavailableError
+from barnabas_operator.kubernetes.kinds import SERVICE, Kind
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
 from barnabas_operator.reconcile.broker.observed import ClusterView, ProcessView
+from barnabas_operator.reconcile.elsewhere import Elsewhere
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
 from barnabas_operator.reconcile.topic_state import ObservedCluster
 from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.work.key import Key, Work
-from barnabas_operator.work.work_queue import Pass, WorkQueue
+from barnabas_operator.work.key import Key, KeyKind
+from barnabas_operator.work.watch_cache import WatchCache
+from barnabas_operator.work.work_queue import ReconcileResult, WorkQueue
 from barnabas_protocol.ids import TopicPartition
 from tests.operator.reconcile.broker.store_api import StoreApi
-from tests.simulation.operator.brokers import Brokers
+from tests.simulation.operator.brokers import CLUSTER_ID, Brokers
 from tests.simulation.operator.groups import Groups
+from tests.simulation.operator.odd_users import SILENT
 from tests.support.fake_kubernetes_store import Event, FakeStore
 from tests.support.simulated_random import SimulatedRandom
 
@@ -45,6 +48,7 @@ class Faults:
     def __init__(self) -> None:
         self.per_thousand = 0  # of its requests to the API server that fail
         self.is_api_away = False
+        self.is_quota_used = False  # no Service can be made
         self.are_brokers_unreachable = False  # for the operator only
 
 
@@ -58,7 +62,7 @@ class FaultyApi:
         faults: Faults,
         acting: Callable[[str, Kind | None, str, Mapping[str, Any]], None],
     ) -> None:
-        self._inner = StoreApi(store)
+        self._inner = StoreApi(store, copies=False)
         self._random = random
         self._faults = faults
         self._acting = acting
@@ -67,16 +71,30 @@ class FaultyApi:
         return await self._asked(lambda: self._inner.get(kind, namespace, name))
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, label_selector: str = ""
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
     ) -> list[Object]:
         return await self._asked(
-            lambda: self._inner.list(kind, namespace=namespace, label_selector=label_selector)
+            lambda: self._inner.list(
+                kind,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+            )
         )
 
     async def create(self, manifest: Object) -> Object:
         return await self._written("create", None, manifest, lambda: self._inner.create(manifest))
 
     async def apply(self, manifest: Object) -> Object:
+        if manifest["kind"] == "Service" and self._faults.is_quota_used:
+            metadata = manifest["metadata"]
+            if await self.get(SERVICE, metadata["namespace"], metadata["name"]) is None:
+                raise ForbiddenError("exceeded quota: services", code=403)
         return await self._written("apply", None, manifest, lambda: self._inner.apply(manifest))
 
     async def patch(
@@ -107,13 +125,21 @@ class FaultyApi:
         *,
         uid: str | None = None,
         propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
-        meant = {"metadata": {"name": name, "uid": uid}}
+        meant = {"metadata": {"name": name, "uid": uid}, "propagation": propagation}
         return await self._written(
             "delete",
             kind,
             meant,
-            lambda: self._inner.delete(kind, namespace, name, uid=uid, propagation=propagation),
+            lambda: self._inner.delete(
+                kind,
+                namespace,
+                name,
+                uid=uid,
+                propagation=propagation,
+                grace_seconds=grace_seconds,
+            ),
         )
 
     async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -158,7 +184,14 @@ class BrokersFromAfar:
         return found
 
     async def cluster(self, namespace: str, name: str) -> BrokersFromAfar:
+        await self.connect(name)
         return self
+
+    async def connect(self, name: str) -> None:
+        """Brokers that take connections and never answer cost the whole time."""
+        if name.startswith(SILENT):
+            await asyncio.sleep(SETTINGS.admin_timeout_seconds)
+            raise BrokerUnreachableError("no answer")
 
     async def observe(self) -> ClusterView:
         return await self.reached(self.brokers.view)
@@ -235,7 +268,7 @@ class Admins:
 
     async def _describe(self) -> Any:
         await self._afar.observe()
-        return SimpleNamespace(brokers=())
+        return SimpleNamespace(brokers=(), cluster_id=CLUSTER_ID)
 
     def learn(self, broker: Mapping[str, Any]) -> None:
         """It has one address."""
@@ -246,6 +279,7 @@ class Admins:
     @asynccontextmanager
     async def using(self, namespace: str, name: str) -> AsyncIterator[Any]:
         try:
+            await self._afar.connect(name)
             await self._afar.observe()
             yield self._admin
         except BarnabasError:
@@ -278,33 +312,45 @@ class Operator:
         clock: Clock,
         draws: SimulatedRandom,
         *,
-        on_pass: Callable[[Pass], None],
+        on_result: Callable[[ReconcileResult], None],
         before_pass: Callable[[Key], None],
     ) -> None:
         self._store = store
         self._draws = draws
         self._before_pass = before_pass
         admins: Any = Admins(afar, clock)
-        self._reconcilers: dict[Work, Any] = {
-            Work.BROKER: BrokerReconciler(
-                api, admins, SETTINGS, clock, clusters=afar, processes=afar
+        cache = WatchCache(
+            api,
+            lambda: clock.monotonic_ms() / 1000,
+            list_seconds=SETTINGS.resync_seconds,
+        )
+        self._reconcilers: dict[KeyKind, Any] = {
+            KeyKind.BROKER: BrokerReconciler(
+                api,
+                admins,
+                SETTINGS,
+                clock,
+                clusters=afar,
+                processes=afar,
+                changes_of=cache.changes_of,
+                elsewhere=Elsewhere(cache.all_brokers),
             ),
-            Work.TOPICS: TopicReconciler(
-                api, admins, SETTINGS, clock, make_gateway=lambda _: TopicsFromAfar(afar)
+            KeyKind.TOPICS: TopicReconciler(
+                api, admins, SETTINGS, clock, cache, make_gateway=lambda _: TopicsFromAfar(afar)
             ),
-            Work.GROUPS: GroupReconciler(
-                api, admins, SETTINGS, clock, make_gateway=lambda _: GroupsFromAfar(afar)
+            KeyKind.GROUPS: GroupReconciler(
+                api, admins, SETTINGS, clock, cache, make_gateway=lambda _: GroupsFromAfar(afar)
             ),
         }
         self._queue = WorkQueue(
             self._reconcile,
             settle_seconds=SETTINGS.settle_seconds,
-            on_pass=on_pass,
+            on_result=on_result,
             chance=random.Random(draws.integer(1 << 30)),
         )
         ignoring: Any = _Ignoring()
-        self._wakeups = Wakeups(
-            self._queue.add, admins=admins, freshness=ignoring, metrics=ignoring
+        self._handlers = EventHandlers(
+            self._queue.add, admins=admins, cache=cache, freshness=ignoring, metrics=ignoring
         )
         self.is_alive = True
         loop = asyncio.get_running_loop()
@@ -315,6 +361,8 @@ class Operator:
         store.listeners.append(self._hear)
 
     def kill(self) -> None:
+        if not self.is_alive:
+            return
         self.is_alive = False
         self._store.listeners.remove(self._hear)
         self._task.cancel()
@@ -339,4 +387,4 @@ class Operator:
 
     def _wake(self, kind: Kind, manifest: Mapping[str, Any], is_deleted: bool) -> None:
         if self.is_alive:
-            self._wakeups.heard(kind, manifest, is_deleted=is_deleted)
+            self._handlers.on_event(kind, manifest, is_deleted=is_deleted)

@@ -29,7 +29,10 @@ from tests.simulation.operator.kubernetes import (
     TOO_MUCH_MEMORY,
     Kubernetes,
 )
+from tests.simulation.operator.neighbours import Neighbours
+from tests.simulation.operator.odd_users import OddUsers
 from tests.simulation.operator.operator import Faults
+from tests.simulation.operator.volume_users import VolumeUsers
 from tests.support.fake_kubernetes_store import FakeStore, Manifest, Refused, copied, merge_patched
 from tests.support.simulated_random import SimulatedRandom
 
@@ -60,7 +63,14 @@ class Users:
         groups: Groups,
         faults: Faults,
         tell: Callable[[str], None],
+        volumes: VolumeUsers,
+        neighbours: Neighbours,
+        odd: OddUsers,
     ) -> None:
+        self.neighbours = neighbours
+        self.volumes = volumes
+        self.odd = odd
+        self._final: Manifest | None = None
         self._random = random
         self._store = store
         self._kubernetes = kubernetes
@@ -113,6 +123,9 @@ class Users:
 
     def act(self) -> None:
         """One deed."""
+        self.volumes.act()
+        self.neighbours.act()
+        self.odd.act()
         kind = self._kinds[self._random.integer(len(self._kinds))]
         try:
             kind()
@@ -141,12 +154,21 @@ class Users:
         ):
             image = found["spec"]["image"]  # nobody is rolled, and old pods stay
         labels = {"team": f"t{self._random.integer(3)}"}
-        self._replace_spec(
-            {"replicas": replicas, "image": image, "podTemplate": {"labels": labels}}
-        )
+        self._final = {"replicas": replicas, "image": image, "podTemplate": {"labels": labels}}
+        self._replace_spec(self._final)
+        self.volumes.settle()
+        self.neighbours.settle(replicas)
+        self.odd.settle()
         annotations = {"barnabas.dev/paused": None, "barnabas.dev/approve": None}
         self._change(BROKER, NAME, {"metadata": {"annotations": annotations}})
         self._tell(f"users settle for {replicas} brokers of {image}")
+
+    def insist(self) -> None:
+        """Make the Broker again that was still being deleted when they settled."""
+        if self._final is not None and (NAMESPACE, NAME) not in self._store.objects[BROKER]:
+            self._make_broker(self._final["replicas"])
+            self._replace_spec(self._final)
+            self.odd.settle()
 
     # ------------------------------------------------------------------ the Broker
 
@@ -157,7 +179,8 @@ class Users:
     def _make_broker(self, replicas: int) -> None:
         if (NAMESPACE, NAME) in self._store.objects[BROKER]:
             return
-        spec: Manifest = {"replicas": replicas, "storage": {"size": "10Gi"}, "image": "good:0"}
+        spec: Manifest = {"replicas": replicas, "image": "good:0"}
+        spec["storage"] = copied(self.volumes.storage)
         if self._has_racks:
             spec["rack"] = {"topologyKey": "topology.kubernetes.io/zone"}
         manifest = {
@@ -242,7 +265,7 @@ class Users:
 
     def edit_stateful_set(self) -> None:
         """Somebody adds a sidecar by hand."""
-        found = self._store.objects[STATEFUL_SET].get((NAMESPACE, NAME))
+        found = self._kubernetes.find(STATEFUL_SET, NAME)
         if found is None:
             return
         containers = copied(found["spec"]["template"]["spec"]["containers"])

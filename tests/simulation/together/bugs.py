@@ -1,13 +1,17 @@
-"""Faults of a client that show on a real cluster only when it fails: the stories must find them."""
+"""Faults that show to clients only on a whole cluster that fails: the stories must find them."""
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from barnabas_broker.coordinator.group.offsets import OffsetStore
+from barnabas_broker.coordinator.transaction.markers import MarkerSender
+from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.subscription_state import SubscriptionState
-from barnabas_client.producer.outcomes import Outcomes
+from barnabas_client.producer.batch_completion import BatchCompletion
 from tests.simulation.client import bugs
 
 Patch = contextlib.AbstractContextManager[Any]
@@ -15,25 +19,25 @@ Patch = contextlib.AbstractContextManager[Any]
 
 def _no_doubt() -> Patch:
     """A batch whose answer was lost fails as if it were nowhere."""
-    before = Outcomes.lose
+    before = BatchCompletion.handle_no_response
 
     def lose(self: Any, queue: Any, batch: Any, *rest: Any) -> None:
         before(self, queue, batch, *rest)
         batch.is_in_doubt = False
 
-    return patch.object(Outcomes, "lose", lose)
+    return patch.object(BatchCompletion, "handle_no_response", lose)
 
 
 def _numbered_anew() -> Patch:
     """A batch whose answer was lost goes again with other numbers."""
-    before = Outcomes.lose
+    before = BatchCompletion.handle_no_response
 
     def lose(self: Any, queue: Any, batch: Any, *rest: Any) -> None:
         before(self, queue, batch, *rest)
         if batch.sequences is not None and not batch.is_done:
             batch.sequences.forget(batch)
 
-    return patch.object(Outcomes, "lose", lose)
+    return patch.object(BatchCompletion, "handle_no_response", lose)
 
 
 def _commits_ahead() -> Patch:
@@ -57,11 +61,64 @@ def _poll_loses() -> Patch:
     return patch.object(Consumer, "poll", poll)
 
 
+def _marker_lost() -> Patch:
+    """A coordinator forgets a partition of a transaction that it ends."""
+    before = MarkerSender.send
+
+    def send(self: Any, partition: int, transaction: Transaction) -> None:
+        fewer = frozenset(sorted(transaction.partitions)[1:])
+        before(self, partition, replace(transaction, partitions=fewer))
+
+    return patch.object(MarkerSender, "send", send)
+
+
+def _abort_commits() -> Patch:
+    """The markers of an abort say commit."""
+    before = MarkerSender.send
+
+    def send(self: Any, partition: int, transaction: Transaction) -> None:
+        commits = replace(transaction, state=TransactionState.PREPARE_COMMIT)
+        before(self, partition, commits)
+
+    return patch.object(MarkerSender, "send", send)
+
+
+def _unfenced() -> Patch:
+    """Who begins does not fence the producer before it."""
+
+    def with_next_epoch(
+        self: Transaction, timeout_ms: int, expected_epoch: int, now_ms: int
+    ) -> Transaction:
+        return replace(
+            self,
+            state=TransactionState.EMPTY,
+            partitions=frozenset(),
+            producer_epoch=max(self.producer_epoch, 0),
+            updated_ms=now_ms,
+        )
+
+    return patch.object(Transaction, "with_next_epoch", with_next_epoch)
+
+
+def _aborted_offsets() -> Patch:
+    """An abort publishes the offsets of its transaction."""
+    before = OffsetStore.end_transaction
+
+    def end_transaction(self: OffsetStore, producer_id: int, is_committed: bool) -> None:
+        before(self, producer_id, True)
+
+    return patch.object(OffsetStore, "end_transaction", end_transaction)
+
+
 BUGS: dict[str, Callable[[], Patch]] = {
     "no doubt": _no_doubt,
     "numbered anew": _numbered_anew,
     "commits ahead": _commits_ahead,
     "poll loses": _poll_loses,
+    "marker lost": _marker_lost,
+    "abort commits": _abort_commits,
+    "unfenced": _unfenced,
+    "aborted offsets": _aborted_offsets,
     "program end": lambda: bugs.planted("program end"),
 }
 

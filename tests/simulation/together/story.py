@@ -9,8 +9,10 @@ import random
 from collections.abc import Mapping
 from functools import partial
 
+from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC
 from barnabas_client import Admin
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.records.record import Record
 from tests.simulation import requests
 from tests.simulation.cluster import story as cluster_story
 from tests.simulation.cluster.administration import Administrator
@@ -20,9 +22,19 @@ from tests.simulation.cluster.history import History
 from tests.simulation.cluster.plan import Feature, Plan, draw
 from tests.simulation.cluster.workload import Worker, patiently
 from tests.simulation.together.checks import check_commit, check_group, check_producer
+from tests.simulation.together.ownership import check_ownership
 from tests.simulation.together.programs import Programs, Violation, bootstrap
+from tests.simulation.together.transactions import (
+    LEDGER,
+    TransactionPrograms,
+    check_offset,
+    check_transactions,
+    read_decided,
+    read_offset,
+)
 from tests.simulation.together.workers import (
     FAST,
+    HEARTBEAT_MS,
     REMADE,
     SESSION_MS,
     Group,
@@ -79,17 +91,29 @@ class CommitReader(Worker):
 class Story(cluster_story.Story):
     """One plan, told once, with our own clients."""
 
-    def __init__(self, seed: int, *, keeps_words: bool = False, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        keeps_words: bool = False,
+        is_compared: bool = False,
+        plan: Plan | None = None,
+    ) -> None:
         plan = (plan or draw(seed)).without(*OTHERS_TOPICS)
-        super().__init__(seed, keeps_words=keeps_words, plan=plan)
+        super().__init__(seed, keeps_words=keeps_words, is_compared=is_compared, plan=plan)
         self.draws = random.Random(f"together {seed}")
         self.programs = Programs(self.cluster, seed)
         self.producers: list[ProducerPrograms] = []
         self.groups: list[Group] = []
         self.commit_readers: list[CommitReader] = []
+        self.assignment_count = 0
         self.has_remade = self.draws.random() < 0.3
+        self.ledgers: list[TransactionPrograms] = []
+        apart = random.Random(f"transactions {seed}")
+        self.ledger_count = apart.choice((0, 1, 1, 2, 2))
+        self.rival_id = "ledger" if self.ledger_count > 1 and apart.random() < 0.6 else None
         # Whose records they are is known here, not by the history.
-        self.history.checked_apart |= {TOPIC, REMADE}
+        self.history.checked_apart |= {TOPIC, REMADE, LEDGER}
 
     def run(self) -> None:
         """Tell it. Raises: AssertionError, with the story so far."""
@@ -103,6 +127,15 @@ class Story(cluster_story.Story):
             **super()._properties(),
             "auto.create.topics.enable": "false",
             "group.min.session.timeout.ms": str(SESSION_MS // 2),
+            "group.consumer.min.session.timeout.ms": str(SESSION_MS // 2),
+            "group.consumer.session.timeout.ms": str(SESSION_MS),
+            "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+            "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+            "group.consumer.assignment.interval.ms": "200",
+            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.replication.factor": str(self.plan.replicas),
+            "transaction.state.log.min.isr": str(self.plan.in_sync_min),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         }
 
     def _workers(self) -> list[Worker]:
@@ -131,6 +164,13 @@ class Story(cluster_story.Story):
             for member in range(draws.choice((1, 2, 3))):
                 client = self._client(f"g{number}-m{member}")
                 workers.append(MemberPrograms(client, history, plan, self.programs, group))
+        for number in range(self.ledger_count):
+            client = self._client(f"ledger-{number}")
+            ledger = TransactionPrograms(
+                client, history, plan, self.programs, rival_id=self.rival_id
+            )
+            self.ledgers.append(ledger)
+            workers.append(ledger)
         return workers
 
     async def _check(self, admin: ClusterClient) -> None:
@@ -142,6 +182,8 @@ class Story(cluster_story.Story):
             for life in worker.lives:
                 check_producer(life, logs, remade=frozenset({REMADE}))
         ends = {index: len(values) for index, values in logs[TOPIC].items()}
+        if self.ledgers:
+            await self.programs.run("auditor", self._audit())
         for group in self.groups:
             await self.programs.run(f"{group.name}-last", group.drain(ends))
             check_group(group, logs[TOPIC])
@@ -150,6 +192,36 @@ class Story(cluster_story.Story):
             reader.client.drop()
         if self.groups:
             await self.programs.run("admin", self._see_groups_empty())
+            await self._check_ownership(admin)
+
+    async def _check_ownership(self, admin: ClusterClient) -> None:
+        async def read(index: int) -> None:
+            address, _ = await admin.leader_of(OFFSETS_TOPIC, index)
+            connection = await admin.connect(address)
+            records: list[Record] = []
+            offset, end = 0, 1
+            while offset < end:
+                found = await requests.read_from(connection, OFFSETS_TOPIC, index, offset)
+                checked(found.error_code)
+                records += found.records
+                # Markers of transactions are no records.
+                offset, end = max(found.end_offset, offset + 1), found.high_watermark
+            self.assignment_count += check_ownership(records)
+
+        for index in range(await self._count(admin, OFFSETS_TOPIC)):
+            await patiently(admin, partial(read, index), PATIENCE_SECONDS)
+
+    async def _audit(self) -> None:
+        found = await read_decided(bootstrap(self.cluster))
+        for ledger in self.ledgers:
+            prefix = f"{ledger.name}/".encode()
+            own = {
+                index: [value for value in values if value.startswith(prefix)]
+                for index, values in found.items()
+            }
+            check_transactions(ledger.attempts, own)
+            offset = await read_offset(bootstrap(self.cluster), ledger.group_id)
+            check_offset(ledger.attempts, own, offset)
 
     async def _count(self, admin: ClusterClient, topic: str) -> int:
         """How many partitions a topic has in the end."""

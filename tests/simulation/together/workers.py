@@ -19,6 +19,8 @@ from tests.simulation.cluster.workload import Worker
 from tests.simulation.together.programs import Programs, Violation, bootstrap
 
 FAST: dict[str, Any] = {
+    # The numbers of the default ones go on from story to story, and their digits take room.
+    "client_id": "together",
     "request_timeout_ms": 1500,
     "default_api_timeout_ms": 6000,
     "retry_backoff_ms": 50,
@@ -29,6 +31,8 @@ FAST: dict[str, Any] = {
     "metadata_max_age_ms": 5000,
 }
 SESSION_MS = 3000
+HEARTBEAT_MS = 300
+_BOTH = ("classic", "consumer")
 STRATEGIES = (["range"], ["roundrobin"], ["sticky"], ["cooperative-sticky"])
 REMADE = "remade"
 REMADE_PARTITIONS_MAX = 3
@@ -257,26 +261,37 @@ class Group:
         self.programs = programs
         self.is_static = draws.random() < 0.2
         self.handed: dict[int, dict[int, bytes]] = defaultdict(dict)
+        # Members of one protocol, of the other, or of both side by side.
+        apart = random.Random(f"protocol {plan.seed} {name}")
+        self.protocols = apart.choice((("classic",), ("consumer",), ("consumer",), _BOTH))
         self.settings: dict[str, Any] = {
             **FAST,
             "group_id": name,
-            "group_protocol": "classic",
             "auto_offset_reset": "earliest",
             "fetch_max_wait_ms": 100,
             "auto_commit_interval_ms": draws.choice((20, 100, 1000)),
             "max_poll_records": draws.choice((1, 5, 500)),
             "max_partition_fetch_bytes": draws.choice((200, 1 << 20)),
             "max_poll_interval_ms": 5000,
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": 300,
-            "partition_assignment_strategy": draws.choice(STRATEGIES),
+        }
+        self.of_protocol: dict[str, dict[str, Any]] = {
+            "classic": {
+                "session_timeout_ms": SESSION_MS,
+                "heartbeat_interval_ms": HEARTBEAT_MS,
+                "partition_assignment_strategy": draws.choice(STRATEGIES),
+            },
+            "consumer": {"group_remote_assignor": apart.choice((None, "uniform", "range"))},
         }
 
     def consumer(self, draws: random.Random, instance_id: str | None = None) -> Consumer:
         """A member to be."""
         extra = {} if instance_id is None else {"group_instance_id": instance_id}
         rack = {"client_rack": f"rack-{draws.randrange(3)}"}
-        return Consumer(bootstrap(self.programs.cluster), **{**self.settings, **extra, **rack})
+        protocol = draws.choice(self.protocols)
+        settings = {**self.settings, **self.of_protocol[protocol], **extra, **rack}
+        return Consumer(
+            bootstrap(self.programs.cluster), **{**settings, "group_protocol": protocol}
+        )
 
     def take(self, record: Any) -> None:
         """A record was handed out. Raises: Violation where it was another one before."""

@@ -65,8 +65,8 @@ class World:
         )
 
     async def start(self) -> "World":
-        self.groups.start()
-        self.groups.load_partition(PARTITION, 1)
+        self.groups.runtime.start()
+        self.groups.runtime.load(PARTITION, 1)
         await self.groups.runtime.wait_until_loaded(PARTITION)
         return self
 

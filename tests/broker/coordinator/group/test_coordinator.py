@@ -39,7 +39,7 @@ def test_a_member_joins_syncs_commits_and_leaves() -> None:
         response = await world.groups.leave_group(request, context(3))
         assert (response.error_code, response.members[0].error_code) == (0, 0)
         assert world.groups.count_by_state()["Empty"] == 1
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -53,14 +53,14 @@ def test_requests_are_checked_in_order() -> None:
         assert await world.commit(1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         listed = await world.groups.list_groups(ListGroupsRequest(), context(4))
         assert listed.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        world.groups.start()
+        world.groups.runtime.start()
         assert (await world.join(group="")).error_code == ErrorCode.INVALID_GROUP_ID
         assert await world.heartbeat("m", 1, "") is ErrorCode.INVALID_GROUP_ID
         assert (await world.join()).error_code == ErrorCode.NOT_COORDINATOR
         assert (await world.sync("m", 1)).error_code == ErrorCode.NOT_COORDINATOR
         assert await world.heartbeat("m", 1) is ErrorCode.NOT_COORDINATOR
         assert await world.commit(1) is ErrorCode.NOT_COORDINATOR
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -72,9 +72,9 @@ def test_while_loading_requests_are_told_to_wait() -> None:
         world = World()
         await world.start()
         assert await world.commit(5) is ErrorCode.NONE
-        world.groups.unload_partition(PARTITION)
+        world.groups.runtime.unload(PARTITION)
         world.writer.reads_going.clear()
-        world.groups.load_partition(PARTITION, 3)
+        world.groups.runtime.load(PARTITION, 3)
         await asyncio.sleep(0.1)
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (await world.join()).error_code == loading
@@ -95,7 +95,7 @@ def test_while_loading_requests_are_told_to_wait() -> None:
         await world.groups.runtime.wait_until_loaded(PARTITION)
         listed = await world.groups.list_groups(ListGroupsRequest(), context(4))
         assert (listed.error_code, listed.groups[0].group_id) == (0, GROUP)
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -107,12 +107,12 @@ def test_a_group_survives_a_restart_of_the_coordinator() -> None:
         world = await World().start()
         member_id = await world.stable()
         await world.commit(5, member_id, 1)
-        await world.groups.close()
+        await world.groups.runtime.close()
         world = await World(world.writer).start()
         assert await world.heartbeat(member_id, 1) is ErrorCode.NONE
         assert (await world.sync(member_id, 1)).assignment == b"all"
         assert list(world.groups.committed_offsets()) == [(GROUP, "t", 0, 5)]
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -133,11 +133,11 @@ def test_parked_joins_and_syncs_are_answered_when_the_coordinator_goes(how: str)
         await asyncio.sleep(0.1)
         assert (await syncing).error_code == ErrorCode.REBALANCE_IN_PROGRESS
         if how == "close":
-            await world.groups.close()
+            await world.groups.runtime.close()
         else:
-            world.groups.unload_partition(PARTITION)
+            world.groups.runtime.unload(PARTITION)
         assert (await other).error_code == ErrorCode.NOT_COORDINATOR
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -171,7 +171,7 @@ def test_append_errors_are_mapped(append: ErrorCode, shown: ErrorCode) -> None:
         world.writer.refuse_with = None
         assert await world.heartbeat(static.member_id, 2) is ErrorCode.NONE
         assert world.groups.offset_count() == 0
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -207,7 +207,7 @@ def test_a_doubtful_append_is_answered_and_the_group_comes_back(request_kind: st
                 assert await world.heartbeat(member_id, 1) is ErrorCode.NONE
             if request_kind == "static join":
                 assert (await world.join(instance="i", version=5)).error_code == 0
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -223,7 +223,7 @@ def test_join_answers_fit_every_version() -> None:
             assert response.protocol_name == (None if version >= 7 else "")
             data = encode(response, version)
             assert decode(JoinGroupResponse, data, version)[0].member_id == "nobody"
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -233,10 +233,10 @@ def test_the_partition_of_a_group_is_the_absolute_java_hash() -> None:
 
     async def scenario() -> None:
         groups = World().groups
-        assert groups.partition_for("my-group") == PARTITION
-        assert groups.partition_for("test") == 48
-        assert groups.partition_for("polygenelubricants") == 0
-        await groups.close()
+        assert groups.runtime.partition_for("my-group") == PARTITION
+        assert groups.runtime.partition_for("test") == 48
+        assert groups.runtime.partition_for("polygenelubricants") == 0
+        await groups.runtime.close()
 
     virtually(scenario())
 
@@ -252,6 +252,6 @@ def test_the_log_of_a_group_is_one_batch_per_change() -> None:
         await asyncio.gather(*(world.commit(offset, member_id, 1) for offset in range(10)))
         assert len(log.records()) == 11
         assert len(log.batches) == 2
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())

@@ -53,7 +53,7 @@ def test_offsets_are_fetched_for_one_group_in_old_versions() -> None:
         assert [each.error_code for each in foreign.topics[0].partitions] == [16, 16]
         foreign = await fetch(2, "test")
         assert (foreign.error_code, foreign.topics) == (16, [])
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -76,7 +76,7 @@ def test_offsets_are_fetched_for_several_groups_from_version_8() -> None:
         assert (ours.group_id, ours.error_code) == (GROUP, 0)
         assert ours.topics[0].partitions[0].committed_offset == 5
         assert (foreign.group_id, foreign.error_code, foreign.topics) == ("test", 16, [])
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -92,7 +92,7 @@ def test_unknown_groups_are_dead_or_not_found() -> None:
             (group,) = response.groups
             assert (group.group_state, group.error_code) == ("Dead", code)
             assert (group.error_message is not None) == (version == 6)
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -112,7 +112,7 @@ def test_list_filters_do_not_mind_the_case() -> None:
         assert await listed(["STABLE"], ["Classic"]) == 1
         assert await listed(["empty"], []) == 0
         assert await listed([], ["consumer"]) == 0
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -146,7 +146,7 @@ def test_groups_and_offsets_are_deleted() -> None:
         assert results[0].error_code == 0
         gone = await world.groups.offset_delete(delete, context(0))
         assert gone.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -162,6 +162,6 @@ def test_the_expiry_of_offsets_runs_by_itself() -> None:
         await asyncio.sleep(601)
         assert world.groups.offset_count() == 0
         assert world.groups.metrics.expired_offset_count == 1
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())

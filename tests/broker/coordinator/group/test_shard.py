@@ -192,7 +192,7 @@ def test_a_group_is_described_with_what_is_in_force() -> None:
     # What was assigned last stays in sight until the next assignment, as in Apache Kafka.
     shares = {bytes(each.member_assignment) for each in preparing.members}
     assert shares == {b"assigned to " + each.encode() for each in ids}
-    assert model.shard.describe("x") is None
+    assert model.shard.describe("x") == "Group x not found."
 
 
 def check_invariants(model: GroupModel) -> None:

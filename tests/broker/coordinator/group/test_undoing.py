@@ -219,7 +219,7 @@ def test_replacements_of_one_static_member_are_undone_newest_first() -> None:
         assert all(each.error_code for each in await asyncio.gather(*replacing))
         world.writer.refuse_with = None
         assert await world.heartbeat(joined.member_id, 1) is ErrorCode.NONE
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -292,15 +292,15 @@ def test_topics_that_are_deleted_while_a_coordinator_loads_are_cleaned_up_then()
     async def scenario() -> None:
         world = await World().start()
         await world.commit(5)
-        world.groups.unload_partition(PARTITION)
+        world.groups.runtime.unload(PARTITION)
         world.writer.reads_going.clear()
-        world.groups.load_partition(PARTITION, 3)
+        world.groups.runtime.load(PARTITION, 3)
         cleaning = asyncio.ensure_future(world.groups.on_topics_deleted({"t": OLD}))
         await asyncio.sleep(1)
         world.writer.reads_going.set()
         await cleaning
         assert world.groups.offset_count() == 0
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -354,7 +354,7 @@ def test_a_sync_whose_append_hangs_begins_another_rebalance() -> None:
         again = await world.join(joined.member_id)
         assert (again.error_code, again.generation_id) == (0, 2)
         assert (await world.sync(joined.member_id, 2, leads=True)).assignment == b"all"
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())
 
@@ -375,6 +375,6 @@ def test_a_deletion_that_hangs_is_not_undone() -> None:
         await asyncio.sleep(0.1)
         gone = (await world.groups.delete_groups(request, context(2))).results[0]
         assert gone.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        await world.groups.close()
+        await world.groups.runtime.close()
 
     virtually(scenario())

@@ -40,7 +40,7 @@ def check_replay(
     live = pipeline.shard
     if sorted(live.offsets.all_offsets()) != sorted(fresh.offsets.all_offsets()):
         raise Violation(f"offsets {_offsets(live)}, replayed {_offsets(fresh)}")
-    if set(live.offsets._undecided()) != set(fresh.offsets._undecided()):
+    if set(live.offsets.undecided()) != set(fresh.offsets.undecided()):
         raise Violation("undecided offsets differ from the replayed ones")
     for group_id in {*live.groups, *fresh.groups}:
         group = live.groups.get(group_id)

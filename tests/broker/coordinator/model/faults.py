@@ -25,7 +25,7 @@ Patch = tuple[type, str, Any]
 
 def note_setting(groups: GroupCoordinator, node: int) -> None:
     """Give a broker a setting of its own."""
-    groups.__dict__["partition_count_setting"] = (4, 2)[node]
+    groups.runtime.__dict__["partition_count_setting"] = (4, 2)[node]
 
 
 def _by_setting(self: Any, group_id: str) -> int:
@@ -84,12 +84,8 @@ class _NoTimer:
         """Forget it."""
 
 
-def _pending_even_if_superseded(self: OffsetStore, key: Any, since_ms: int = -1) -> bool:
-    return any(key in keys for keys in self._pending.values())
-
-
-def _any_pending_of(self: OffsetStore, group_id: str) -> bool:
-    return any(key.group_id == group_id for keys in self._pending.values() for key in keys)
+def _pending_even_if_superseded(self: OffsetStore, key: Any, order: int) -> None:
+    """Leave what transactions have for a key that is written later."""
 
 
 def _names_alone(self: OffsetCommands, deleted: Any) -> Result[None]:
@@ -131,7 +127,7 @@ _write_empty = Rebalancer._write_empty
 def _time_out_undoes(self: Any) -> None:
     """Take a write that is late back, as if it were refused."""
     if self._queue and self._append_task is not None:
-        self.shard.roll_back(self._queue[0].sequence)
+        self.shard.journal.roll_back(self._queue[0].sequence)
     _time_out(self)
 
 
@@ -139,7 +135,7 @@ _time_out = ShardPipeline._time_out
 
 FAULTS: dict[str, list[Patch]] = {
     "C1: groups are mapped by each broker's setting": [
-        (GroupCoordinator, "partition_for", _by_setting)
+        (CoordinatorRuntime, "partition_for", _by_setting)
     ],
     "C3: a generation may have two assignments": [(Syncer, "_persist", _second_assignment)],
     "C4: a group stays until its tombstones are committed": [
@@ -151,8 +147,7 @@ FAULTS: dict[str, list[Patch]] = {
         (CoordinatorRuntime, "_load_failed", _failed_for_good)
     ],
     "C7: what is superseded is pending": [
-        (OffsetStore, "is_pending", _pending_even_if_superseded),
-        (OffsetStore, "has_pending_of", _any_pending_of),
+        (OffsetStore, "_supersede_pending", _pending_even_if_superseded),
     ],
     "topic_recreated: the clean-up goes by names": [
         (OffsetCommands, "delete_topics", _names_alone),

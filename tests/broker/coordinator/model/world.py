@@ -24,6 +24,7 @@ from barnabas_broker.coordinator.group.records import (
 )
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
 from barnabas_broker.coordinator.group.shard import GroupShard
+from barnabas_broker.coordinator.group.topics import AnyTopics
 from barnabas_broker.coordinator.runtime.loop import SlotState
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.purgatory.timer import Timer
@@ -75,10 +76,11 @@ OWNED = tuple(f"p{index}" for index in range(4))
 RETRIABLE = (14, 15, 16, 27)
 
 
-class ModelTopics:
+class ModelTopics(AnyTopics):
     """Topics that come and go under the same names."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.ids: dict[str, bytes] = {}
         self._made = 0
         for index in range(TOPIC_COUNT):
@@ -152,7 +154,7 @@ class World:
             topics=self.topics,
         )
         faults.note_setting(groups, node)
-        groups.start()
+        groups.runtime.start()
         return groups
 
     # ---- checks --------------------------------------------------------------------------------
@@ -202,7 +204,7 @@ class World:
     def _coordinator(self, group: str) -> GroupCoordinator:
         """Ask one broker for the partition of a group, and go to who leads that."""
         asked = self.brokers[self.random.integer(2)]
-        partition = asked.partition_for(group)
+        partition = asked.runtime.partition_for(group)
         leader = self.partitions[partition % PARTITION_COUNT].leader
         return self.brokers[max(leader, 0)]
 
@@ -498,11 +500,11 @@ class World:
         epoch = partition.leader_epoch
         if node == partition.leader:
             partition.leader_epoch += 1
-            self.brokers[node].load_partition(index, epoch + 1)
+            self.brokers[node].runtime.load(index, epoch + 1)
             return
         old = partition.leader
         if old >= 0:
-            self.brokers[old].unload_partition(index, epoch + 2)
+            self.brokers[old].runtime.unload(index, epoch + 2)
         end_offset = partition.log.end_offset
         partition.move(node, epoch + 2, lost_batches)
         if partition.log.end_offset < end_offset:
@@ -510,7 +512,7 @@ class World:
             monitor.forget()
             for record in partition.records:
                 monitor.take(record, is_new=False)
-        self.brokers[node].load_partition(index, epoch + 2)
+        self.brokers[node].runtime.load(index, epoch + 2)
 
     def _stand_still(self, seconds: int) -> None:
         loop: Any = asyncio.get_running_loop()
@@ -587,14 +589,14 @@ class World:
                     raise Violation(f"{group.group_id} has members that died")
         await asyncio.sleep(RETENTION_MS / 1000 + 3 * EXPIRY_MS / 1000)
         self._verify()
-        if any(shard.offsets._pending for shard in self._shards()):
+        if any(any(shard.offsets.undecided()) for shard in self._shards()):
             await asyncio.sleep(DAY_SECONDS + 2 * EXPIRY_MS / 1000)
             self._verify()
         for shard in self._shards():
             if shard.groups or shard.offsets.count():
                 raise Violation(f"{sorted(shard.groups)} never end")
         for groups in self.brokers:
-            await groups.close()
+            await groups.runtime.close()
 
     def _shards(self) -> list[GroupShard]:
         return [shard for groups in self.brokers for _, shard in groups.runtime.shards()]

@@ -1,10 +1,12 @@
 """The smallest shard: named counters, one record per change."""
 
+from barnabas_broker.coordinator.runtime.journal import UndoJournal
 from barnabas_broker.coordinator.runtime.shard import (
     AppendHook,
     CoordinatorRecord,
     Instant,
     Result,
+    TimerAction,
 )
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_protocol.errors import ErrorCode
@@ -14,12 +16,12 @@ from barnabas_protocol.records.record import Record
 class CountingShard:
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.timers = ShardTimers()
+        self.timers = ShardTimers[TimerAction]()
         self.counts: dict[str, int] = {}
         self.pending: dict[int, list[tuple[str, int]]] = {}
         self.closed_with: ErrorCode | None = None
-        self._journal: list[tuple[int, str, int]] = []
-        self._sequence = 0
+        self.journal = UndoJournal()
+        self.journal.start()
 
     def replay(self, record: Record, producer_id: int) -> None:
         assert record.key is not None
@@ -38,17 +40,6 @@ class CountingShard:
     def loaded(self, now: Instant) -> Result[None]:
         return Result(reply=None)
 
-    def begin(self, sequence: int) -> None:
-        self._sequence = sequence
-
-    def committed(self, sequence: int) -> None:
-        self._journal = [each for each in self._journal if each[0] > sequence]
-
-    def roll_back(self, sequence: int) -> None:
-        while self._journal and self._journal[-1][0] >= sequence:
-            _, name, before = self._journal.pop()
-            self.counts[name] = before
-
     def close(self, code: ErrorCode) -> None:
         self.closed_with = code
         self.timers.clear()
@@ -57,7 +48,7 @@ class CountingShard:
         self, name: str, count: int = 1, *, hook: AppendHook | None = None, padding: int = 0
     ) -> Result[int]:
         before = self.counts.get(name, 0)
-        self._journal.append((self._sequence, name, before))
+        self.journal.note(self.counts.__setitem__, name, before)
         self.counts[name] = before + count
         value = str(before + count).zfill(padding).encode()
         record = CoordinatorRecord(name.encode(), value)

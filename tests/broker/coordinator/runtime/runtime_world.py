@@ -18,16 +18,26 @@ from tests.support.virtual_loop import VirtualClock
 TOPIC = "__counters"
 
 
+class WorkClock(VirtualClock):
+    """A clock that also counts the work that a test says was done on the loop."""
+
+    worked_ms = 0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + self.worked_ms * 1_000_000
+
+
 class World:
     """A runtime with its writer, inside a virtual loop."""
 
     def __init__(self, **settings: Any) -> None:
         loop = asyncio.get_running_loop()
-        clock = VirtualClock(loop)
+        self.clock = clock = WorkClock(loop)
         self.writer = FakePartitionWriter()
         self.shards: list[CountingShard] = []
         self.runtime: CoordinatorRuntime[CountingShard] = CoordinatorRuntime(
             topic=TOPIC,
+            partition_count=lambda: 50,
             new_shard=self._new_shard,
             writer=self.writer,
             clock=clock,

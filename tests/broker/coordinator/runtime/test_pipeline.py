@@ -496,3 +496,30 @@ def test_commands_are_refused_while_too_much_waits() -> None:
         await world.runtime.close()
 
     run_virtual(scenario())
+
+
+def test_timers_that_become_due_while_others_fire_wait_for_the_next_turn() -> None:
+    """A clean-up that goes on a millisecond later would otherwise hold the loop to its end."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        shard, events = world.shards[0], list[str]()
+        loop = asyncio.get_running_loop()
+
+        def step(now: Instant) -> Result[None]:
+            events.append("step")
+            loop.call_soon(events.append, "others")
+            # Each step takes as long as the pause that it asks for.
+            world.clock.worked_ms += 1
+            if len(events) < 9:
+                shard.timers.schedule("clean-up", now.monotonic_ms + 1, step)
+            return Result(reply=None)
+
+        shard.timers.schedule("clean-up", world.clock.monotonic_ms() + 10, step)
+        await world.add()
+        await asyncio.sleep(1)
+        assert events == ["step", "others"] * 5
+        await world.runtime.close()
+
+    run_virtual(scenario())

@@ -5,11 +5,11 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change
-from barnabas_broker.coordinator.runtime.timers import Action, ShardTimers
+from barnabas_broker.coordinator.runtime.shard import Instant, Result, TimerAction, no_change
+from barnabas_broker.coordinator.runtime.timers import ShardTimers
 
 
-def noting(fired: list[str], name: str) -> Action:
+def noting(fired: list[str], name: str) -> TimerAction:
     def action(_: Instant) -> Result[None]:
         fired.append(name)
         return no_change()
@@ -17,14 +17,14 @@ def noting(fired: list[str], name: str) -> Action:
     return action
 
 
-def run_due(timers: ShardTimers, now_ms: int) -> None:
+def run_due(timers: ShardTimers[TimerAction], now_ms: int) -> None:
     while (action := timers.take_due(now_ms)) is not None:
         action(Instant(now_ms, now_ms))
 
 
 def test_timers_fire_once_in_order_and_never_early() -> None:
     fired: list[str] = []
-    timers = ShardTimers()
+    timers = ShardTimers[TimerAction]()
     timers.schedule("b", 20, noting(fired, "b"))
     timers.schedule("a", 10, noting(fired, "a"))
     run_due(timers, 9)
@@ -38,7 +38,7 @@ def test_timers_fire_once_in_order_and_never_early() -> None:
 
 def test_scheduling_a_key_again_replaces_its_timer() -> None:
     fired: list[str] = []
-    timers = ShardTimers()
+    timers = ShardTimers[TimerAction]()
     timers.schedule("a", 10, noting(fired, "old"))
     timers.schedule("a", 30, noting(fired, "later"))
     run_due(timers, 29)
@@ -51,7 +51,7 @@ def test_scheduling_a_key_again_replaces_its_timer() -> None:
 
 def test_postponing_moves_a_deadline_later_only() -> None:
     fired: list[str] = []
-    timers = ShardTimers()
+    timers = ShardTimers[TimerAction]()
     timers.schedule("a", 10, noting(fired, "a"))
     timers.postpone("a", 50)
     timers.postpone("a", 20)
@@ -64,7 +64,7 @@ def test_postponing_moves_a_deadline_later_only() -> None:
 
 def test_a_cancelled_timer_does_not_fire() -> None:
     fired: list[str] = []
-    timers = ShardTimers()
+    timers = ShardTimers[TimerAction]()
     timers.schedule("a", 10, noting(fired, "a"))
     timers.cancel("a")
     timers.cancel("a")
@@ -75,7 +75,7 @@ def test_a_cancelled_timer_does_not_fire() -> None:
 
 def test_an_action_may_cancel_another_that_is_due() -> None:
     fired: list[str] = []
-    timers = ShardTimers()
+    timers = ShardTimers[TimerAction]()
 
     def first(_: Instant) -> Result[None]:
         timers.cancel("b")
@@ -88,7 +88,7 @@ def test_an_action_may_cancel_another_that_is_due() -> None:
 
 
 def test_many_cancelled_timers_leave_no_heap_behind() -> None:
-    timers = ShardTimers()
+    timers = ShardTimers[TimerAction]()
     for number in range(100_000):
         timers.schedule(number, 1_000_000 + number, noting([], ""))
         timers.cancel(number)
@@ -99,7 +99,7 @@ def test_many_cancelled_timers_leave_no_heap_behind() -> None:
 def test_timers_behave_like_a_dictionary_of_deadlines(seed: int, steps: int) -> None:
     """A dumb twin: a dictionary that is searched at every step."""
     source = random.Random(seed)
-    timers, twin = ShardTimers(), dict[str, int]()
+    timers, twin = ShardTimers[TimerAction](), dict[str, int]()
     fired: list[str] = []
     now = 0
     for _ in range(steps):

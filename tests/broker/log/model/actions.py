@@ -136,12 +136,21 @@ async def checkpoint_soon(world: World, first: int, second: int) -> None:
 
 @_kind(2)
 async def truncate(world: World, first: int, second: int) -> None:
+    await world.truncate(_where_to_cut(world, first, second))
+
+
+@_kind(2)
+async def truncate_and_crash(world: World, first: int, second: int) -> None:
+    await world.truncate_and_crash(_where_to_cut(world, first, second), second % 3)
+
+
+def _where_to_cut(world: World, first: int, second: int) -> int:
     low, end = 0, world.end
     if world.is_replicated and second % 4:
         low = world.high_watermark
     elif second % 3 == 0 and world.start:
         end = world.start - 1  # as one does whose leader has less than it has deleted
-    await world.truncate(low + first % (end + 1 - low))
+    return low + first % (end + 1 - low)
 
 
 @_kind(3)
@@ -175,7 +184,7 @@ async def move(world: World, first: int, second: int) -> None:
     if world.name not in world.moves.moving:
         world.was_moved = True
         world.moves.move(world.name, ("/a", "/b")[first % 2])
-        if world.name in world.moves.wishes or world.name in world.moves.moving:
+        if world.name in world.moves.requested_directories or world.name in world.moves.moving:
             world.remembered_directory = ZERO_UUID
 
 
@@ -278,6 +287,8 @@ THEMES: tuple[dict[str, int], ...] = (
     {"compact": 10, "settings": 8, "flush": 8, "turns": 16, "kill": 6, "checkpoint": 6},
     {"follow": 12, "roll": 6, "power": 5, "kill": 5},
     {"retain": 10, "pass_time": 8, "append_flushed": 10, "stop": 6},
+    {"truncate_and_crash": 10, "power": 8, "roll": 10, "append_flushed": 12, "checkpoint": 8},
+    {"delete_topic": 8, "compact": 12, "power": 8, "settings": 8, "flush": 6, "roll": 5},
 )
 
 

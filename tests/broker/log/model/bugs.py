@@ -7,26 +7,33 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from barnabas_broker.log import layout, log_moves, segment_recovery
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.log import layout
 from barnabas_broker.log.checkpoints import CheckpointError
 from barnabas_broker.log.holes import ANYWHERE, Holes
 from barnabas_broker.log.index_file import write_index
 from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
+from barnabas_broker.log.local_log import LocalLog
 from barnabas_broker.log.log_flush import LogFlush
-from barnabas_broker.log.log_manager import LogManager
-from barnabas_broker.log.log_writer import LogWriter
+from barnabas_broker.log.manager import leftover_copies
+from barnabas_broker.log.manager.leftover_copies import Leftovers
+from barnabas_broker.log.manager.log_directory import LogDirectory
+from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.properties_files import MoveNote
-from barnabas_broker.log.recovery import LoadedLog, LogLoading
+from barnabas_broker.log.recovery import segment_recovery
+from barnabas_broker.log.recovery.log_loader import LoadedLog, LogLoader
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.time_index import ENTRY
 from barnabas_broker.log.transaction_index import TransactionIndex
+from barnabas_broker.log.truncation_note import TruncationNote
 from barnabas_broker.replication import future_log
 from barnabas_broker.replication.future_log import FutureLogs
 from tests.broker.log.model.stepping_disk import SteppingDisk
 
-_load = LogLoading.load
-_roll = LogWriter.roll
+_load = LogLoader.load
+_roll = PartitionLog.roll
 _find_holes = Holes.load.__func__  # type: ignore[attr-defined]
 
 
@@ -55,13 +62,13 @@ async def _flush_nothing(self: FutureLogs, *_: object) -> None:
     """As if the copy would be flushed some day."""
 
 
-def _load_as_synced(self: LogLoading, **offsets: Any) -> LoadedLog:
+def _load_as_synced(self: LogLoader, **offsets: Any) -> LoadedLog:
     loaded = _load(self, **offsets)
     loaded.unsynced = []
     return loaded
 
 
-def _write_unsynced(self: LogLoading, segments: list[Segment]) -> None:
+def _write_unsynced(self: LogLoader, segments: list[Segment]) -> None:
     """Write all indexes, and take them for written."""
     for segment in segments:
         for index in (segment.time_index, segment.offset_index):
@@ -80,7 +87,7 @@ def _holes_by_policy(cls: type[Holes], disk: Any, directory: str, unless_noted: 
     return holes
 
 
-def _roll_at_the_end(self: LogWriter, lowest_base: int = 0) -> None:
+def _roll_at_the_end(self: PartitionLog, lowest_base: int = 0) -> None:
     _roll(self)
 
 
@@ -90,19 +97,30 @@ async def _keep_log_starts(self: LogManager, logs: Sequence[PartitionLog]) -> No
         await self.checkpointing.write_recovery_points(self.directory_of(log))
 
 
-def _guess_by_cut_names(self: Any, manager: LogManager, path: str) -> MoveNote | None:
+def _guess_by_cut_names(self: Leftovers, disk: Disk, path: str) -> MoveNote | None:
     topic_partition = layout.parse_marked_directory(path.rpartition("/")[2])
-    topic_id = log_moves._topic_id(manager, path)
-    same = self.replaced.get(log_moves._cut_name(path), {}).get(topic_id, [""])
+    topic_id = leftover_copies.topic_id_of(disk, path)
+    same = self.replaced.get(leftover_copies.cut_name(path), {}).get(topic_id, [""])
     assert topic_partition is not None
     return MoveNote(topic_partition, same[0].rpartition("/")[2])
 
 
-def _epochs_start_anew(self: LogLoading, segments: list[Segment]) -> LeaderEpochs:
+def _epochs_start_anew(self: LogLoader, segments: list[Segment]) -> LeaderEpochs:
     try:
         return LeaderEpochs.load(self._disk, self._directory)
     except CheckpointError:
         return LeaderEpochs(self._disk, f"{self._directory}/{LEADER_EPOCH_FILE}")
+
+
+def _remove_from_the_start(self: LocalLog, gone: Sequence[Segment]) -> None:
+    self.removal.remove(gone, self.config.file_delete_delay_ms)
+
+
+def _write_but_cleaner_offsets(self: OffsetCheckpointing, directory: LogDirectory) -> Any:
+    async def pretend() -> bool:
+        return True
+
+    return pretend()
 
 
 _HEALING_OFF = (segment_recovery, "_read_time_index_end", _believe_the_end)
@@ -126,8 +144,8 @@ BUGS = {
     "L4": Bug(
         "what recovery wrote counts as synced",
         (
-            (LogLoading, "load", _load_as_synced),
-            (LogLoading, "_write_indexes", _write_unsynced),
+            (LogLoader, "load", _load_as_synced),
+            (LogLoader, "_write_indexes", _write_unsynced),
             _HEALING_OFF,
         ),
     ),
@@ -135,7 +153,7 @@ BUGS = {
         "whether there may be holes is told by today's policy",
         ((Holes, "load", classmethod(_holes_by_policy)),),
     ),
-    "L6": Bug("a segment begins at the log end", ((LogWriter, "roll", _roll_at_the_end),)),
+    "L6": Bug("a segment begins at the log end", ((PartitionLog, "roll", _roll_at_the_end),)),
     "L7": Bug(
         "a flush writes along the path of its log's folder",
         ((SteppingDisk, "follows_renames", False),),
@@ -154,13 +172,25 @@ BUGS = {
     "R9": Bug(
         "the cut name of a directory is taken for the partition's",
         (
-            (log_moves, "read_move_note", lambda disk, path: None),
-            (log_moves._Leftovers, "guess", _guess_by_cut_names),
+            (leftover_copies, "read_move_note", lambda disk, path: None),
+            (Leftovers, "guess", _guess_by_cut_names),
         ),
+    ),
+    "R11": Bug(
+        "a recovery believes the recovery point from before a cut",
+        ((TruncationNote, "lowered", lambda self, recovery_point: recovery_point),),
+    ),
+    "R12": Bug(
+        "the cleaner's checkpoint outlives what it speaks of",
+        ((OffsetCheckpointing, "write_cleaner_offsets", _write_but_cleaner_offsets),),
+    ),
+    "R13": Bug(
+        "segments are cut off lowest first",
+        ((LocalLog, "_remove_from_the_end", _remove_from_the_start),),
     ),
     "R10": Bug(
         "lost leader epochs start anew",
-        ((LogLoading, "_load_epochs", _epochs_start_anew),),
+        ((LogLoader, "_load_epochs", _epochs_start_anew),),
     ),
 }
 

@@ -27,6 +27,7 @@ def test_the_log_answers_as_the_model_does(seed: int) -> None:
     assert run_history(seed) is None
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", sorted(FINDERS))
 def test_planted_faults_are_found(name: str) -> None:
     assert run_history(finder(name)) is None

@@ -17,14 +17,14 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.import_directory import import_partition, inspect_partition
-from barnabas_broker.log.log_manager import LogManager
+from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.replication.future_log import FutureLogs
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from tests.broker.log.model import model
-from tests.broker.log.model.checks import Wrong, check_everything, newest_offsets
+from tests.broker.log.model.checks import Wrong, check_everything, newest_offsets, read_all
 from tests.broker.log.model.model import Batch
 from tests.broker.log.model.stepping_disk import SteppingDisk
 from tests.support.simulated_random import SimulatedRandom
@@ -306,6 +306,11 @@ class World:
         if floor <= starts[1]:
             floor = 0  # all that was safe has been deleted since
         end, start = log.log_end_offset, log.log_start_offset
+        is_far = self.is_far_base(end)
+        if is_far and self.maybe:
+            # What the power took in front of the gap may be there or not: the end does not say.
+            found = {batch.raw for batch in await read_all(self, start, 1 << 20)}
+            self.maybe = [one for one in self.maybe if one.end > end or one.raw in found]
         possible = [*self.batches, *self.maybe]
         # A log that has lost all it had may have lost what was below its start, too.
         lowest = min(starts[0], self.end if log.size_bytes else end)
@@ -317,7 +322,6 @@ class World:
         if end < floor and not self._is_only_hole(end, floor):
             raise Wrong(f"the log ends at {end}: what is below {floor} was safe")
         top = possible[-1].end if possible else 0
-        is_far = self.is_far_base(end)
         if end > max(top, self.start) and not is_far:
             raise Wrong(f"the log ends at {end}, more than was appended ({top})")
         self.empty_until = end if is_far else 0
@@ -388,15 +392,7 @@ class World:
         log = self.log
         if self.is_failed or not 0 <= offset < self.end:
             return
-        kept = [batch for batch in self.batches if batch.end <= offset]
-        # A leader that is asked where to cut names the beginning of a batch.
-        offset = kept[-1].end if kept else min(offset, self.start)
-        if self.was_compacted and offset < self.high_watermark_highest:
-            # What compaction took for the sake of what is cut is gone.
-            known = {r.offset for b in self.batches for r in b.records}
-            self.may_be_gone |= known - newest_offsets(self.batches)
-            self.may_forget = True
-        self.cut_to = offset
+        offset, kept = self._expect_cut(offset)
         while log.truncate_to(log.truncation_step(offset)):
             await self.manager.note_truncations([log])
             if log.is_offline:
@@ -413,6 +409,28 @@ class World:
         self.is_restarted = True  # as far as producers are concerned
         self.epoch += 1
 
+    async def truncate_and_crash(self, offset: int, kind: int) -> None:
+        """As `truncate`, by a process or a machine that ends before the cut is noted."""
+        await self.settle()
+        if self.is_failed or not 0 <= offset < self.end:
+            return
+        offset, _ = self._expect_cut(offset)
+        self.log.truncate_to(self.log.truncation_step(offset))
+        await self.crash(kind)
+
+    def _expect_cut(self, offset: int) -> tuple[int, list[Batch]]:
+        """Note where a cut is about to be; returns the offset, and the batches that stay."""
+        kept = [batch for batch in self.batches if batch.end <= offset]
+        # A leader that is asked where to cut names the beginning of a batch.
+        offset = kept[-1].end if kept else min(offset, self.start)
+        if self.was_compacted and offset < self.high_watermark_highest:
+            # What compaction took for the sake of what is cut is gone.
+            known = {r.offset for b in self.batches for r in b.records}
+            self.may_be_gone |= known - newest_offsets(self.batches)
+            self.may_forget = True
+        self.cut_to = offset
+        return offset, kept
+
     async def delete_topic(self) -> None:
         """Delete the topic and make it anew, while threads are at work for the old one."""
         self.moves.dropped(self.name)
@@ -422,7 +440,7 @@ class World:
         await self.manager.note_deletions()
         log = self.manager.create(self.name, self.topic_id, self.config)
         self.replica = Replica(self.name, self.topic_id, log)
-        self.moves.wishes.clear()
+        self.moves.requested_directories.clear()
         # The controller is told where it is: the old one may be left on a disk that failed.
         self.remembered_directory = self.manager.directory_of(log).directory_id
 
@@ -459,9 +477,13 @@ class World:
         """Leave of the partition what Kafka would, and import it."""
         folder = self.log.directory
         source = f"/import/{self.name.topic}-0"
-        for name in self.disk.list_directory(folder):
+        names = self.disk.list_directory(folder)
+        for name in names:
             if not name.endswith((".log", ".txnindex")):
                 self.disk.remove(f"{folder}/{name}")
+        if not any(name.endswith(".log") for name in names):
+            # Kafka creates the first segment with the log.
+            self.disk.open(f"{folder}/{0:020d}.log", create=True).close()
         self.disk.rename(folder, source)
         found = inspect_partition(self.disk, source)
         imported = import_partition(

@@ -11,7 +11,7 @@ from typing import Any
 
 from barnabas_client.config import ClientSettings, ConsumerSettings
 from barnabas_client.consumer.consumer import Consumer
-from barnabas_client.consumer.group.classic import ClassicMember
+from barnabas_client.consumer.group.classic_member import ClassicMember
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.network import Client
 from barnabas_client.producer.producer import Producer
@@ -127,22 +127,21 @@ class Reader:
         await self.client.close()
 
     async def kill(self) -> None:
-        """As if the process had died: nobody says goodbye, and nothing is committed."""
+        """As if the process had died: no request to leave is sent, and nothing is committed."""
         await self.pause()
-        member = self.membership._member
+        member = self.membership.member
         if isinstance(member, ClassicMember):
-            member.left("killed")
+            member.on_left("killed")
         else:
-            member.left()
+            member.on_left()
         await self.consumer.close()
         await self.client.close()
 
     @property
     def membership(self) -> Any:
         """The membership itself, beneath the automatic choice."""
-        assert self.consumer._loop is not None
-        membership: Any = self.consumer._loop.membership
-        return getattr(membership, "_chosen", membership)
+        membership: Any = self.consumer.internals.membership
+        return getattr(membership, "chosen", membership)
 
     async def _read(self) -> None:
         while True:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_client.cluster.metadata import ClusterMetadata
 from barnabas_client.consumer.commits import OffsetCommitter
+from barnabas_client.consumer.group.classic_member import ClassicMemberState
 from barnabas_client.consumer.group.classic_membership import ClassicMembership
-from barnabas_client.consumer.group.rebalance_steps import MemberState
 from barnabas_client.consumer.rebalance_listener import RebalanceListener
 from barnabas_client.errors import AuthorizationError, DisconnectedError
 from barnabas_protocol.api import ApiKey
@@ -19,89 +18,15 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas_protocol.messages.join_group import JoinGroupRequest
-from barnabas_protocol.messages.leave_group import LeaveGroupRequest
-from barnabas_protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas_protocol.messages.sync_group import SyncGroupRequest
+from tests.client.consumer.group.classic_coordinator import Coordinator, Notes
 from tests.client.consumer.group.scripted_client import (
     ScriptedClient,
     cluster,
     subscribed,
     topic,
 )
-from tests.support.group_model import GroupModel, Ticket
 from tests.support.virtual_loop import run_virtual
-
-CONTEXT = RequestContext("client", "/127.0.0.1", 9)
-
-
-class Coordinator:
-    """The broker's coordinator on the loop's time; `failure` is raised, or answered, once."""
-
-    def __init__(self) -> None:
-        self.model = GroupModel(session_timeout_ms_min=1)
-        self.log: list[str] = []
-        self.failure: tuple[type[Any], Exception | Any] | None = None
-        # Commits are answered when it is set, if it is there.
-        self.hold_commits: asyncio.Event | None = None
-
-    async def tick(self) -> None:
-        while True:
-            await asyncio.sleep(0.05)
-            self.catch_up()
-
-    def catch_up(self) -> None:
-        self.model.advance(round(asyncio.get_running_loop().time() * 1000) - self.model.now_ms)
-
-    async def __call__(self, request: Any, version: int) -> Any:
-        self.catch_up()
-        self.log.append(type(request).__name__.removesuffix("Request"))
-        if self.failure is not None and isinstance(request, self.failure[0]):
-            failure, self.failure = self.failure[1], None
-            if isinstance(failure, Exception):
-                raise failure
-            return failure
-        model = self.model
-        if isinstance(request, JoinGroupRequest):
-            return await self._park(lambda t: model.shard.join(request, CONTEXT, model.now, t))
-        if isinstance(request, SyncGroupRequest):
-            return await self._park(lambda t: model.shard.members.sync(request, model.now, t))
-        if isinstance(request, HeartbeatRequest):
-            return model.run(lambda shard, now: shard.members.heartbeat(request, now))
-        if isinstance(request, LeaveGroupRequest):
-            return model.run(lambda shard, now: shard.members.leave(request, 5, now))
-        assert isinstance(request, OffsetCommitRequest)
-        if self.hold_commits is not None:
-            await self.hold_commits.wait()
-        return model.run(lambda shard, now: shard.commits.commit(request, now))
-
-    async def _park(self, command: Any) -> Any:
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        class Parked(Ticket):
-            def __call__(self, response: Any) -> None:
-                if not answered.done():
-                    answered.set_result(response)
-
-        self.model._run(lambda: command(Parked()))
-        return await answered
-
-
-class Notes(RebalanceListener):
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
-        self.error: Exception | None = None
-
-    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.log.append(f"revoked {len(partitions)}")
-        if self.error is not None:
-            raise self.error
-
-    async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        await asyncio.sleep(0)
-        self.log.append(f"assigned {len(partitions)}")
-
-    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.log.append(f"lost {len(partitions)}")
 
 
 class Member:
@@ -124,8 +49,8 @@ class Member:
         self.wakes += 1
 
     @property
-    def state(self) -> MemberState:
-        return self.membership._member.state
+    def state(self) -> ClassicMemberState:
+        return self.membership.member.state
 
     async def poll(self, timeout_ms: int = 1000) -> None:
         if self.membership.needs_poll():
@@ -194,12 +119,12 @@ def test_a_poll_ends_at_its_deadline_and_the_next_one_goes_on() -> None:
             began = asyncio.get_running_loop().time()
             await second.poll(100)
             assert asyncio.get_running_loop().time() - began == pytest.approx(0.1)
-            assert second.state is MemberState.JOINING
+            assert second.state is ClassicMemberState.JOINING
             assert second.membership.needs_poll()
             await asyncio.sleep(4)
             both = asyncio.gather(first.poll(), second.poll())
             await both
-            assert second.state is MemberState.STABLE
+            assert second.state is ClassicMemberState.STABLE
             # One to get an id, one to join; and both for the first member, with its rejoin.
             assert coordinator.log.count("JoinGroup") == 5
 
@@ -218,7 +143,7 @@ def test_a_cooperative_member_is_not_held_up_while_it_has_partitions() -> None:
             began = asyncio.get_running_loop().time()
             await first.poll(60_000)
             assert asyncio.get_running_loop().time() == began
-            assert first.state is MemberState.JOINING
+            assert first.state is ClassicMemberState.JOINING
             assert not first.membership.needs_poll()
             wakes = first.wakes
             await asyncio.sleep(1)
@@ -244,7 +169,7 @@ def test_a_lost_connection_in_a_rebalance_begins_it_again() -> None:
             member.membership.request_rejoin("test")
             coordinator.failure = (SyncGroupRequest, DisconnectedError("gone"))
             await member.poll(5000)
-            assert member.state is MemberState.STABLE
+            assert member.state is ClassicMemberState.STABLE
             assert member.client.forgotten == 2
             joins = [each for each in coordinator.log if each.endswith("Group")]
             assert joins == ["JoinGroup", "SyncGroup", "JoinGroup", "SyncGroup"]
@@ -268,7 +193,7 @@ def test_heartbeats_go_out_every_interval_and_find_a_moved_coordinator() -> None
             coordinator.failure = (HeartbeatRequest, moved)
             await asyncio.sleep(1)
             assert member.client.forgotten == 2
-            assert member.state is MemberState.STABLE
+            assert member.state is ClassicMemberState.STABLE
 
     run_virtual(run())
 
@@ -333,7 +258,7 @@ def test_a_listener_s_error_is_raised_after_the_rebalance_has_gone_on() -> None:
                     await member.poll()
             member.notes.error = None
             await member.poll()
-            assert member.state is MemberState.STABLE
+            assert member.state is ClassicMemberState.STABLE
             assert len(member.subscription.assigned) == 4
 
     run_virtual(run())
@@ -349,9 +274,9 @@ def test_an_error_without_remedy_is_raised_and_joining_is_tried_again() -> None:
             with pytest.raises(AuthorizationError):
                 await member.poll()
             await member.poll()
-            assert member.state in (MemberState.JOINING, MemberState.STABLE)
+            assert member.state in (ClassicMemberState.JOINING, ClassicMemberState.STABLE)
             # The member that the coordinator still remembers is waited for as long as it may last.
-            while member.state is not MemberState.STABLE:
+            while member.state is not ClassicMemberState.STABLE:
                 await member.poll(10_000)
             assert "lost 4" in coordinator.log
 
@@ -375,7 +300,7 @@ def test_who_leaves_at_the_end(
             await member.membership.close(5000, leave_group=leave_group)
             assert coordinator.log[:2] == ["OffsetCommit", "revoked 4"]
             assert ("LeaveGroup" in coordinator.log) == leaves
-            assert not member.membership.needs_poll() or member.state is MemberState.UNJOINED
+            assert not member.membership.needs_poll() or member.state is ClassicMemberState.UNJOINED
 
     run_virtual(run())
 
@@ -469,7 +394,7 @@ def test_a_rebalance_cancelled_before_its_first_step_can_begin_again() -> None:
 
     async def run() -> None:
         async with world({}) as (_, (member,)):
-            rebalance = member.membership._rebalance
+            rebalance = member.membership.rebalance
             rebalance.start()
             await rebalance.cancel()
             assert not rebalance.is_running

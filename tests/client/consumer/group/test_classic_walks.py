@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_client.consumer.assignors import GroupTopics, assignors_for
-from barnabas_client.consumer.group.classic import ClassicMember
+from barnabas_client.consumer.group.classic_member import (
+    ClassicMember,
+    ClassicMemberState,
+    Revocation,
+)
 from barnabas_client.consumer.group.group_leader import group_assignments, group_members
-from barnabas_client.consumer.group.rebalance_steps import GivenUp, MemberState
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from tests.support.group_model import GroupModel, Ticket
@@ -36,7 +39,7 @@ class Walker:
     member: ClassicMember
     owned: set[TopicPartition] = field(default_factory=set)
     ticket: Ticket | None = None
-    given_up: GivenUp | None = None
+    given_up: Revocation | None = None
     is_gone: bool = False
 
 
@@ -67,22 +70,22 @@ class World:
             return
         member = walker.member
         match member.state:
-            case MemberState.UNJOINED | MemberState.STABLE:
+            case ClassicMemberState.UNJOINED | ClassicMemberState.STABLE:
                 if member.is_rebalance_due:
                     walker.given_up = member.begin_rebalance(sorted(walker.owned), TOPICS)
-            case MemberState.PREPARING:
+            case ClassicMemberState.PREPARING:
                 given_up, walker.given_up = walker.given_up, None
                 assert given_up is not None
                 assert set(given_up.partitions) <= walker.owned
                 # Lost if and only if the group went on without it.
                 assert given_up.is_lost == (member.generation_id == -1)
                 walker.owned -= set(given_up.partitions)
-                member.prepared()
-            case MemberState.JOINING:
+                member.on_revoked()
+            case ClassicMemberState.JOINING:
                 self._join(walker)
-            case MemberState.SYNCING:
+            case ClassicMemberState.SYNCING:
                 self._sync(walker)
-            case MemberState.ASSIGNED:
+            case ClassicMemberState.ASSIGNED:
                 self._apply(walker)
         self.check()
 
@@ -93,7 +96,7 @@ class World:
             self._run(lambda shard: shard.join(request, CONTEXT, self.model.now, ticket))
         elif not walker.ticket.is_parked:
             answer, walker.ticket = walker.ticket.response, None
-            walker.member.joined(answer)
+            walker.member.on_join_response(answer)
 
     def _sync(self, walker: Walker) -> None:
         member = walker.member
@@ -107,7 +110,7 @@ class World:
             self._run(lambda shard: shard.members.sync(request, self.model.now, ticket))
         elif not walker.ticket.is_parked:
             answer, walker.ticket = walker.ticket.response, None
-            member.synced(answer)
+            member.on_sync_response(answer)
 
     def _apply(self, walker: Walker) -> None:
         change = walker.member.apply(walker.owned, TOPICS)
@@ -129,16 +132,16 @@ class World:
         try:
             code = self.model.run(lambda shard, now: shard.members.heartbeat(request, now))
         except KafkaError as error:
-            member.heard(error.code, sent_as)
+            member.on_error_code(error.code, sent_as)
         else:
-            member.heard(code.error_code, sent_as)
+            member.on_error_code(code.error_code, sent_as)
         self.check()
 
     def leave(self, walker: Walker) -> None:
-        """Say goodbye; the program stays away until the end."""
+        """Leave; the program stays away until the end."""
         if walker.member.member_id and not walker.is_gone:
             self.model.leave_many((walker.member.member_id, None))
-        walker.member.left("test")
+        walker.member.on_left("test")
         walker.owned.clear()
         walker.ticket = walker.given_up = None
         walker.is_gone = True
@@ -148,7 +151,7 @@ class World:
         """The connection breaks while a request is parked."""
         if walker.ticket is not None:
             walker.ticket = None
-            walker.member.interrupted()
+            walker.member.on_response_lost()
 
     def pass_time(self, duration_ms: int) -> None:
         self.model.advance(duration_ms)
@@ -187,7 +190,8 @@ class World:
             count = 0 if group is None else len(group.members)
             is_at_rest = count == len(self.walkers) and self.model.state() == "Stable"
             if is_at_rest and all(
-                walker.member.state is MemberState.STABLE and not walker.member.is_rebalance_due
+                walker.member.state is ClassicMemberState.STABLE
+                and not walker.member.is_rebalance_due
                 for walker in self.walkers
             ):
                 break
@@ -240,6 +244,6 @@ def test_errors_of_the_model_reach_the_member() -> None:
     world.pass_time(SESSION_MS + 1)
     for walker in world.walkers:
         world.heartbeat(walker)
-        assert walker.member.state is MemberState.UNJOINED
+        assert walker.member.state is ClassicMemberState.UNJOINED
     assert world.model.heartbeat("nobody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     world.settle()

@@ -19,7 +19,7 @@ from barnabas_client.consumer.assignors import (
 from barnabas_client.consumer.group.group_leader import (
     group_assignments,
     group_members,
-    topics_picture,
+    topics_snapshot,
     wanted_topics,
 )
 from barnabas_client.errors import ClientBrokenError, UsageError
@@ -64,13 +64,13 @@ def test_only_topics_that_exist_count_and_racks_only_for_members_that_have_some(
     """A change of racks is no reason to meet for a group that does not regard them."""
     topics = {"t", "unknown", "missing"}
     plain = group_members([joined("m")])
-    assert topics_picture(plain, topics, picture(racks=True)) == GroupTopics(
+    assert topics_snapshot(plain, topics, picture(racks=True)) == GroupTopics(
         partition_counts={"t": 3}
     )
     near = group_members([joined("m", rack_id="a")])
-    seen = topics_picture(near, topics, picture(racks=True))
+    seen = topics_snapshot(near, topics, picture(racks=True))
     assert seen.racks == {"t": (frozenset("a"), frozenset("b"), frozenset("a"))}
-    assert topics_picture(near, topics, picture(racks=False)) != seen
+    assert topics_snapshot(near, topics, picture(racks=False)) != seen
 
 
 class Careless(Assignor):
@@ -94,7 +94,7 @@ class Careless(Assignor):
 
 def test_assignments_are_encoded_for_everybody() -> None:
     members = group_members([joined("m1"), joined("m2")])
-    topics = topics_picture(members, {"t"}, picture(racks=False))
+    topics = topics_snapshot(members, {"t"}, picture(racks=False))
     encoded = group_assignments(RangeAssignor(), members, topics)
     given = {each.member_id: decode_assignment(each.assignment).partitions for each in encoded}
     assert given == {"m1": {"t": (0, 1)}, "m2": {"t": (2,)}}

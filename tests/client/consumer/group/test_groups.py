@@ -234,7 +234,7 @@ def test_a_commit_of_an_earlier_generation_is_refused(bootstrap: str, unique: Na
         await until(lambda: ownership.counts() == [2])
         second = await Reader(bootstrap, "second", ownership, [topic], **settings).start()
         await until(lambda: ownership.counts() == [1, 1])
-        first.membership._member.generation_id -= 1
+        first.membership.member.generation_id -= 1
         await first.pause()
         with pytest.raises(MembershipLostError):
             await first.consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(5)})

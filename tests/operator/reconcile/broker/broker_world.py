@@ -11,6 +11,7 @@ sake, or a partition below its min.insync.replicas that has replicas to spare.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,21 +37,21 @@ from barnabas_operator.reconcile.broker.observed import (
     RegisteredBroker,
 )
 from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.work.key import Key, Work
+from barnabas_operator.work.key import Key, KeyKind
 from barnabas_protocol.ids import TopicPartition
 from tests.operator.reconcile.broker.store_api import Killed, StoreApi
 from tests.operator.reconcile.broker.world_parts import (
     CATCH_UP_TICKS,
-    Clock,
     Partition,
     is_ready_pod,
     view_of,
 )
 from tests.support.fake_kubernetes_store import FakeStore, Manifest, merge_patched
+from tests.support.simulated_clock import HandClock
 
 NAMESPACE = "kafka"
 NAME = "demo"
-KEY = Key(kind=Work.BROKER, namespace=NAMESPACE, name=NAME)
+KEY = Key(kind=KeyKind.BROKER, namespace=NAMESPACE, name=NAME)
 GRACE_FINALIZER = "test/grace"
 STOP_TICKS = 2
 START_TICKS = 2
@@ -73,11 +74,12 @@ class BrokerWorld:
         self.store = store or FakeStore()
         self.api = StoreApi(self.store)
         self._way = way or self.api
-        self.clock = Clock()
+        self.clock = HandClock()
         self.partitions: list[Partition] = []
         self.controller: int | None = None
         self.overrides: dict[str, str] = {}
         self.full_disks: dict[int, tuple[str, ...]] = {}
+        self.on_volumes: dict[int, dict[str, int]] = {}  # logs by broker and volume
         self.racks: dict[int, str | None] = {}
         self.registered: set[int] = set()
         self.factors: dict[int, str] = {}  # what brokers started with
@@ -150,7 +152,7 @@ class BrokerWorld:
         for number, brokers in enumerate(replicas):
             self.partitions.append(
                 Partition(
-                    place=TopicPartition(name, number),
+                    topic_partition=TopicPartition(name, number),
                     replicas=list(brokers),
                     in_sync=set(brokers),
                     in_sync_min=in_sync_min,
@@ -207,6 +209,7 @@ class BrokerWorld:
         """Let one unit of time pass everywhere, then check."""
         self.clock.now_ms += 1000
         self._run_stateful_set()
+        self._run_volumes()
         self._run_kubelets()
         self._run_brokers()
         self.check()
@@ -269,15 +272,26 @@ class BrokerWorld:
                 drain="running",
                 size_bytes=1234,
                 full_disks=self.full_disks.get(node_id, ()),
+                held=self._held(node_id),
             )
             for node_id in addresses
             if node_id in self.ready_ids()
         }
 
+    def _held(self, node_id: int) -> dict[str, int]:
+        mounts = self.pods()[node_id]["spec"]["containers"][0]["volumeMounts"]
+        named = {one["name"]: one["mountPath"] for one in mounts}
+        found = self.on_volumes.get(node_id, {})
+        return {
+            f"{path}/data": found.get(name, 0)
+            for name, path in named.items()
+            if name not in ("config", "tmp")
+        }
+
     async def move(self, moves: Mapping[TopicPartition, Sequence[int]]) -> Mapping[str, Exception]:
         for one in self.partitions:
-            if one.place in moves:
-                one.target = list(moves[one.place])
+            if one.topic_partition in moves:
+                one.target = list(moves[one.topic_partition])
                 one.behind = dict.fromkeys(set(one.target) - set(one.replicas), CATCH_UP_TICKS)
                 one.replicas = [*one.replicas, *sorted(one.behind)]
         return {}
@@ -324,14 +338,14 @@ class BrokerWorld:
 
     def _make_pod(self, stateful_set: Manifest, node_id: int) -> None:
         template = stateful_set["spec"]["template"]
-        (claim,) = stateful_set["spec"]["volumeClaimTemplates"]
-        claim_name = f"data-{NAME}-{node_id}"
-        if (NAMESPACE, claim_name) not in self.store.objects[PERSISTENT_VOLUME_CLAIM]:
-            made = {
-                "metadata": {"name": claim_name, "labels": claim["metadata"]["labels"]},
-                "spec": {**claim["spec"], "storageClassName": "standard"},
-            }
-            self.store.create(PERSISTENT_VOLUME_CLAIM, NAMESPACE, made)
+        for claim in stateful_set["spec"]["volumeClaimTemplates"]:
+            claim_name = f"{claim['metadata']['name']}-{NAME}-{node_id}"
+            if (NAMESPACE, claim_name) not in self.store.objects[PERSISTENT_VOLUME_CLAIM]:
+                made = {
+                    "metadata": {"name": claim_name, "labels": claim["metadata"]["labels"]},
+                    "spec": {**claim["spec"], "storageClassName": "standard"},
+                }
+                self.store.create(PERSISTENT_VOLUME_CLAIM, NAMESPACE, made)
         self.store.create(
             POD,
             NAMESPACE,
@@ -345,6 +359,18 @@ class BrokerWorld:
                 "spec": template["spec"],
             },
         )
+
+    def _run_volumes(self) -> None:
+        """Volumes are there, and grow, at once."""
+        for claim in self.claims():
+            bound = {"phase": "Bound", "capacity": claim["spec"]["resources"]["requests"]}
+            self.store.update(
+                PERSISTENT_VOLUME_CLAIM,
+                NAMESPACE,
+                claim["metadata"]["name"],
+                lambda old, bound=bound: {**old, "status": bound},
+                is_status=True,
+            )
 
     def _run_kubelets(self) -> None:
         for node_id, pod in self.pods().items():
@@ -437,3 +463,15 @@ class BrokerWorld:
             if one.target is not None and set(one.target) <= one.in_sync:
                 one.replicas, one.target = one.target, None
                 one.in_sync &= set(one.replicas)
+
+
+def settled(replicas: int = 3, **spec: Any) -> BrokerWorld:
+    """A world whose brokers are up, with topics that have a replica everywhere."""
+    world = BrokerWorld(replicas, **spec)
+    asyncio.run(world.settle())
+    if replicas >= 3:
+        world.add_topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    asyncio.run(world.settle())
+    world.restarted.clear()
+    world.api.writes.clear()
+    return world

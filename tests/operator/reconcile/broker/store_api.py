@@ -9,7 +9,13 @@ from typing import Any
 
 from barnabas_operator.kubernetes.api import ConflictError, InvalidError, NotFoundError, Object
 from barnabas_operator.kubernetes.kinds import EVENT, Kind, kind_of
-from tests.support.fake_kubernetes_store import FakeStore, Refused, copied, merge_patched
+from tests.support.fake_kubernetes_store import (
+    FakeStore,
+    Refused,
+    copied,
+    has_fields,
+    merge_patched,
+)
 
 _ERRORS = {404: NotFoundError, 409: ConflictError, 422: InvalidError, 400: InvalidError}
 
@@ -21,27 +27,35 @@ class Killed(Exception):
 class StoreApi:
     """Reads and writes; keeps count of what was written."""
 
-    def __init__(self, store: FakeStore) -> None:
+    def __init__(self, store: FakeStore, *, copies: bool = True) -> None:
+        """Without `copies` what is read is the store's own, and nobody may change it."""
         self.store = store
+        self._copied = copied if copies else lambda found: found
         self.writes: list[str] = []
         self.writes_left: int | None = None
         self.is_done_before_death = False
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         try:
-            return copied(self.store.get(kind, namespace or "", name))
+            return self._copied(self.store.get(kind, namespace or "", name))
         except Refused:
             return None
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, label_selector: str = ""
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
     ) -> list[Object]:
         key, _, value = label_selector.partition("=")
 
         def matches(one: Object) -> bool:
-            return not key or (one["metadata"].get("labels") or {}).get(key) == value
+            labels = one["metadata"].get("labels") or {}
+            return (not key or labels.get(key) == value) and has_fields(one, field_selector)
 
-        return copied(self.store.list(kind, namespace or "", matches))
+        return self._copied(self.store.list(kind, namespace or "", matches))
 
     async def create(self, manifest: Object) -> Object:
         kind, namespace, name = _place(manifest)
@@ -97,10 +111,11 @@ class StoreApi:
         *,
         uid: str | None = None,
         propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
         try:
             self._write(
-                f"delete {kind.kind} {name}",
+                f"delete {kind.kind} {name}{_within(grace_seconds)}",
                 lambda: self.store.delete(kind, namespace or "", name, uid),
             )
         except NotFoundError:
@@ -111,7 +126,7 @@ class StoreApi:
         if self.writes_left == 0 and not self.is_done_before_death:
             raise Killed(what)
         try:
-            done: Object = copied(do())
+            done: Object = self._copied(do())
         except Refused as refused:
             raise _ERRORS[refused.code](str(refused), code=refused.code) from refused
         self.writes.append(what)
@@ -120,6 +135,10 @@ class StoreApi:
         if self.writes_left is not None:
             self.writes_left -= 1
         return done
+
+
+def _within(grace_seconds: int | None) -> str:
+    return "" if grace_seconds is None else f" within {grace_seconds} s"
 
 
 def _place(manifest: Object) -> tuple[Kind, str, str]:

@@ -21,20 +21,9 @@ from tests.operator.reconcile.broker.broker_world import (
     NAME,
     NAMESPACE,
     BrokerWorld,
+    settled,
 )
 from tests.support.fake_kubernetes_store import merge_patched
-
-
-def settled(replicas: int = 3, **spec: Any) -> BrokerWorld:
-    """A world whose brokers are up, with topics that have a replica everywhere."""
-    world = BrokerWorld(replicas, **spec)
-    asyncio.run(world.settle())
-    if replicas >= 3:
-        world.add_topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
-    asyncio.run(world.settle())
-    world.restarted.clear()
-    world.api.writes.clear()
-    return world
 
 
 def test_a_new_broker_resource_becomes_three_ready_brokers() -> None:
@@ -501,6 +490,19 @@ def test_labels_and_annotations_that_are_declared_later_reach_running_pods() -> 
     assert world.restarted == []
 
 
+def test_a_secret_that_a_webhook_puts_on_pods_is_no_reason_to_restart() -> None:
+    """It was one for ever, for the next pod had it as well."""
+    world = settled()
+    template = {"spec": {"podTemplate": {"imagePullSecrets": [{"name": "mine"}]}}}
+    world.change(template)
+    asyncio.run(world.settle())
+    world.restarted.clear()
+    for pod in world.pods().values():
+        pod["spec"]["imagePullSecrets"].append({"name": "injected"})
+    asyncio.run(world.settle())
+    assert world.restarted == []
+
+
 def test_secrets_for_pulling_images_reach_pods_by_a_restart() -> None:
     """Row 11 of the findings: not even a pod got them that could not start for lack of them."""
     world = settled()
@@ -538,3 +540,22 @@ def test_defaults_that_follow_the_size_hold_on_every_broker_after_scaling() -> N
     world.change({"spec": {"replicas": 1}})
     asyncio.run(world.settle())
     assert world.factors[0] == "1"
+
+
+def test_ids_in_maintenance_that_mean_nobody_are_told_and_hold_nothing_up() -> None:
+    """By reading: they did nothing and nobody said so; a scale-in may leave one behind."""
+
+    async def run() -> None:
+        world = BrokerWorld(replicas=4, maintenance={"decommission": [7]})
+        await world.settle()
+        assert "not: 7" in world.condition("UnknownBrokers")["message"]
+        world.change({"spec": {"replicas": 3, "maintenance": {"decommission": [3]}}})
+        await world.settle()
+        assert world.ready_ids() == {0, 1, 2}
+        assert "not: 3" in world.condition("UnknownBrokers")["message"]
+        assert world.condition("Ready")["status"] == "True"
+        world.change({"spec": {"maintenance": None}})
+        await world.settle()
+        assert world.condition("UnknownBrokers") == {}
+
+    asyncio.run(run())

@@ -11,6 +11,7 @@ from barnabas_operator.broker_spec import (
     ExternalListener,
     PodTemplate,
     ServiceTemplate,
+    Volume,
     quantity_bytes,
 )
 from barnabas_operator.kubernetes.objects import BROKER_LABEL
@@ -19,7 +20,7 @@ from barnabas_operator.reconcile.broker.children import Rendering, render
 from barnabas_operator.reconcile.broker.revision import changes, revision_of
 from barnabas_operator.spec import SpecError
 
-SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1", storage_size="10Gi")
+SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1")
 EXTERNAL = ExternalListener(
     type="NodePort", advertised_host="k8s.example.com", node_port_base=31000
 )
@@ -325,6 +326,42 @@ def test_sizes_are_read_as_kubernetes_reads_them(text: str, size: int) -> None:
     assert quantity_bytes(text) == size
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"num.io.threads=8\nlog.dirs": "/tmp"},
+        {"log.dirs=/tmp #": "1"},
+        {"log.dirs /tmp": "1"},
+        {"log\\u002edirs": "/tmp"},
+        {"num.io.threads": "8\u2028log.dirs=/tmp"},
+        {"num.io.threads": "8\x0clog.dirs=/tmp"},
+        {"num.io.threads": "8\n"},
+    ],
+)
+def test_a_setting_is_one_line_of_the_file_whatever_is_declared(config: dict[str, str]) -> None:
+    """By a line break, or an escape, in a name the settings that are reserved could be given."""
+    manifest = {"metadata": {"name": "demo"}, "spec": {"config": config}}
+    with pytest.raises(SpecError, match=r"no name of a setting|a value is one line"):
+        BrokerSpec.from_manifest(manifest)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"annotations": {"barnabas.dev/restart": "2026-11-24"}},
+        {"annotations": {"barnabas.dev/drain-requested": "x"}},
+        {"labels": {"apps.kubernetes.io/pod-index": "0"}},
+        {"labels": {"statefulset.kubernetes.io/pod-name": "demo-0"}},
+        {"labels": {"controller-revision-hash": "x"}},
+    ],
+)
+def test_marks_by_which_pods_are_known_cannot_be_declared(template: dict[str, Any]) -> None:
+    """A request for a restart on every new pod restarted brokers for ever."""
+    manifest = {"metadata": {"name": "demo"}, "spec": {"podTemplate": template}}
+    with pytest.raises(SpecError, match="put it on pods themselves"):
+        BrokerSpec.from_manifest(manifest)
+
+
 @pytest.mark.parametrize("key", ["node.id", "listeners", "arbiter.backend", "log.dirs"])
 def test_settings_that_the_operator_decides_cannot_be_declared(key: str) -> None:
     """They would take the broker away from its volume, its address or its cluster."""
@@ -353,3 +390,16 @@ def test_a_value_that_the_api_server_rewrites_is_tolerated_and_no_other_one() ->
     tolerated = differences(intent, {**intent, "spec": {"host": "a"}})
     assert is_applied(intent, {**intent, "spec": {"host": "a"}}, tolerated)
     assert not is_applied(intent, {**intent, "spec": {"host": "b"}}, tolerated)
+
+
+def test_a_broker_with_several_volumes_understands_where_its_logs_are() -> None:
+    """With racks, too, where each broker has a file of its own."""
+    volumes = (Volume(), Volume(name="more", size="20Gi"))
+    spec = replace(SPEC, volumes=volumes, metadata_volume="more")
+    for one in (spec, replace(spec, topology_key="zone")):
+        config = started(one, 1, racks={1: "a"})
+        assert config.log_dirs == (
+            "/var/lib/barnabas-volumes/more/data",
+            "/var/lib/barnabas/data",
+        )
+        assert config.metadata_log_dir == "/var/lib/barnabas-volumes/more/data"

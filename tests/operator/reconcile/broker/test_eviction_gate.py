@@ -145,3 +145,12 @@ def test_a_lone_broker_may_go() -> None:
 def test_every_ruling_but_one_lets_go() -> None:
     """The API server is told one bit."""
     assert [ruling for ruling in Ruling if not ruling.lets_go] == [Ruling.DENIED]
+
+
+def test_a_broker_that_serves_beside_a_container_that_cannot_start_is_kept_like_others() -> None:
+    """Found by reading, 2: such pods were let go at once, all of them."""
+    stuck = {"is_ready": False, "is_running": True, "stuck": "container proxy: CrashLoopBackOff"}
+    pods = [pod(one, **stuck) for one in range(3)]
+    seen = observed(pods, view=cluster(ORDERS), processes=observed().processes)
+    assert eviction(seen).ruling is Ruling.DENIED
+    assert eviction(replace(seen, processes={}, cluster=None)).ruling is Ruling.SERVES_NOBODY

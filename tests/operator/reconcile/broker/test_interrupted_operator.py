@@ -7,14 +7,9 @@ from typing import Any
 import pytest
 
 from tests.operator.reconcile.broker.broker_world import BrokerWorld
+from tests.operator.reconcile.broker.world_parts import STORAGE_CLASS
 
 SEEDS = range(12)
-STORAGE_CLASS: dict[str, Any] = {
-    "apiVersion": "storage.k8s.io/v1",
-    "kind": "StorageClass",
-    "metadata": {"name": "standard"},
-    "allowVolumeExpansion": True,
-}
 CHANGES: tuple[dict[str, Any], ...] = (
     {"spec": {"config": {"num.recovery.threads": "2"}}},
     {"spec": {"image": "good:2"}},

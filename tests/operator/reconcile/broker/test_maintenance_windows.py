@@ -62,6 +62,9 @@ def test_a_window_opens_by_its_schedule_in_its_time_zone(
             "windows.1.timeZone: 'Mars/North' is no time zone",
         ),
         ({**SATURDAY, "timeZone": "../etc"}, "windows.1.timeZone: '../etc' is no time zone"),
+        ({**SATURDAY, "timeZone": "America"}, "windows.1.timeZone: 'America' is no time zone"),
+        ({**SATURDAY, "timeZone": "."}, "windows.1.timeZone: '.' is no time zone"),
+        ({**SATURDAY, "schedule": "0 0 */5 2 1#5"}, "windows.1.schedule: .* never opens"),
     ],
 )
 def test_a_window_that_cannot_be_meant_is_refused(window: dict[str, Any], message: str) -> None:

@@ -83,7 +83,9 @@ def test_what_is_waited_for_names_the_members() -> None:
 def test_nobody_is_restarted_while_the_metadata_log_needs_all_that_it_has() -> None:
     """operator.md 5: a broker that could not be registered again would stay away."""
     view = cluster(partition("orders", [0, 1, 2]), members=members(0, 1, 2, in_touch=[0, 1]))
-    roll = plan_roll(SPEC, observed(view=view), {1: ["x"]}, expected=range(3), plan_hash="h")
+    roll = plan_roll(
+        SPEC, observed(view=view), {1: ["x"]}, expected=range(3), plan_hash="h", now=NOW
+    )
     assert roll.restarts == ()
     assert roll.waiting_on == (
         "broker 1: of the metadata log's members 0, 1, 2 only 0 would be left"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from barnabas_operator.broker_spec import Volume
 from barnabas_operator.reconcile.broker.broker_plan import known_racks, max_unavailable, plan_broker
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
 from barnabas_operator.reconcile.broker.observed import (
@@ -14,7 +15,7 @@ from barnabas_operator.reconcile.broker.observed import (
     SetView,
 )
 from barnabas_operator.reconcile.broker.scale_plan import MOVING_MAX, ScalePlan, plan_scale
-from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
+from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, permission, plan_storage
 from barnabas_protocol.ids import TopicPartition
 from tests.operator.reconcile.broker.views import (
     GIB,
@@ -22,6 +23,7 @@ from tests.operator.reconcile.broker.views import (
     NOW,
     SPEC,
     cluster,
+    members,
     observed,
     partition,
     pod,
@@ -40,7 +42,7 @@ def scale(seen: Observed, replicas: int = 3, **fields: Any) -> ScalePlan:
 
 
 def storage(seen: Observed, size: str = "10Gi", **fields: Any) -> StoragePlan:
-    spec = replace(SPEC, storage_size=size, **fields)
+    spec = replace(SPEC, volumes=(Volume(size=size),), **fields)
     return plan_storage(spec, seen, expected=range(3), is_rolling=False)
 
 
@@ -51,7 +53,7 @@ def live(seen: Observed, **config: str) -> LiveConfigPlan:
 def test_the_first_stateful_set_has_what_is_declared_or_what_has_data() -> None:
     """A Broker that is made again over old volumes does not leave some of them behind."""
     assert scale(Observed(), 3).replicas == 3
-    seen = Observed(volumes={4: volume(4), 5: volume(5, is_decommissioned=True)})
+    seen = Observed(volumes=(volume(4), volume(5, is_decommissioned=True)))
     assert scale(seen, 3).replicas == 5
 
 
@@ -107,7 +109,7 @@ def test_brokers_that_are_gone_are_forgotten_before_the_next_one_leaves() -> Non
     plan = scale(observed(pods, view=view), 3)
     assert (plan.unregistered, plan.moves, plan.replicas) == ((4,), {}, 4)
     stopping = [*pods, pod(4, is_terminating=True)]
-    seen = observed(stopping, view=view, stateful_set=SetView(uid="s", replicas=4, storage_size=""))
+    seen = observed(stopping, view=view, stateful_set=SetView(uid="s", replicas=4))
     assert scale(seen, 3).unregistered == ()
     assert scale(seen, 3).waiting_on == "broker 4 stops"
 
@@ -156,8 +158,19 @@ def test_growth_that_is_under_way_is_waited_for() -> None:
 def test_a_volume_does_not_shrink() -> None:
     """operator.md 5: shrinking refused with a condition."""
     plan = storage(observed(volumes=[volume(0)]), "5Gi")
-    assert plan.problems == ("a volume cannot shrink from 10Gi to 5Gi",)
-    assert (plan.template_size, plan.recreated_set, plan.expansions) == ("10Gi", None, ())
+    assert plan.problems == ("volume data cannot shrink from 10Gi to 5Gi",)
+    assert (plan.volumes, plan.recreated_set, plan.expansions) == ((Volume(),), None, ())
+
+
+def test_a_size_that_no_volume_has_got_is_taken_back() -> None:
+    """1000Gi by mistake, refused by a quota or a class: the way back was refused as well."""
+    meant = SetView(uid="set", replicas=3, volumes=(Volume(size="1000Gi"),))
+    plan = storage(observed(volumes=[volume(0), volume(1)], stateful_set=meant), "10Gi")
+    assert plan.problems == ()
+    assert plan.recreated_set == "set"
+    partly = [volume(0), volume(1, requested_bytes=1000 * GIB)]
+    plan = storage(observed(volumes=partly, stateful_set=meant), "10Gi")
+    assert plan.problems == ("volume data cannot shrink from 1000Gi to 10Gi",)
 
 
 def test_a_lost_disk_is_replaced_only_when_told_and_when_nothing_is_only_there() -> None:
@@ -175,11 +188,56 @@ def test_a_lost_disk_is_replaced_only_when_told_and_when_nothing_is_only_there()
     alone = cluster(partition("a", [2], [2], leader=None), live=[0, 1], fenced=[2])
     blocked = storage(observed(pods, volumes=[lost], view=alone), replaced_disks=allowed)
     assert blocked.replacements == ()
-    assert "a-0, which no other broker has in sync" in blocked.problems[0]
+    assert "a-0, which no other broker that runs has in sync" in blocked.problems[0]
     silent = storage(observed(pods, volumes=[lost]), replaced_disks=allowed)
     assert silent.replacements == ()
     other = storage(seen, replaced_disks=frozenset({"2/another-claim"}))
     assert other.replacements == ()
+
+
+def test_of_two_lost_disks_none_is_replaced_that_is_the_others_only_copy() -> None:
+    """Found by reading, 3: without a controller nobody takes either out of the ISR."""
+    lost = [volume(1, lost_node="node1"), volume(2, lost_node="node2")]
+    pods = [pod(0), pod(1, is_ready=False, node=""), pod(2, is_ready=False, node="")]
+    allowed = frozenset(map(permission, lost))
+    for there in (
+        cluster(partition("a", [1, 2], leader=None)),
+        cluster(partition("a", [1, 2], leader=None), live=[0], fenced=[1, 2]),
+        cluster(partition("a", [1, 2, 3], [1, 3]), live=[0, 1, 2], fenced=[3]),
+    ):
+        plan = storage(observed(pods, volumes=lost, view=there), replaced_disks=allowed)
+        assert 1 not in {one.node_id for one in plan.replacements}
+        assert "a-0, which no other broker that runs has in sync" in plan.problems[0]
+
+
+def test_lost_disks_are_replaced_one_at_a_time_and_only_under_a_controller() -> None:
+    lost = [volume(1, lost_node="node1"), volume(2, lost_node="node2")]
+    pods = [pod(0), pod(1, is_ready=False, node=""), pod(2, is_ready=False, node="")]
+    allowed = frozenset(map(permission, lost))
+    shared = partition("a", [0, 1, 2], [0])
+    led = cluster(shared, live=[0], fenced=[1, 2])
+    plan = storage(observed(pods, volumes=lost, view=led), replaced_disks=allowed)
+    assert [one.node_id for one in plan.replacements] == [1]
+    unled = replace(led, controller_id=None)
+    plan = storage(observed(pods, volumes=lost, view=unled), replaced_disks=allowed)
+    assert plan.replacements == ()
+    assert "the control plane, which nobody leads" in plan.problems[0]
+
+
+def test_a_lost_disk_of_the_metadata_logs_majority_is_not_replaced() -> None:
+    """Its members 1 and 2 would come back knowing nothing of what they have promised."""
+    pods = [pod(0), pod(1), pod(2, is_ready=False, node="")]
+    lost = volume(2, lost_node="node2")
+    view = cluster(
+        partition("a", [0, 1, 2], [0, 1]),
+        live=[0, 1],
+        fenced=[2],
+        members=members(0, 1, 2, in_touch=[0]),
+    )
+    seen = observed(pods, volumes=[lost], view=view)
+    plan = storage(seen, replaced_disks=frozenset({permission(lost)}))
+    assert plan.replacements == ()
+    assert "because of the metadata log: of the metadata log's members" in plan.problems[0]
 
 
 def test_a_declared_setting_is_set_for_all_when_running_brokers_have_another() -> None:

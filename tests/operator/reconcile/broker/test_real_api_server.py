@@ -5,70 +5,34 @@ manifests, and what it refuses, is the real thing.
 """
 
 import asyncio
-import copy
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barnabas_client.env import SystemClock
-from barnabas_operator.kubernetes.api import InvalidError, KubernetesApi
-from barnabas_operator.kubernetes.connection import load_configuration, new_client
-from barnabas_operator.kubernetes.dynamic_api import DynamicApi
-from barnabas_operator.kubernetes.kinds import BROKER, NAMESPACE, STATEFUL_SET, kind_of
-from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
-from barnabas_operator.reconcile.broker.observed import ProcessView
-from barnabas_operator.settings import OperatorSettings
-from barnabas_operator.work.key import Key, Work
-from tests.operator.test_broker_crd import COMPLETE
+from barnabas_operator.kubernetes.api import InvalidError
+from barnabas_operator.kubernetes.kinds import (
+    BROKER,
+    LEASE,
+    PERSISTENT_VOLUME_CLAIM,
+    STATEFUL_SET,
+    kind_of,
+)
+from barnabas_operator.kubernetes.objects import is_going
+from barnabas_operator.work.key import Key, KeyKind
+from tests.operator.broker_manifests import COMPLETE
+from tests.operator.reconcile.broker.real_cluster import (
+    broker,
+    connected,
+    reconciler,
+)
 from tests.support.kstatus import kstatus
 from tests.support.real_api_server import RealApiServer
 
 EXTERNAL = {"type": "NodePort", "advertisedHost": "b{id}"}
-SIMPLE = {"replicas": 3, "storage": {"size": "10Gi", "storageClassName": "fast"}}
-
-
-class NobodyAnswers:
-    """Brokers that never come up."""
-
-    async def cluster(self, namespace: str, name: str) -> Any:
-        raise AssertionError("no pod is ready, so nobody is asked")
-
-    async def admin(self, namespace: str, name: str) -> Any:
-        raise AssertionError("no pod is ready, so nobody is asked")
-
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
-        return {}
-
-
-def reconciler(api: KubernetesApi) -> BrokerReconciler:
-    nobody = NobodyAnswers()
-    settings = OperatorSettings(broker_image="barnabas:1")
-    return BrokerReconciler(api, nobody, settings, SystemClock(), clusters=nobody, processes=nobody)
-
-
-@asynccontextmanager
-async def connected(server: RealApiServer, directory: Path, name: str) -> AsyncIterator[DynamicApi]:
-    """A client and a namespace of the test's own."""
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(server.kubeconfig())
-    async with new_client(await load_configuration(str(kubeconfig))) as client:
-        client.user_agent = f"test-{name}"
-        api = DynamicApi(client)
-        await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        yield api
-        await api.delete(NAMESPACE, None, name)
-
-
-def broker(namespace: str, spec: Mapping[str, Any], name: str = "demo") -> dict[str, Any]:
-    return {
-        "apiVersion": BROKER.api_version,
-        "kind": "Broker",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": copy.deepcopy(dict(spec)),
-    }
+TWO = [{"name": "data"}, {"name": "more", "size": "5Gi"}]
+VOLUMES = "/var/lib/barnabas-volumes/more"
+SIMPLE: dict[str, Any] = {"replicas": 3, "storage": {"size": "10Gi", "storageClassName": "fast"}}
 
 
 def writes(server: RealApiServer, position: int, namespace: str) -> tuple[list[str], int]:
@@ -88,7 +52,7 @@ def test_children_are_accepted_and_not_written_again(
 ) -> None:
     """operator.md 3.9: what the API server adds by itself is no difference."""
     namespace = f"children-{len(spec)}"
-    key = Key(kind=Work.BROKER, namespace=namespace, name="demo")
+    key = Key(kind=KeyKind.BROKER, namespace=namespace, name="demo")
 
     async def run() -> None:
         async with connected(real_api_server, tmp_path, namespace) as api:
@@ -130,7 +94,7 @@ def test_larger_volumes_make_the_stateful_set_anew(
     tmp_path: Path, real_api_server: RealApiServer
 ) -> None:
     """Its claim template cannot change; it is deleted without its pods and comes back."""
-    key = Key(kind=Work.BROKER, namespace="growing", name="demo")
+    key = Key(kind=KeyKind.BROKER, namespace="growing", name="demo")
 
     async def run() -> None:
         async with connected(real_api_server, tmp_path, "growing") as api:
@@ -152,6 +116,106 @@ def test_larger_volumes_make_the_stateful_set_anew(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "more", "size": "4Gi"}, "a volume cannot shrink"),
+        ({"name": "more", "size": "5Gi", "storageClassName": "slow"}, "cannot change"),
+    ],
+)
+def test_what_cannot_change_about_one_of_several_volumes_is_refused(
+    change: dict[str, Any], message: str, tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """As of the one that brokers have always had; adding and taking away is the operator's."""
+    name = f"volumes-{len(change)}"
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, name) as api:
+            spec = {**SIMPLE, "storage": {**SIMPLE["storage"], "volumes": TWO}}
+            await api.create(broker(name, spec))
+            with pytest.raises(InvalidError, match=message):
+                changed = {"storage": {"volumes": [{"name": "data"}, change]}}
+                await api.patch(BROKER, name, "demo", {"spec": changed})
+            for volumes in ([*TWO, {"name": "third"}], [TWO[0]], None):
+                await api.patch(BROKER, name, "demo", {"spec": {"storage": {"volumes": volumes}}})
+
+    asyncio.run(run())
+
+
+def test_another_volume_makes_the_stateful_set_anew_and_is_not_written_again(
+    tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """What the API server makes of several claim templates is no difference."""
+    key = Key(kind=KeyKind.BROKER, namespace="more-volumes", name="demo")
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, key.namespace) as api:
+            await api.create(broker(key.namespace, SIMPLE))
+            operator = reconciler(api)
+            await operator.reconcile(key)
+            before = await api.get(STATEFUL_SET, key.namespace, "demo")
+            more = {"spec": {"storage": {"volumes": TWO}}}
+            await api.patch(BROKER, key.namespace, "demo", more)
+            async with asyncio.timeout(30):
+                while True:
+                    await operator.reconcile(key)
+                    after = await api.get(STATEFUL_SET, key.namespace, "demo")
+                    if after is not None and after["metadata"]["uid"] != before_uid(before):
+                        break
+            names = [one["metadata"]["name"] for one in after["spec"]["volumeClaimTemplates"]]
+            assert names == ["data", "more"]
+            await operator.reconcile(key)
+            _, position = writes(real_api_server, 0, key.namespace)
+            await operator.reconcile(key)
+            assert writes(real_api_server, position, key.namespace)[0] == []
+
+    asyncio.run(run())
+
+
+def test_a_broker_goes_with_its_claims_and_its_lease_where_that_is_asked_for(
+    tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """Our finalizer holds it until then; the garbage collector is not here."""
+    key = Key(kind=KeyKind.BROKER, namespace="deleted-claims", name="demo")
+    storage = {**SIMPLE["storage"], "deleteClaim": "WhenDeleted"}
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, key.namespace) as api:
+            await api.create(broker(key.namespace, {**SIMPLE, "storage": storage}))
+            operator = reconciler(api)
+            await operator.reconcile(key)
+            await operator.reconcile(key)
+            labels = {"labels": {"barnabas.dev/broker": "demo"}}
+            claim = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "data-demo-0", "namespace": key.namespace, **labels},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "10Gi"}},
+                },
+            }
+            await api.create(claim)
+            record = {"annotations": {"barnabas.dev/arbiter-version": "1"}}
+            lease = {"name": "demo-arbiter", "namespace": key.namespace, **record}
+            await api.create({"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": lease})
+            await api.delete(BROKER, key.namespace, "demo")
+            async with asyncio.timeout(60):
+                while await api.get(BROKER, key.namespace, "demo") is not None:
+                    await operator.reconcile(key)
+                    # The API server's own finalizer goes by a controller that is not here either.
+                    found = await api.get(PERSISTENT_VOLUME_CLAIM, key.namespace, "data-demo-0")
+                    if found is not None and is_going(found):
+                        assert await api.get(LEASE, key.namespace, "demo-arbiter") is not None
+                        free = {"metadata": {"finalizers": None}}
+                        await api.patch(PERSISTENT_VOLUME_CLAIM, key.namespace, "data-demo-0", free)
+            assert await api.get(PERSISTENT_VOLUME_CLAIM, key.namespace, "data-demo-0") is None
+            assert await api.get(LEASE, key.namespace, "demo-arbiter") is None
+            assert await api.get(STATEFUL_SET, key.namespace, "demo") is None
+
+    asyncio.run(run())
+
+
 def before_uid(stateful_set: dict[str, Any] | None) -> str:
     assert stateful_set is not None
     return str(stateful_set["metadata"]["uid"])
@@ -163,6 +227,18 @@ def before_uid(stateful_set: dict[str, Any] | None) -> str:
         ({"storage": {"size": "5Gi"}}, "a volume cannot shrink"),
         ({"storage": {"storageClassName": "slow"}}, "storageClassName cannot change"),
         ({"storage": {"storageClassName": None}}, "storageClassName cannot change"),
+        ({"storage": {"volumes": [{"name": "more"}]}}, "has to be among the volumes"),
+        ({"storage": {"metadataVolume": "more"}}, "has to be among the volumes"),
+        ({"storage": {"volumes": [*TWO, {"name": "tmp"}]}}, "are the operator's"),
+        ({"storage": {"volumes": [*TWO, {"name": "more"}]}}, "Duplicate value"),
+        ({"storage": {"volumes": TWO, "metadataVolume": "more"}}, "metadataVolume cannot change"),
+        (
+            {
+                "storage": {"volumes": TWO},
+                "podTemplate": {"volumes": [{"name": "more", "emptyDir": {}}]},
+            },
+            "cannot have the name of one of storage.volumes",
+        ),
         ({"maintenance": {"park": [1], "decommission": [2, 1]}}, "cannot give its partitions"),
         ({"replicas": -1}, "greater than or equal to 0"),
         (
@@ -208,7 +284,14 @@ def before_uid(stateful_set: dict[str, Any] | None) -> str:
                 },
                 "nothing may be mounted",
             )
-            for path in ("/", "/var/lib", "/var/lib/barnabas", "/var/lib/barnabas/x", "/tmp/")
+            for path in (
+                "/",
+                "/var/lib",
+                "/var/lib/barnabas",
+                "/var/lib/barnabas/x",
+                VOLUMES,
+                "/tmp/",
+            )
         ),
         ({"podTemplate": {"initContainers": [{"name": "broker", "image": "x"}]}}, "named broker"),
         ({"podTemplate": {"volumes": [{"name": "data", "emptyDir": {}}]}}, "are the operator's"),
@@ -227,6 +310,99 @@ def test_changes_that_cannot_be_made_are_refused(
             await api.patch(BROKER, name, "demo", {"spec": {"storage": {"size": "10.5Gi"}}})
 
     name = f"rules-{abs(hash(message + str(change))) % 10**8}"
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ("0.7Gi", "whole number of bytes"),
+        ("10.3Gi", "whole number of bytes"),
+        ("99999999Pi", "1Ei at most"),
+        ("0", "more than 0 bytes"),
+    ],
+)
+def test_sizes_that_no_volume_can_have_are_refused(
+    size: str, message: str, tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """The API server keeps them in a spelling that differs from what was declared, for ever."""
+    name = f"sizes-{size.lower().replace('.', '-')}"
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, name) as api:
+            for storage in ({"size": size}, {"volumes": [{"name": "data", "size": size}]}):
+                with pytest.raises(InvalidError, match=message):
+                    await api.create(broker(name, {"storage": storage}))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", ["1.5Ti", "0.5Gi", "1000", "1Pi", "12.5M"])
+def test_a_size_in_any_spelling_leads_to_one_stateful_set(
+    size: str, tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """It was made again with each other pass where the spelling was not understood."""
+    name = f"spelt-{size.lower().replace('.', '-')}"
+    key = Key(kind=KeyKind.BROKER, namespace=name, name="demo")
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, name) as api:
+            await api.create(broker(name, {"storage": {"size": size}}))
+            operator = reconciler(api)
+            await operator.reconcile(key)
+            made = await api.get(STATEFUL_SET, name, "demo")
+            await operator.reconcile(key)
+            found = await api.get(STATEFUL_SET, name, "demo")
+            assert made is not None
+            assert found is not None
+            assert found["metadata"]["uid"] == made["metadata"]["uid"]
+            assert not is_going(found)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"podTemplate": {"annotations": {"barnabas.dev/restart": "x"}}}, "on pods themselves"),
+        ({"podTemplate": {"labels": {"apps.kubernetes.io/pod-index": "0"}}}, "on pods themselves"),
+    ],
+)
+def test_marks_of_the_operator_and_of_the_statefulset_are_refused(
+    spec: dict[str, Any], message: str, tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """Restarts for ever, another id for a broker."""
+    name = f"marks-{abs(hash(str(spec))) % 10**8}"
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, name) as api:
+            with pytest.raises(InvalidError, match=message):
+                await api.create(broker(name, spec))
+
+    asyncio.run(run())
+
+
+def test_a_broker_whose_id_went_by_a_scale_in_does_not_lock_the_spec(
+    tmp_path: Path, real_api_server: RealApiServer
+) -> None:
+    """By reading: ids of brokers that there are not are refused, but only when they are new."""
+
+    async def run() -> None:
+        async with connected(real_api_server, tmp_path, "ids") as api:
+            await api.create(broker("ids", {**SIMPLE, "replicas": 4}))
+            await api.patch(BROKER, "ids", "demo", {"spec": {"maintenance": {"park": [3]}}})
+            await api.patch(BROKER, "ids", "demo", {"spec": {"replicas": 3}})
+            await api.patch(BROKER, "ids", "demo", {"spec": {"config": {"num.io.threads": 9}}})
+            with pytest.raises(InvalidError, match="park names a broker"):
+                await api.patch(BROKER, "ids", "demo", {"spec": {"maintenance": {"park": [3, 4]}}})
+            await api.patch(BROKER, "ids", "demo", {"spec": {"maintenance": None}})
+            with pytest.raises(InvalidError, match="decommission names a broker"):
+                maintenance = {"decommission": [7]}
+                await api.patch(BROKER, "ids", "demo", {"spec": {"maintenance": maintenance}})
+            emptied = {"replicas": 5, "maintenance": {"decommission": [4]}}
+            await api.patch(BROKER, "ids", "demo", {"spec": emptied})
+            await api.patch(BROKER, "ids", "demo", {"spec": {"replicas": 0}})
+
     asyncio.run(run())
 
 

@@ -10,7 +10,7 @@ from barnabas_operator.kubernetes.api import KubernetesError
 from barnabas_operator.kubernetes.connection import load_configuration, new_client
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
 from tests.operator.reconcile.broker.broker_world import BrokerWorld
-from tests.operator.reconcile.broker.test_interrupted_operator import STORAGE_CLASS
+from tests.operator.reconcile.broker.world_parts import STORAGE_CLASS
 from tests.support.fake_kubernetes import FakeKubernetes
 from tests.support.refusing_api import RefusingApi
 

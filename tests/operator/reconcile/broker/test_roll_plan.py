@@ -1,6 +1,7 @@
 """Which broker is restarted next, and what is waited for: the rules of the roll, one by one."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,16 +9,21 @@ import pytest
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.reconcile.broker.isr_gate import blocking, named, unguarded
 from barnabas_operator.reconcile.broker.observed import InFlight, Observed
-from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll
-from tests.operator.reconcile.broker.views import SPEC, cluster, observed, partition, pod
+from barnabas_operator.reconcile.broker.roll_plan import (
+    UNANSWERED_GRACE_SECONDS,
+    RollPlan,
+    plan_roll,
+)
+from tests.operator.reconcile.broker.views import NOW, SPEC, cluster, observed, partition, pod
 
 ALL = {0: ["image changed"], 1: ["image changed"], 2: ["image changed"]}
 FLYING = InFlight(node_id=1, pod_uid="old", reason="image changed")
+MOMENT = timedelta(seconds=1)
 ORDERS = partition("orders", [0, 1, 2])
 
 
 def plan(seen: Observed, reasons: Any = ALL, spec: BrokerSpec = SPEC) -> RollPlan:
-    return plan_roll(spec, seen, reasons, expected=range(3), plan_hash="h1")
+    return plan_roll(spec, seen, reasons, expected=range(3), plan_hash="h1", now=NOW)
 
 
 def restarted(roll: RollPlan) -> list[int]:
@@ -60,6 +66,14 @@ def test_a_controller_does_not_go_before_another_one_that_has_to_wait() -> None:
         ([pod(0), pod(1, is_terminating=True), pod(2)], "broker 1: its pod stops"),
         ([pod(0), pod(1, is_ready=False), pod(2)], "broker 1: its pod starts"),
         ([pod(0), pod(1, is_ready=False, node=""), pod(2)], "broker 1: its pod has no node yet"),
+        (
+            [pod(0), pod(1, is_ready=False, node="", scheduler="ours"), pod(2)],
+            "broker 1: its pod has no node yet, and waits for the scheduler ours",
+        ),
+        (
+            [pod(0), pod(1, is_ready=False, warning="FailedMount: no such map"), pod(2)],
+            "broker 1: its pod starts (FailedMount: no such map)",
+        ),
         ([pod(0), pod(2)], "broker 1: it has no pod yet"),
     ],
 )
@@ -68,6 +82,20 @@ def test_a_broker_that_starts_or_stops_is_waited_for(pods: Any, waiting: str) ->
     roll = plan(observed(pods, view=cluster(ORDERS)))
     assert restarted(roll) == []
     assert roll.waiting_on == waiting
+
+
+def test_a_process_that_does_not_answer_is_told_as_such() -> None:
+    """An image that hangs looks like a pod that starts, for as long as it is wanted."""
+    pods = [pod(0), pod(1, is_ready=False, is_running=True, is_started=False), pod(2)]
+    roll = plan(observed(pods, view=cluster(ORDERS)), {})
+    assert roll.waiting_on == "broker 1: its pod runs and does not answer yet"
+
+
+def test_a_broker_without_a_pod_is_told_with_what_keeps_it_from_being_made() -> None:
+    """A priority class that does not exist, a quota: the StatefulSet's events name it."""
+    podless = {1: "FailedCreate: no such class"}
+    seen = observed([pod(0), pod(2)], view=cluster(ORDERS), podless=podless)
+    assert plan(seen).waiting_on == "broker 1: it has no pod yet (FailedCreate: no such class)"
 
 
 def test_a_ready_pod_whose_broker_is_fenced_is_waited_for() -> None:
@@ -81,7 +109,11 @@ def test_the_lock_holds_until_the_broker_is_back_and_has_caught_up() -> None:
     """operator.md 5: wait ready, wait catch-up, check the node id, then the next."""
     behind = partition("orders", [0, 1, 2], [0, 2])
     stages = [
-        (observed([pod(0), pod(2)], view=cluster(behind), in_flight=FLYING), "its old pod stops"),
+        (
+            observed([pod(0), pod(1, uid="old", is_terminating=True), pod(2)], in_flight=FLYING),
+            "its old pod stops",
+        ),
+        (observed([pod(0), pod(2)], view=cluster(behind), in_flight=FLYING), "it has no pod yet"),
         (
             observed(
                 [pod(0), pod(1, is_ready=False), pod(2)], view=cluster(behind), in_flight=FLYING
@@ -127,6 +159,73 @@ def test_stuck_pods_of_an_old_revision_are_replaced_all_of_them_at_once() -> Non
     roll = plan(observed(stuck))
     assert restarted(roll) == [0, 1, 2]
     assert all(one.is_stuck for one in roll.restarts)
+
+
+def test_brokers_that_serve_beside_a_container_that_crashes_are_replaced_one_at_a_time() -> None:
+    """A sidecar that crashes on all nodes makes all pods stuck, and takes no broker away."""
+    pods = [pod(n, is_ready=False, is_running=True, stuck="container proxy: x") for n in range(3)]
+    serving = observed().processes
+    seen = observed(pods, view=cluster(ORDERS), processes=serving)
+    assert restarted(plan(seen)) == [1]
+    assert plan(seen).restarts[0].grace_seconds is None
+    going = observed(
+        [pods[0], replace(pods[1], is_terminating=True), pods[2]],
+        view=cluster(ORDERS),
+        processes=serving,
+    )
+    assert restarted(plan(going)) == []
+    behind = cluster(partition("orders", [0, 1, 2], [0, 2]))
+    assert restarted(plan(observed(pods, view=behind, processes=serving))) == [1]
+    assert restarted(plan(observed(pods, view=behind, processes=serving), {0: ["x"]})) == []
+    silent = observed(pods, view=cluster(ORDERS), processes={})
+    assert restarted(plan(silent)) == [], "all of them are live, and nobody tells more"
+
+
+def test_a_broker_that_the_kubelet_finds_ready_serves_also_when_the_operator_is_cut_off() -> None:
+    """Story 80115: brokers beside a crashing container were taken for gone, and two stopped."""
+    lost = pod(1, is_ready=False, node="", is_unschedulable=True, stuck="Unschedulable")
+    serving = pod(2, is_ready=False, is_broker_ready=True, stuck="container proxy: x")
+    roll = plan(observed([pod(0), lost, serving], processes={}))
+    assert restarted(roll) == [1]
+
+
+def test_a_container_that_was_started_again_holds_the_roll_up_until_it_has_run_for_a_while() -> (
+    None
+):
+    """A sidecar that crashes makes its pod ready for a moment each time: the next would follow."""
+    flapping = pod(1, unsettled="container proxy ended with exit code 1", settles=NOW + MOMENT)
+    roll = plan(observed([pod(0), flapping, pod(2)], view=cluster(ORDERS)), {2: ["x"]})
+    assert restarted(roll) == []
+    assert roll.waiting_on == (
+        "broker 1: container proxy ended with exit code 1, and was started again less than a minute"
+        " ago"
+    )
+    settled = replace(flapping, settles=NOW)
+    assert restarted(
+        plan(observed([pod(0), settled, pod(2)], view=cluster(ORDERS)), {2: ["x"]})
+    ) == [2]
+
+
+def test_a_broker_whose_container_crashes_goes_first_where_it_has_to_be_restarted() -> None:
+    """What makes it well again waits for nothing but what any restart waits for."""
+    flapping = pod(2, unsettled="container proxy ended with exit code 1", settles=NOW + MOMENT)
+    seen = observed([pod(0), pod(1), flapping], view=cluster(ORDERS))
+    assert restarted(plan(seen)) == [2]
+    short = cluster(ORDERS, partition("short", [0, 1, 2], [1, 2]))
+    blocked = plan(replace(seen, cluster=short))
+    assert restarted(blocked) == []
+    assert blocked.waiting_on == "broker 2: short-0 cannot spare it"
+
+
+def test_a_process_that_has_never_answered_has_little_time_to_end() -> None:
+    """One that hangs would be away for all of terminationGracePeriodSeconds."""
+    hung = pod(1, is_ready=False, is_running=True, is_started=False)
+    seen = observed([pod(0), hung, pod(2)], view=cluster(ORDERS, live=[0, 2]), in_flight=FLYING)
+    (restart,) = plan(seen, {1: ["image changed"]}).restarts
+    assert restart.grace_seconds == UNANSWERED_GRACE_SECONDS
+    answering = {**seen.processes, 1: replace(seen.processes[0], node_id=1, is_fenced=True)}
+    (restart,) = plan(replace(seen, processes=answering), {1: ["image changed"]}).restarts
+    assert restart.grace_seconds is None
 
 
 def test_a_stuck_pod_is_replaced_while_ready_ones_wait() -> None:

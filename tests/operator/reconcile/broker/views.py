@@ -23,7 +23,7 @@ from barnabas_operator.reconcile.broker.revision import revision_of
 from barnabas_protocol.ids import TopicPartition
 
 IMAGE = "good:1"
-SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1", storage_size="10Gi")
+SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1")
 GIB = 2**30
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)  # a Monday
 
@@ -60,7 +60,10 @@ def partition(
     synced = frozenset(members if in_sync is None else in_sync)
     given: dict[str, Any] = {"leader": min(synced, default=None), "in_sync_min": 2}
     return PartitionView(
-        place=TopicPartition(name, 0), replicas=members, in_sync=synced, **{**given, **fields}
+        topic_partition=TopicPartition(name, 0),
+        replicas=members,
+        in_sync=synced,
+        **{**given, **fields},
     )
 
 
@@ -113,12 +116,12 @@ def observed(
         if one.is_ready
     }
     given: dict[str, Any] = {
-        "stateful_set": SetView(uid="set", replicas=len(found), storage_size="10Gi"),
+        "stateful_set": SetView(uid="set", replicas=len(found)),
         "processes": processes,
     }
     return Observed(
         pods={one.node_id: one for one in found},
-        volumes={one.node_id: one for one in volumes},
+        volumes=tuple(volumes),
         cluster=view,
         remembered=Remembered(in_flight=in_flight, live_config=live_config or {}),
         **{**given, **fields},

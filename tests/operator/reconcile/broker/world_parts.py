@@ -11,22 +11,18 @@ from tests.support.fake_kubernetes_store import Manifest
 CATCH_UP_TICKS = 2
 
 
-@dataclass(kw_only=True)
-class Clock:
-    """Time passes with the world's ticks only."""
-
-    now_ms: int = 1_800_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
+# Claims of this class can grow.
+STORAGE_CLASS: Manifest = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard"},
+    "allowVolumeExpansion": True,
+}
 
 
 @dataclass(kw_only=True)
 class Partition:
-    place: TopicPartition
+    topic_partition: TopicPartition
     replicas: list[int]
     in_sync: set[int]
     in_sync_min: int
@@ -43,7 +39,7 @@ def is_ready_pod(pod: Manifest) -> bool:
 def view_of(one: Partition) -> PartitionView:
     leaving = frozenset() if one.target is None else frozenset(one.replicas) - set(one.target)
     return PartitionView(
-        place=one.place,
+        topic_partition=one.topic_partition,
         leader=min(one.in_sync, default=None),
         replicas=tuple(one.replicas),
         in_sync=frozenset(one.in_sync),

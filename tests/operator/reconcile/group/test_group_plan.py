@@ -16,19 +16,19 @@ from barnabas_operator.group_spec import (
     UndoRequest,
     WhenActive,
 )
-from barnabas_operator.reconcile.group.group_apply import carry_on
+from barnabas_operator.reconcile.group.group_apply import resume
 from barnabas_operator.reconcile.group.group_plan import owners
 from barnabas_operator.reconcile.group.group_state import (
-    Finding,
+    GroupFinding,
+    GroupReason,
     ObservedGroups,
     Operation,
     Operations,
     Phase,
-    Reason,
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
-from tests.support.memory_groups import MemoryGroups
+from tests.support.memory_groups import MemoryGroups, confirmed
 
 ORDERS = TopicSelection(name="orders")
 
@@ -43,26 +43,37 @@ class World:
     def __init__(self, partitions: int = 3) -> None:
         self.cluster = MemoryGroups(partitions)
         self.recorded = Operations()
-        self.findings: Sequence[Finding] = ()
+        self.findings: Sequence[GroupFinding] = ()
         self.spec = GroupSpec(resource="ns/billing", group_id="billing")
 
     def reconcile(self, **changes: Any) -> Operations:
         self.spec = replace(self.spec, **changes)
 
         async def record(
-            operations: Operations, findings: Sequence[Finding], observed: ObservedGroups
+            operations: Operations, findings: Sequence[GroupFinding], observed: ObservedGroups
         ) -> None:
             self.recorded, self.findings = operations, findings
 
         observed = self.cluster.observed()
         asyncio.run(
-            carry_on(self.spec, self.recorded, observed, self.cluster, record, owner=self.spec)
+            resume(
+                self.spec,
+                self.recorded,
+                observed,
+                self.cluster,
+                record,
+                owner=self.spec,
+                confirm=confirmed,
+            )
         )
         return self.recorded
 
     @property
     def offsets(self) -> list[int | None]:
-        return [self.cluster.committed.get(place) for place in self.cluster.places]
+        return [
+            self.cluster.committed.get(topic_partition)
+            for topic_partition in self.cluster.topic_partitions
+        ]
 
 
 def phase(operation: Operation | None) -> Phase:
@@ -106,7 +117,7 @@ def test_a_reset_runs_once_for_each_id() -> None:
     world.cluster.commit(30, 30, 30)
     world.reconcile(reset=a_reset())
     assert world.offsets == [30, 30, 30]
-    assert [finding.reason for finding in world.findings] == [Reason.ID_USED]
+    assert [finding.reason for finding in world.findings] == [GroupReason.ID_USED]
 
 
 def test_another_reset_under_a_used_id_is_told_and_not_done() -> None:
@@ -115,7 +126,7 @@ def test_another_reset_under_a_used_id_is_told_and_not_done() -> None:
     world.reconcile(reset=a_reset())
     world.reconcile(reset=a_reset("latest"))
     assert world.offsets == [10, 10, 10]
-    assert [finding.reason for finding in world.findings] == [Reason.ID_USED]
+    assert [finding.reason for finding in world.findings] == [GroupReason.ID_USED]
     world.reconcile(reset=a_reset(when_active=WhenActive.WAIT))
     assert world.findings == ()
 
@@ -199,7 +210,7 @@ def test_a_shift_needs_something_committed() -> None:
 def test_offsets_that_no_leader_tells_are_waited_for() -> None:
     world = World()
     world.cluster.commit(20, 40, 70)
-    last = world.cluster.places[-1]
+    last = world.cluster.topic_partitions[-1]
     ends = world.cluster.ends.pop(last)
     waiting = world.reconcile(reset=a_reset()).reset
     assert phase(waiting) is Phase.WAITING
@@ -240,11 +251,11 @@ def test_only_the_last_reset_can_be_undone() -> None:
     world = World()
     world.cluster.commit(20, 40, 70)
     world.reconcile(undo=UndoRequest(id="r0"))
-    assert [finding.reason for finding in world.findings] == [Reason.NOTHING_TO_UNDO]
+    assert [finding.reason for finding in world.findings] == [GroupReason.NOTHING_TO_UNDO]
     world.reconcile(undo=None, reset=a_reset())
     world.reconcile(reset=a_reset("latest", "r2"))
     world.reconcile(undo=UndoRequest(id="r1"))
-    assert [finding.reason for finding in world.findings] == [Reason.NOTHING_TO_UNDO]
+    assert [finding.reason for finding in world.findings] == [GroupReason.NOTHING_TO_UNDO]
     assert world.offsets == [100, 100, 100]
     world.reconcile(undo=UndoRequest(id="r2"))
     assert world.offsets == [10, 10, 10]
@@ -322,7 +333,7 @@ def test_a_paused_resource_changes_nothing() -> None:
     world = World()
     world.cluster.commit(20, 40, 70)
     world.reconcile(reset=a_reset(), is_paused=True)
-    assert [finding.reason for finding in world.findings] == [Reason.PAUSED]
+    assert [finding.reason for finding in world.findings] == [GroupReason.PAUSED]
     assert (world.offsets, world.recorded) == ([20, 40, 70], Operations())
 
 
@@ -332,19 +343,27 @@ def test_of_two_resources_for_a_group_the_oldest_is_in_charge() -> None:
     old = GroupSpec(resource="a/billing", group_id="billing", age=("2026-01-01", 0, "a"))
     young = replace(old, resource="b/billing", age=("2026-01-02", 0, "b"), reset=a_reset())
     assert owners([young, old])["billing"] is old
-    recorded: list[Sequence[Finding]] = []
+    recorded: list[Sequence[GroupFinding]] = []
 
     async def record(
-        operations: Operations, findings: Sequence[Finding], observed: ObservedGroups
+        operations: Operations, findings: Sequence[GroupFinding], observed: ObservedGroups
     ) -> None:
         recorded.append(findings)
 
     world.cluster.commit(20, 40, 70)
     asyncio.run(
-        carry_on(young, Operations(), world.cluster.observed(), world.cluster, record, owner=old)
+        resume(
+            young,
+            Operations(),
+            world.cluster.observed(),
+            world.cluster,
+            record,
+            owner=old,
+            confirm=confirmed,
+        )
     )
     ((finding,),) = recorded
-    assert finding.reason is Reason.CONFLICT
+    assert finding.reason is GroupReason.CONFLICT
     assert "'a/billing'" in finding.message
     assert world.offsets == [20, 40, 70]
 

@@ -52,8 +52,8 @@ def test_operations_come_back_from_a_status() -> None:
 
 def test_the_largest_reset_fits_into_an_object() -> None:
     """The API server takes 1.5 MiB; a name may have 249 characters, an offset 19 digits."""
-    places = [TopicPartition("t" * 249, number) for number in range(PARTITIONS_MAX)]
-    offsets = dict.fromkeys(places, 2**63 - 1)
+    topic_partitions = [TopicPartition("t" * 249, number) for number in range(PARTITIONS_MAX)]
+    offsets = dict.fromkeys(topic_partitions, 2**63 - 1)
     operation = Operation(id="r", request="", phase=Phase.RUNNING, before=offsets, after=offsets)
     kept = operations_fields(
         Operations(reset=operation, snapshot=Snapshot(id="r", offsets=offsets), undo=operation)

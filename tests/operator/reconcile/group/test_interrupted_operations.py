@@ -20,11 +20,11 @@ from barnabas_operator.group_spec import (
     UndoRequest,
     WhenActive,
 )
-from barnabas_operator.reconcile.group.group_apply import carry_on
+from barnabas_operator.reconcile.group.group_apply import resume
 from barnabas_operator.reconcile.group.group_record import operations_fields, read_operations
 from barnabas_operator.reconcile.group.group_state import (
     Action,
-    Finding,
+    GroupFinding,
     ObservedGroups,
     Operation,
     Operations,
@@ -32,7 +32,7 @@ from barnabas_operator.reconcile.group.group_state import (
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
-from tests.support.memory_groups import CutOffError, MemoryGroups
+from tests.support.memory_groups import CutOffError, MemoryGroups, confirmed
 
 STEPS = 120
 ALL = (TopicSelection(name="orders"),)
@@ -71,12 +71,15 @@ class Walk:
             return RuntimeError("NON_EMPTY_GROUP")
         assert isinstance(action, SetOffsets)
         operation = self.running()
-        for place, old in operation.before.items():
-            has_gone_on = self.cluster.committed.get(place) not in (old, operation.after[place])
+        for topic_partition, old in operation.before.items():
+            has_gone_on = self.cluster.committed.get(topic_partition) not in (
+                old,
+                operation.after[topic_partition],
+            )
             assert not has_gone_on, "the group's own progress would be taken back"
-        for place, offset in action.offsets.items():
-            assert operation.after[place] == offset
-            assert self.cluster.committed.get(place) == operation.before[place]
+        for topic_partition, offset in action.offsets.items():
+            assert operation.after[topic_partition] == offset
+            assert self.cluster.committed.get(topic_partition) == operation.before[topic_partition]
         self.carried_out[operation.request + operation.id] = (
             self.carried_out.get(operation.request + operation.id, 0) + 1
         )
@@ -89,7 +92,7 @@ class Walk:
         return self.cluster.observed()
 
     async def record(
-        self, operations: Operations, findings: Sequence[Finding], observed: ObservedGroups
+        self, operations: Operations, findings: Sequence[GroupFinding], observed: ObservedGroups
     ) -> None:
         self.maybe_die()
         kept = operations_fields(operations)
@@ -101,7 +104,17 @@ class Walk:
         recorded = read_operations(self.status)
         observed = self.cluster.observed()
         with suppress(CutOffError):
-            asyncio.run(carry_on(self.spec, recorded, observed, self, self.record, owner=self.spec))
+            asyncio.run(
+                resume(
+                    self.spec,
+                    recorded,
+                    observed,
+                    self,
+                    self.record,
+                    owner=self.spec,
+                    confirm=confirmed,
+                )
+            )
 
     def ask(self) -> None:
         """A person edits the resource."""
@@ -126,8 +139,10 @@ class Walk:
         """A consumer reads on by itself, in some partitions; different offsets each time."""
         if not self.cluster.members:
             self.cluster.join()
-        for place in self.random.sample(self.cluster.places, self.random.randint(1, 3)):
-            self.cluster.committed[place] = self.random.randrange(11, 100)
+        for topic_partition in self.random.sample(
+            self.cluster.topic_partitions, self.random.randint(1, 3)
+        ):
+            self.cluster.committed[topic_partition] = self.random.randrange(11, 100)
         if self.random.random() < 0.7:
             self.cluster.leave()
 
@@ -173,7 +188,7 @@ def test_undoing_restores_what_was_before_however_often_it_is_interrupted(seed: 
     reset = ResetRequest(id="r1", target=ResetTarget.LATEST, topics=ALL)
     walk.spec = replace(walk.spec, reset=reset)
     until_done(walk, "reset")
-    assert walk.cluster.committed == dict.fromkeys(walk.cluster.places, 100)
+    assert walk.cluster.committed == dict.fromkeys(walk.cluster.topic_partitions, 100)
     walk.consume()
     walk.cluster.leave()
     walk.spec = replace(walk.spec, undo=UndoRequest(id="r1"))

@@ -9,9 +9,9 @@ from barnabas_operator.kubernetes.api import InvalidError
 from barnabas_operator.kubernetes.kinds import BROKER, CONFIG_MAP, CONSUMER_GROUP
 from barnabas_operator.reconcile.group import operation_ledger
 from barnabas_operator.reconcile.group.group_state import Operation, Operations, Phase
-from barnabas_operator.reconcile.group.operation_ledger import begun, held_back
+from barnabas_operator.reconcile.group.operation_ledger import OperationLedger, begun, held_back
 from barnabas_protocol.ids import TopicPartition
-from tests.operator.reconcile.group.test_group_reconciler import EARLIEST, InWorld, World, in_world
+from tests.operator.reconcile.group.group_world import EARLIEST, InWorld, World, in_world
 
 __all__ = ["in_world"]
 
@@ -21,7 +21,12 @@ PLACE = TopicPartition("orders", 0)
 
 def noted(world: World) -> str:
     found: Any = world.kubernetes.store.objects[CONFIG_MAP].get(("kafka", LEDGER))
-    return "" if found is None else str(found["data"]["operations.json"])
+    return "" if found is None else str(found["data"])
+
+
+def ledger_of(world: World) -> OperationLedger:
+    """The ledger as another operator reads it."""
+    return OperationLedger(world.api, world.kubernetes.store.get(BROKER, "kafka", "main"))
 
 
 async def remake(world: World, name: str = "billing", **spec: Any) -> None:
@@ -45,7 +50,7 @@ def test_a_reset_does_not_run_again_when_its_resource_is_made_again(in_world: In
         assert "not done again" in reset["message"]
         assert world.condition("Ready") == ("True", "Observed")
         # An operator that has just begun to lead reads it.
-        world.reconciler._clusters.clear()
+        world.restart_operator()
         await remake(world, name="heir", reset=EARLIEST)
         assert [*world.cluster.committed.values()] == [80, 80, 80]
 
@@ -162,11 +167,37 @@ def test_the_oldest_groups_go_where_there_is_no_room(
         world.cluster.commit(20, 40, 70)
         world.put(reset=EARLIEST)
         await world.reconcile()
-        (cluster,) = world.reconciler._clusters.values()
+        ledger = ledger_of(world)
         for number in range(5):
             operation = Operation(id="r1", request="all topics to latest", phase=Phase.RUNNING)
-            await cluster.ledger.note(f"other-{number}", Operations(reset=operation))
+            await ledger.note("app", f"other-{number}", Operations(reset=operation))
         assert '"other-4"' in noted(world)
         assert '"billing"' not in noted(world)
+
+    in_world(story)
+
+
+def test_many_groups_of_one_namespace_crowd_none_of_another_out(
+    in_world: InWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset of somebody else's group would be done again when its resource is made again."""
+    monkeypatch.setattr(operation_ledger, "BYTES_MAX", 400)
+
+    async def story(world: World) -> None:
+        world.cluster.commit(20, 40, 70)
+        world.put(reset=EARLIEST)
+        await world.reconcile()
+        ledger = ledger_of(world)
+        operation = Operation(id="r1", request="all topics to latest", phase=Phase.RUNNING)
+        for number in range(40):
+            await ledger.note("crowd", f"other-{number}", Operations(reset=operation))
+        assert '"billing"' in noted(world)
+        assert '"other-39"' in noted(world)
+        assert '"other-0"' not in noted(world)
+        assert len(noted(world)) < 600
+        world.restart_operator()
+        world.cluster.commit(80, 80, 80)
+        await remake(world, reset=EARLIEST)
+        assert [*world.cluster.committed.values()] == [80, 80, 80]
 
     in_world(story)

@@ -1,6 +1,6 @@
 """When a group counts as stuck: members are there, records arrive, nothing is committed."""
 
-from barnabas_operator.reconcile.group.group_state import PartitionEnds
+from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_operator.reconcile.group.progress_watch import STUCK_AFTER_MS, ProgressWatch
 from tests.support.memory_groups import MemoryGroups
 
@@ -15,15 +15,16 @@ class Watched:
 
     def produce(self, end: int) -> None:
         self.cluster.ends = {
-            place: PartitionEnds(start=10, end=end) for place in self.cluster.places
+            topic_partition: OffsetRange(start=10, end=end)
+            for topic_partition in self.cluster.topic_partitions
         }
 
     def stuck(self, after_ms: int = 0, told: tuple[int, ...] = ()) -> list[int]:
         self.now_ms += after_ms
         observed = self.cluster.observed()
-        before = {self.cluster.places[number] for number in told}
+        before = {self.cluster.topic_partitions[number] for number in told}
         found = self.watch.stuck(observed.groups["billing"], observed, self.now_ms, before)
-        return sorted(place.partition for place in found)
+        return sorted(topic_partition.partition for topic_partition in found)
 
 
 def test_a_partition_whose_end_moves_and_whose_commit_does_not_is_stuck() -> None:
@@ -68,4 +69,4 @@ def test_forgotten_groups_cost_no_memory() -> None:
     watched = Watched()
     watched.stuck()
     watched.watch.forget_others([])
-    assert watched.watch._groups == {}
+    assert len(watched.watch) == 0

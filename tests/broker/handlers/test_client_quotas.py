@@ -1,0 +1,252 @@
+"""Quotas of clients: whose holds, how long clients wait, and what a whole broker makes of it."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from barnabas_broker.handlers.client_quotas import (
+    BUCKETS_MAX,
+    BandwidthThrottle,
+    ClientQuotas,
+    Entity,
+    Quota,
+    quota_of,
+)
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.server import Server
+from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages import alter_client_quotas, describe_client_quotas
+from tests.broker.broker_requests import (
+    batch,
+    fetch_request,
+    produce_request,
+    produced,
+    topic_id_of,
+    with_broker,
+)
+from tests.support.in_process_broker import eventually, running_broker
+from tests.support.raw_client import RawClient
+from tests.support.simulated_clock import SimulatedClock
+
+CLIENT = "raw-client"
+PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
+
+# From the most special to the most general, with the bucket that bytes of user u by c go to.
+PRECEDENCE: list[tuple[Entity, Entity]] = [
+    (("u", "c"), ("u", "c")),
+    (("u", ""), ("u", "c")),
+    (("u", None), ("u", None)),
+    (("", "c"), ("u", "c")),
+    (("", ""), ("u", "c")),
+    (("", None), ("u", None)),
+    ((None, "c"), (None, "c")),
+    ((None, ""), (None, "c")),
+]
+
+
+@pytest.mark.parametrize("first", range(len(PRECEDENCE)))
+def test_the_most_special_entity_decides_and_names_the_bucket(first: int) -> None:
+    """QUO-2: whatever more general quotas there are, and never one of somebody else."""
+    rates = {entity: float(place) for place, (entity, _) in enumerate(PRECEDENCE) if place >= first}
+    rates |= {("v", "c"): 99.0, ("v", None): 99.0, (None, "d"): 99.0}
+    assert quota_of(rates, "u", "c") == Quota(PRECEDENCE[first][1], float(first))
+
+
+def test_who_fits_no_entity_has_no_quota() -> None:
+    """QUO-2."""
+    assert quota_of({("v", None): 1.0, (None, "d"): 1.0, ("u", "d"): 1.0}, "u", "c") is None
+
+
+def request_of(client_id: str | None) -> InFlightRequest:
+    session = SimpleNamespace(principal=None)
+    return cast(InFlightRequest, SimpleNamespace(session=session, client_id=client_id))
+
+
+def throttle(rates: dict[Entity, float]) -> tuple[BandwidthThrottle, SimulatedClock]:
+    clock = SimulatedClock(monotonic_ms=1_000_000)
+    made = BandwidthThrottle(clock)
+    made.update(rates)
+    return made, clock
+
+
+def test_throttle_is_the_excess_over_the_limit_in_the_window() -> None:
+    """QUO-3: (observed - limit) / limit x window, of ten seconds at least."""
+    made, clock = throttle({(None, "a"): 1_000.0})
+    assert made.charge(request_of("a"), 10_000) == 0
+    assert made.charge(request_of("a"), 5_000) == 5_000
+    assert made.charge(request_of("b"), 10**9) == 0
+    clock.advance(5_000)
+    assert made.charge(request_of("a"), 0) == 5_000
+    clock.advance(6_000)
+    assert made.charge(request_of("a"), 0) == 0
+
+
+def test_a_quota_of_nothing_stops_and_a_larger_one_lets_go_at_once() -> None:
+    """QUO-8: a changed quota holds for the bytes that were counted already."""
+    made, _ = throttle({(None, ""): 0.0})
+    assert made.charge(request_of("a"), 1) == 2**31 - 1
+    made.update({(None, ""): 10.0})
+    assert made.charge(request_of("a"), 1) == 0
+
+
+def test_a_fetch_over_the_quota_is_not_sent_and_does_not_count() -> None:
+    """QUO-4: but a batch larger than the quota passes when nothing else has, or it never would."""
+    made, clock = throttle({(None, "a"): 1_000.0})
+    assert made.charge_or_refuse(request_of("a"), 30_000) == (20_000, True)
+    assert made.charge_or_refuse(request_of("a"), 5_000) == (25_000, False)
+    assert made.charge_or_refuse(request_of("a"), 0) == (20_000, False)
+    clock.advance(11_000)
+    assert made.charge_or_refuse(request_of("a"), 5_000) == (0, True)
+    assert made.bytes_max(request_of("a")) == 10_000
+    assert made.bytes_max(request_of("b")) is None
+
+
+def test_client_ids_without_end_do_not_fill_the_memory() -> None:
+    """QUO-2: a default gives each its own bucket, up to a number of them."""
+    made, _ = throttle({(None, ""): 1.0})
+    for number in range(BUCKETS_MAX + 50):
+        made.charge(request_of(f"client-{number}"), 1)
+    assert made.bucket_count == BUCKETS_MAX
+
+
+def test_without_quotas_there_is_nothing_to_be_asked() -> None:
+    """QUO-8: and a quota of fetches is none of produces."""
+    quotas = ClientQuotas(SimulatedClock(monotonic_ms=0))
+    assert (quotas.produce, quotas.fetch) == (None, None)
+    quotas.update({(("client-id", "a"),): {CONSUME: 1.0}, (("ip", None),): {PRODUCE: 1.0}})
+    assert quotas.produce is None
+    assert quotas.fetch is not None
+    quotas.update({})
+    assert (quotas.produce, quotas.fetch) == (None, None)
+
+
+async def alter(client: RawClient, client_id: str | None, key: str, value: float | None) -> None:
+    """Set or remove a quota of a client id, None for the default."""
+    entry = alter_client_quotas.AlterClientQuotasRequestEntryData(
+        entity=[alter_client_quotas.EntityData(entity_type="client-id", entity_name=client_id)],
+        ops=[alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None)],
+    )
+    request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
+    response = await client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
+    assert [result.error_code for result in response.entries] == [0]
+
+
+async def describe(client: RawClient, *components: tuple[str, int, str | None], **more: Any) -> Any:
+    return await client.call(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        1,
+        describe_client_quotas.DescribeClientQuotasRequest(
+            components=[
+                describe_client_quotas.ComponentData(entity_type=kind, match_type=match, match=name)
+                for kind, match, name in components
+            ],
+            **more,
+        ),
+    )
+
+
+def frame_bytes(request: Any, version: int) -> int:
+    return len(codec.encode_request(request, ApiKey.PRODUCE, version, 1, CLIENT))
+
+
+def test_a_producer_over_its_quota_waits_behind_the_response(tmp_path: Path) -> None:
+    """QUO-4, QUO-8, KIP-219: the response comes at once, and says how long nothing is read."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        topic_id = await topic_id_of(client)
+        request = produce_request(batch(b"x" * 10_000), topic_id)
+        await alter(client, "somebody-else", PRODUCE, 1)
+        response = await client.call(ApiKey.PRODUCE, 12, request)
+        assert response.throttle_time_ms == 0
+        rate = frame_bytes(request, 12) // 10.2
+        await alter(client, CLIENT, PRODUCE, rate)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for version in (12, 3):
+            response = await client.call(ApiKey.PRODUCE, version, request)
+            assert response.responses[0].partition_responses[0].error_code == 0
+            if version == 12:
+                throttle_ms = response.throttle_time_ms
+                assert 0 < throttle_ms < 1_000
+        assert loop.time() - began >= throttle_ms / 1000
+        assert response.throttle_time_ms > 1_000
+        assert server.listeners.metrics.mutes == 2
+        async with await RawClient.connect(server.port) as other:
+            await alter(other, CLIENT, PRODUCE, None)
+            assert (await other.call(ApiKey.PRODUCE, 12, request)).throttle_time_ms == 0
+
+    with_broker(tmp_path, test)
+
+
+def test_a_consumer_over_its_quota_gets_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    """QUO-4: in a session as well, whose partitions the client goes on to know."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        topic_id = await topic_id_of(client)
+        records = batch(b"x" * 10_000)
+        await produced(client, 12, produce_request(records, topic_id))
+        await alter(client, None, CONSUME, len(records) // 10.2)
+        first = await client.call(ApiKey.FETCH, 13, fetch_request(0, topic_id, session=(0, 0)))
+        assert len(first.responses[0].partitions[0].records) == len(records)
+        assert 0 < first.throttle_time_ms < 1_000
+        again = fetch_request(0, topic_id, session=(first.session_id, 1))
+        second = await client.call(ApiKey.FETCH, 13, again)
+        assert (second.error_code, second.session_id) == (0, first.session_id)
+        assert not second.responses
+        assert second.throttle_time_ms > 1_000
+        async with await RawClient.connect(server.port) as other:
+            third = await other.call(ApiKey.FETCH, 4, fetch_request(0))
+            (partition,) = third.responses[0].partitions
+            assert (partition.high_watermark, partition.records or b"") == (1, b"")
+            assert third.throttle_time_ms > 1_000
+        async with await RawClient.connect(server.port) as other:
+            await alter(other, None, CONSUME, None)
+            last = await other.call(ApiKey.FETCH, 13, fetch_request(0, topic_id))
+            assert len(last.responses[0].partitions[0].records) == len(records)
+            assert last.throttle_time_ms == 0
+
+    with_broker(tmp_path, test)
+
+
+def test_quotas_outlive_a_restart_and_are_found_by_filters(tmp_path: Path) -> None:
+    """KIP-546: by name, as the default, by type; strict filters fit whole entities."""
+
+    async def test() -> None:
+        async with running_broker(tmp_path) as server, await RawClient.connect(server.port) as one:
+            await alter(one, "a", PRODUCE, 1)
+            await alter(one, None, CONSUME, 2)
+        async with running_broker(tmp_path) as server, await RawClient.connect(server.port) as one:
+
+            async def has_both() -> bool:
+                return (server.quotas.produce is None, server.quotas.fetch is None) == (False,) * 2
+
+            await eventually(has_both)
+            for components, expected in (
+                ((), {"a", None}),
+                ((("client-id", 0, "a"),), {"a"}),
+                ((("client-id", 1, None),), {None}),
+                ((("client-id", 2, None),), {"a", None}),
+                ((("client-id", 2, None), ("user", 2, None)), set()),
+            ):
+                response = await describe(one, *components)
+                assert response.error_code == ErrorCode.NONE
+                found = {entry.entity[0].entity_name for entry in response.entries}
+                assert found == expected, components
+            assert not (await describe(one, strict=True)).entries
+            for components, code in (
+                ((("client-id", 0, None),), ErrorCode.INVALID_REQUEST),
+                ((("client-id", 2, "a"),), ErrorCode.INVALID_REQUEST),
+                ((("client-id", 9, "a"),), ErrorCode.INVALID_REQUEST),
+                ((("", 2, None),), ErrorCode.INVALID_REQUEST),
+                ((("team", 2, None),), ErrorCode.UNSUPPORTED_VERSION),
+                ((("user", 2, None), ("user", 2, None)), ErrorCode.INVALID_REQUEST),
+                ((("ip", 2, None), ("user", 2, None)), ErrorCode.INVALID_REQUEST),
+            ):
+                assert (await describe(one, *components)).error_code == code, components
+
+    asyncio.run(test())
