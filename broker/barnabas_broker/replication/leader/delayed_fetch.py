@@ -408,12 +408,14 @@ class ClientFetches:
         client would wait for. Fewer results where there is nobody left to respond to.
         """
         delayed = self._delayed(partitions, parameters, lambda _: None)
+        if parameters.max_wait_ms <= 0:
+            return await delayed.read_in_slices(pause)
         movement = Movement(parameters.max_wait_ms)
         # Watched before they are read, or what moves in between would not be noticed.
         self._purgatory.watch(movement, delayed.keys)
         try:
             results = await delayed.read_in_slices(pause)
-            if parameters.max_wait_ms <= 0 or delayed.is_enough(results):
+            if delayed.is_enough(results):
                 return results
             await movement.has_moved.wait()
         finally:
