@@ -106,9 +106,8 @@ class BarnabasCluster:
 
     def kill(self) -> None:
         """SIGKILL to all that run."""
-        for broker in self.brokers.values():
-            if self._is_running(broker):
-                broker.kill()
+        for broker in self._running():
+            broker.kill()
 
     def logs(self) -> str:
         """The end of what each broker printed."""
@@ -121,7 +120,8 @@ class BarnabasCluster:
     async def until_formed(self, admin: Admin, count: int | None = None) -> None:
         """Wait until clients see this many brokers, by default all, and a controller.
 
-        And until the metadata log has all the members that it can have, so that one may fail.
+        And until the metadata log has all the members that it can have, so that one may fail, and
+        until the admin HTTP of each answers, which brokers start when they have served for a while.
         """
         expected = len(self.brokers) if count is None else count
 
@@ -133,18 +133,21 @@ class BarnabasCluster:
         async def is_safe() -> bool:
             return len(self.members) == min(3, len(self.brokers))
 
+        async def is_observed() -> bool:
+            return all(map(_has_admin_http, self._running()))
+
         await until(is_formed)
         await until(is_safe)
+        await until(is_observed)
 
     @property
     def members(self) -> set[int]:
         """Who the arbiter says are the members of the metadata log; empty before there are any."""
-        for broker in self.brokers.values():
-            if self._is_running(broker):
-                try:
-                    return set(broker.status()["metadata_members"])
-                except OSError:
-                    continue
+        for broker in self._running():
+            try:
+                return set(broker.status()["metadata_members"])
+            except OSError:
+                continue
         return set()
 
     async def until_in_sync(self, admin: Admin, topics: Collection[str]) -> None:
@@ -169,11 +172,23 @@ class BarnabasCluster:
         if kind is None:
             self.stop()
         else:
+            print(self.logs())  # pytest shows it beside what failed
             self.kill()
+
+    def _running(self) -> list[BarnabasProcess]:
+        return [broker for broker in self.brokers.values() if self._is_running(broker)]
 
     @staticmethod
     def _is_running(broker: BarnabasProcess) -> bool:
         return broker.process is not None and broker.process.is_running()
+
+
+def _has_admin_http(broker: BarnabasProcess) -> bool:
+    try:
+        broker.status()
+    except OSError:
+        return False
+    return True
 
 
 def pause(broker: BarnabasProcess) -> None:
