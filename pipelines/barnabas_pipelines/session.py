@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,6 +40,8 @@ _TABLE_DEFAULTS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+_one_thread: Final = threading.Lock()
+"""Held by the thread that changes what the process has once: `SPARK_HOME`, the environment."""
 _WRITTEN_BY_STREAMS: Final = (
     "SPARK_LOCAL_DIRS",
     "SPARK_AUTH_SOCKET_TIMEOUT",
@@ -84,7 +87,7 @@ def session(
         more = _TABLE_DEFAULTS if with_tables else {}
         settings.update(_defaults(master, wanted, more))
     settings.update(conf or {})
-    with home_without_zip():
+    with _one_thread, home_without_zip():
         spark = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
     if not is_running:
         spark.sparkContext.setLogLevel(log_level)
@@ -199,14 +202,17 @@ def _register_source(spark: SparkSession) -> None:
     source, a `HashMap` without a lock. Two that start together could both add a key, and the map
     counted more entries than it had: no task that reads this source could be sent from then on.
     Keys that are there already are only written over, which harms nobody.
+
+    The context gets another dictionary meanwhile, instead of more keys in its own: another thread
+    may be going through that.
     """
     from barnabas_pipelines.datasource.source import BarnabasDataSource
 
-    environment = spark.sparkContext.environment
-    before = dict(environment)
-    environment.update({name: environment.get(name, "") for name in _WRITTEN_BY_STREAMS})
-    try:
-        spark.dataSource.register(BarnabasDataSource)
-    finally:
-        environment.clear()
-        environment.update(before)
+    context = spark.sparkContext
+    with _one_thread:
+        before = context.environment
+        context.environment = {**dict.fromkeys(_WRITTEN_BY_STREAMS, ""), **before}
+        try:
+            spark.dataSource.register(BarnabasDataSource)
+        finally:
+            context.environment = before

@@ -57,6 +57,16 @@ def test_both_sources_are_known(spark: "SparkSession") -> None:
             spark.read.format(name).load().collect()
 
 
+def test_a_session_changes_nothing_that_another_thread_goes_through(spark: "SparkSession") -> None:
+    """Two jobs in one process: one sent a task while the other asked for the session."""
+    environment = iter(spark.sparkContext.environment)
+    next(environment)
+    before = dict(spark.sparkContext.environment)
+    session("another")
+    assert spark.sparkContext.environment == before
+    assert list(environment) == list(before)[1:]
+
+
 def test_a_second_call_gives_the_running_session(spark: "SparkSession") -> None:
     """A job that is called from a notebook uses the notebook's."""
     again = session("other", conf={"spark.sql.shuffle.partitions": "2"}, log_level="ERROR")
