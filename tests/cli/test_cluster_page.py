@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.cli.documented_sessions import ROOT, commands, matches, run_in_shell
 from tests.support.barnabas_process import barnabas_command
-from tests.support.processes import ManagedProcess, free_port
+from tests.support.processes import ManagedProcess, free_ports
 from tests.support.waiting import wait_until
 
 PAGE = ROOT / "docs" / "cluster.md"
@@ -14,21 +14,13 @@ _FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ELSEWHERE = "barnabas cluster recover"
 
 
-def three_free_ports() -> int:
-    """The first of three ports in a row; they are taken one after the other by the brokers."""
-    while True:
-        first = free_port()
-        if first % 10 < 7:
-            return first
-
-
 def test_the_session_prints_what_the_page_says(tmp_path: Path) -> None:
     """A new user copies from the page: it must work, in this order, and end cleanly."""
     text = "".join(_FENCE.findall(PAGE.read_text(encoding="utf-8")))
     session = [(command, printed) for command, printed in commands(text)]
     (start, greeting), *others = session
-    port = three_free_ports()
-    arguments = ["--port", str(port), "--admin-port", str(free_port()), "--data", str(tmp_path)]
+    port = free_ports(3)
+    arguments = ["--port", str(port), "--admin-port", str(free_ports(3)), "--data", str(tmp_path)]
     command = [str(barnabas_command()), *start.split()[1:], *arguments]
     process = ManagedProcess(command, tmp_path / "dev.log", {})
     try:

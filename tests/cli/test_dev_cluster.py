@@ -13,7 +13,7 @@ from barnabas_cli.dev_cluster import DevCluster, brokers_in
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
 from tests.support.in_process_broker import DEADLINE_SECONDS
-from tests.support.processes import ManagedProcess, can_connect, free_port
+from tests.support.processes import ManagedProcess, free_ports
 from tests.support.waiting import wait_until
 
 
@@ -80,7 +80,7 @@ class Running:
     def __init__(
         self, data: Path, *arguments: str, count: int = 2, port: int | None = None
     ) -> None:
-        self.port = _ports(count) if port is None else port
+        self.port = free_ports(count) if port is None else port
         log = data.with_suffix(".log")
         self.process = ManagedProcess(
             [
@@ -113,14 +113,6 @@ class Running:
         """The processes of the brokers."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in children.read_text().split()] if children.exists() else []
-
-
-def _ports(count: int) -> int:
-    """The first of some ports that follow each other and are free."""
-    while True:
-        first = free_port()
-        if not any(can_connect(first + number) for number in range(count)):
-            return first
 
 
 def test_two_brokers_run_as_one_cluster_until_ctrl_c(tmp_path: Path) -> None:
@@ -186,7 +178,7 @@ def test_the_others_go_on_when_a_broker_is_killed(tmp_path: Path) -> None:
 
 def test_all_stop_when_a_broker_does_not_come_up(tmp_path: Path) -> None:
     """A port that is taken, here: half a cluster would only be a riddle."""
-    first = _ports(2)
+    first = free_ports(2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", first + 1))
         taken.listen()

@@ -26,21 +26,40 @@ def free_port() -> int:
     broker, or the local end of some connection, must not get it meanwhile. So ports come from
     outside of the range that the system gives away, and a lock on a file holds each one.
     """
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row."""
+    starts = range(_PORTS.start, _PORTS.stop - count + 1)
+    for first in random.SystemRandom().sample(starts, len(starts)):
+        locks: list[int] = []
+        try:
+            for port in range(first, first + count):
+                locks += [_locked(port)]
+        except OSError:
+            for lock in locks:
+                os.close(lock)
+            continue
+        _held_locks.extend(locks)
+        return first
+    raise RuntimeError(f"no {count} ports are free from {_PORTS.start} to {_PORTS.stop}")
+
+
+def _locked(port: int) -> int:
+    """The lock of a port that nobody listens at. Raises: OSError."""
     folder = Path(tempfile.gettempdir()) / "barnabas-test-ports"
     folder.mkdir(exist_ok=True)
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-        lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            os.close(lock)
-            continue
-        _held_locks.append(lock)
-        return port
-    raise RuntimeError(f"no port is free from {_PORTS.start} to {_PORTS.stop}")
+    lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def can_connect(port: int, host: str = "127.0.0.1") -> bool:
