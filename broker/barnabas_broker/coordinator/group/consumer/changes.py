@@ -41,6 +41,8 @@ class GroupChanges:
     def __init__(self, group: ConsumerGroup, journal: UndoJournal) -> None:
         self.group = group
         self.records: list[CoordinatorRecord] = []
+        # Called when the command has refused nothing and will return its records.
+        self.accepted: Callable[[], None] | None = None
         # Called if the log refuses the records, when all is undone.
         self.refused: Callable[[Instant], None] | None = None
         self._journal = journal
@@ -96,6 +98,12 @@ class GroupChanges:
         set_assignment_epoch(group, value)
         self.records.append(assignment_epoch_record(group.group_id, value))
 
+    def topics_seen(self, snapshot: object) -> None:
+        """Note which topics the hash was computed of; of an epoch that is undone they were not."""
+        group = self.group
+        self._journal.note(_set_topics_seen, group, group.topics_seen)
+        group.topics_seen = snapshot
+
     def everything_removed(self) -> None:
         """Write the tombstones of all that the log has of the group; the group itself stays."""
         group = self.group
@@ -126,3 +134,7 @@ def set_group_epoch(group: ConsumerGroup, value: GroupEpochValue) -> None:
 def set_assignment_epoch(group: ConsumerGroup, value: AssignmentEpochValue) -> None:
     """Take over a record of type 6."""
     group.assignment_epoch, group.assigned_ms = value
+
+
+def _set_topics_seen(group: ConsumerGroup, snapshot: object) -> None:
+    group.topics_seen = snapshot

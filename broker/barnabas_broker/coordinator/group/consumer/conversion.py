@@ -15,13 +15,18 @@ tombstones of the one and records of the other are in one batch, and undone toge
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.consumer.assignors.group_spec import Assignment
 from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
-from barnabas_broker.coordinator.group.consumer.member import ClassicSide, ConsumerMember
+from barnabas_broker.coordinator.group.consumer.member import (
+    NOTHING_OWNED,
+    ClassicSide,
+    ConsumerMember,
+    Owned,
+)
 from barnabas_broker.coordinator.group.consumer.membership import Membership
 from barnabas_broker.coordinator.group.consumer.records import (
     AssignmentEpochValue,
@@ -36,6 +41,8 @@ from barnabas_broker.coordinator.group.topics import Topics
 from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change
 from barnabas_protocol.consumer_protocol import (
     PROTOCOL_TYPE,
+    Partitions,
+    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -75,15 +82,13 @@ class Conversions:
                 raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
             return self._groups.changes(self._groups.create(group_id, context.client_host))
         members = [] if classic.is_empty else self._upgraded_members(classic)
-        classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
         self._classic_groups.set_aside(classic)
         changes = self._groups.changes(self._groups.create(group_id, classic.owner_host))
         changes.records.append(group_tombstone(group_id))
+        changes.accepted = lambda: self._upgrade_accepted(classic, changes.group, now)
         changes.refused = lambda then: self._upgrade_refused(classic, then)
         if members:
             self._take_over(changes, classic.generation_id, members, now)
-            self._membership.start_all(changes.group, now)
-        logger.info("group %s is a consumer group now, with %d members", group_id, len(members))
         return changes
 
     def _upgraded_members(self, classic: ClassicGroup) -> list[ConsumerMember]:
@@ -99,20 +104,34 @@ class Conversions:
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
             )
         try:
-            return [self._upgraded(classic, each) for each in classic.members.values()]
+            subscriptions = {
+                member_id: _subscription(classic, member)
+                for member_id, member in classic.members.items()
+            }
+            assigned = self._assigned(classic, subscriptions)
         except ParseError:
             raise KafkaError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
                 f"Cannot upgrade classic group {group_id} to consumer group because the embedded "
                 "consumer protocol is malformed.",
             ) from None
+        return [
+            _upgraded(member, subscriptions[member_id], assigned[member_id], classic.generation_id)
+            for member_id, member in classic.members.items()
+        ]
 
-    def _upgraded(self, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
-        metadata = member.metadata(classic.protocol_name or "") or member.protocols[0][1]
-        subscription = decode_subscription(metadata)
-        assigned: dict[bytes, dict[int, int]] = {}
-        epoch = classic.generation_id
-        if member.assignment:
+    def _assigned(
+        self, classic: ClassicGroup, subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Owned]:
+        """Return what each member has: a partition that exists, and each only once.
+
+        That is what the leader assigned; of a member that has not got that yet, also what it had
+        when it joined last, as it may read on until it hears that it is to join again.
+        Raises: KafkaError 69 for a custom assignor; ParseError.
+        """
+        is_stable = classic.state is GroupState.STABLE
+        holdings = _Holdings(self._topics, classic.generation_id)
+        for member_id, member in classic.members.items():
             assignment = decode_assignment(member.assignment)
             if assignment.user_data:
                 raise KafkaError(
@@ -120,25 +139,14 @@ class Conversions:
                     f"Cannot upgrade classic group {classic.group_id} to consumer group because "
                     "an unsupported custom assignor is in use.",
                 )
-            for topic, partitions in assignment.partitions.items():
-                topic_id = self._topics.topic_id(topic)
-                if topic_id is not None and partitions:
-                    assigned[topic_id] = dict.fromkeys(partitions, epoch)
-        return ConsumerMember(
-            member_id=member.member_id,
-            instance_id=member.group_instance_id,
-            rack_id=subscription.rack_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            topics=frozenset(subscription.topics),
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            classic=ClassicSide(
-                session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
-            ),
-            member_epoch=epoch,
-            previous_member_epoch=epoch,
-            assigned=assigned,
-        )
+            holdings.give(member_id, assignment.partitions)
+        # Of two that claim a partition, it is the one of the later generation that has it.
+        for member_id, subscription in sorted(
+            subscriptions.items(), key=lambda each: -each[1].generation_id
+        ):
+            if not is_stable or member_id in classic.pending_sync_ids:
+                holdings.give(member_id, subscription.owned_partitions or {})
+        return {member_id: holdings.of(member_id) for member_id in classic.members}
 
     def _take_over(
         self,
@@ -156,6 +164,12 @@ class Conversions:
         changes.assignment_epoch(AssignmentEpochValue(generation_id, 0))
         for member in members:
             changes.current(member)
+
+    def _upgrade_accepted(self, classic: ClassicGroup, group: ConsumerGroup, now: Instant) -> None:
+        """Have the classic members join again; not for a member that is not taken after all."""
+        classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._membership.start_all(group, now)
+        logger.info("group %s is a consumer group now", group.group_id)
 
     def _upgrade_refused(self, classic: ClassicGroup, now: Instant) -> None:
         """Go on with a classic group that is back."""
@@ -238,6 +252,59 @@ class Conversions:
         changes.everything_removed()
         self._groups.take_out(group)
         return Result(reply=None, records=changes.records)
+
+
+class _Holdings:
+    """Who has which partition, by topic id; who comes first has it."""
+
+    def __init__(self, topics: Topics, generation_id: int) -> None:
+        self._topics = topics
+        self._generation_id = generation_id
+        self._taken: set[tuple[bytes, int]] = set()
+        self._by_member: dict[str, dict[bytes, dict[int, int]]] = {}
+
+    def give(self, member_id: str, partitions: Partitions) -> None:
+        """Give a member those of the partitions that exist and that nobody has."""
+        held = self._by_member.setdefault(member_id, {})
+        for topic, numbers in partitions.items():
+            topic_id = self._topics.topic_id(topic)
+            if topic_id is None:
+                continue
+            count = self._topics.partition_count(topic)
+            for number in numbers:
+                if 0 <= number < count and (topic_id, number) not in self._taken:
+                    self._taken.add((topic_id, number))
+                    held.setdefault(topic_id, {})[number] = self._generation_id
+
+    def of(self, member_id: str) -> Owned:
+        """Return what a member has."""
+        return self._by_member.get(member_id, NOTHING_OWNED)
+
+
+def _subscription(classic: ClassicGroup, member: ClassicMember) -> Subscription:
+    """Return what a member subscribes to. Raises: ParseError."""
+    metadata = member.metadata(classic.protocol_name or "") or member.protocols[0][1]
+    return decode_subscription(metadata)
+
+
+def _upgraded(
+    member: ClassicMember, subscription: Subscription, assigned: Owned, generation_id: int
+) -> ConsumerMember:
+    return ConsumerMember(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicSide(
+            session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
+        ),
+        member_epoch=generation_id,
+        previous_member_epoch=generation_id,
+        assigned=assigned,
+    )
 
 
 def _classic_member(member: ConsumerMember, target: Assignment, topics: Topics) -> ClassicMember:

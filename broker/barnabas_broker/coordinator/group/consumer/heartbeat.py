@@ -83,10 +83,13 @@ class ConsumerHeartbeats:
             changes = self._groups.changes(self._group(request.group_id, "Consumer group"))
         group = changes.group
         reported = _reported(request)
+        former = group.members.get(request.member_id)
         before = self._member(changes, request, reported)
         updated = self._updated(before, request, context)
         preferred = group.preferred_assignor()
         is_due = group.group_epoch == 0
+        # Who takes another instance over lets go what it had as the former one.
+        is_due |= former is not None and former.instance_id != updated.instance_id
         if updated != before or before.member_id not in group.members:
             known = before.metadata_bytes if before.member_id in group.members else 0
             self._membership.check_metadata(group, known, updated.metadata_bytes)
@@ -123,6 +126,8 @@ class ConsumerHeartbeats:
                 changes.refused(then)
             return no_change()
 
+        if changes.accepted is not None:
+            changes.accepted()
         size_bytes = sum(record.size_bytes for record in changes.records)
         return Result(
             reply=response,

@@ -90,7 +90,7 @@ class Membership:
         if is_due or value != group.metadata_hash:
             changes.group_epoch(GroupEpochValue(group.group_epoch + 1, value))
             self.metrics.started_rebalance_count += 1
-        group.topics_seen = snapshot
+        changes.topics_seen(snapshot)
 
     def are_targets_due(self, group: ConsumerGroup, now: Instant) -> bool:
         """Whether targets are to be computed: not while the last ones are new (KIP-1263)."""

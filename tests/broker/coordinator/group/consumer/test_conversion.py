@@ -316,3 +316,69 @@ def test_a_classic_member_beside_consumer_members_has_a_bounded_session(session_
     assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
     assert list(model.group().members) == ["new"]
     model.check()
+
+
+def test_a_member_that_is_not_taken_disturbs_no_rebalance_of_a_classic_group() -> None:
+    """CG-7, GRP-15: whoever is parked stays so, with its join timer."""
+    model = ConsumerModel({"t": 4}, group_size_max=10)
+    (first,) = classic_group(model, 1)
+    parked = model.join(protocols=owning())
+    fields = {"owned": {}, "rebalance_timeout_ms": 1_000}
+    error = model.beat_error("x", 0, subscribed_topic_regex="(", **fields)
+    assert error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert parked.is_parked
+    assert model.state() == "PreparingRebalance"
+    again = model.join(first, protocols=owning(0, 1, 2, 3))
+    assert again.error is parked.error is ErrorCode.NONE
+
+
+def test_members_keep_what_they_had_before_a_rebalance_that_an_upgrade_ends() -> None:
+    """CG-4, CG-7, KIP-429: cooperative members read on while the leader has not assigned yet."""
+    model = ConsumerModel({"t": 4}, assignment_interval_ms=AT_ONCE)
+    ids = classic_group(model)
+    for each, owned in zip(ids, ((0, 1), (2, 3)), strict=True):
+        model.join(each, protocols=owning(*owned))
+    assert model.state() == "CompletingRebalance"
+    # The assignment that was awaited is forgotten by this.
+    model.join(protocols=owning())
+    assert model.state() == "PreparingRebalance"
+    newcomer = model.client("x").join()
+    assert newcomer.count == 0
+    held = {each: dict(model.group().members[each].assigned) for each in ids}
+    (topic_id,) = held[ids[0]]
+    assert [sorted(held[each][topic_id]) for each in ids] == [[0, 1], [2, 3]]
+
+
+def test_a_member_that_has_not_synced_keeps_what_it_had() -> None:
+    """CG-4, CG-7, KIP-429: it does not know yet what it is to give away."""
+    model = ConsumerModel({"t": 4}, assignment_interval_ms=AT_ONCE)
+    first, second = classic_group(model)
+    tickets = [
+        model.join(each, protocols=owning(*owned))
+        for each, owned in ((first, (0, 1)), (second, (2, 3)))
+    ]
+    leader = first if _leads(tickets[0]) else second
+    other, kept = (second, (2, 3)) if leader == first else (first, (0, 1))
+    model.sync(leader, model.generation(), {leader: blob(*({0, 1, 2, 3} - {*kept}))})
+    assert model.state() == "Stable"
+    newcomer = model.client("x").join()
+    (held,) = model.group().members[other].assigned.values()
+    assert tuple(sorted(held)) == kept
+    assert newcomer.count == 0
+
+
+def test_what_a_leader_assigned_wrongly_is_not_taken_over() -> None:
+    """CG-4, CG-7: a partition twice, or one that there is not; no heartbeat fails for it."""
+    model = ConsumerModel({"t": 2, "u": 1}, assignment_interval_ms=AT_ONCE)
+    tickets = [model.join(protocols=owning()) for _ in range(2)]
+    first = tickets[0].response.member_id
+    tickets[0] = model.join(first, protocols=owning())
+    ids = [ticket.response.member_id for ticket in tickets]
+    leader, other = sorted(ids, key=lambda each: each != tickets[0].response.leader)
+    given = {leader: blob(0, 1, -1), other: blob(1, 7, 2**31 - 1)}
+    model.sync(leader, model.generation(), given)
+    newcomer = model.client("x", subscribed_topic_names=["t", "u"]).join()
+    assert newcomer.count == 1
+    assert [
+        sorted(*each.assigned.values()) for each in model.group().members.values() if each.assigned
+    ]

@@ -341,3 +341,15 @@ def test_what_members_say_about_themselves_is_bounded() -> None:
     model.consumer_join("b", subscribed_topic_names=["x" * 15])
     model.beat("a", 1, subscribed_topic_names=["t"])
     assert model.group().metadata_bytes == 16
+
+
+def test_topics_of_a_refused_heartbeat_are_looked_at_again() -> None:
+    """CG-2, OFS-5: the epoch is undone, so the next heartbeat must notice the new partitions."""
+    model = ConsumerModel({"t": 2}, assignment_interval_ms=AT_ONCE)
+    member = model.client("a").join()
+    model.named.put("t", 4)
+    model.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert model.beat_error("a", member.epoch) is ErrorCode.NOT_ENOUGH_REPLICAS
+    model.fail_with = None
+    model.settle(member)
+    assert member.count == 4

@@ -93,3 +93,17 @@ def test_a_refused_take_over_gives_the_instance_back() -> None:
     assert list(model.group().members) == ["a"]
     assert model.group().static_member_ids == {"i": "a"}
     assert model.client("b", instance_id="i").join().count == 2
+
+
+def test_a_member_that_takes_another_instance_over_lets_its_own_partitions_go() -> None:
+    """CG-9, CG-2: they are in no target any more, so there is to be another one."""
+    model = ConsumerModel({"t": 4}, assignment_interval_ms=AT_ONCE)
+    first, second = (
+        model.client(each, instance_id=instance).join() for each, instance in ("ai", "bj")
+    )
+    model.settle(first, second)
+    second.leave(-2)
+    both = model.client("a", instance_id="j").join()
+    model.settle(both)
+    assert both.count == 4
+    assert model.group().static_member_ids == {"j": "a"}
