@@ -1,0 +1,397 @@
+"""One share partition: which records are available, acquired or done, without any I/O.
+
+A pure state machine over the offsets in flight: time and what was read come in, what is to be
+written and answered comes out. What it means to be loaded, fenced or waited for is
+`share_partition_state.py`'s, the ranges are `in_flight.py`'s, which records of a read are acquired
+`acquisition.py`'s.
+
+Source: KIP-932, KIP-1222; SHR-5 to SHR-7, SHR-9, SHR-11, SHR-15 to SHR-19. Invariants: below the
+start offset everything is final; no offset is under two locks; an acknowledgement is final only
+after its write has succeeded, and until then nobody can acquire its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from barnabas_broker.share.in_flight import (
+    AcquiredBatch,
+    OffsetRange,
+    OffsetsInFlight,
+    RecordLock,
+)
+from barnabas_broker.share.persister import StateBatch
+from barnabas_broker.share.record_states import (
+    FINAL,
+    AcknowledgedRun,
+    AcknowledgementBatch,
+    AcknowledgeType,
+    RecordState,
+    acknowledged_runs,
+)
+from barnabas_broker.share.share_settings import ShareSettings
+from barnabas_broker.share.transition import StateWrite, Transition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+EXPIRED_LOCKS_MAX: Final = 500
+"""So many locks end in one turn of the loop; each may have been on one offset alone."""
+_DEAD_LOCKS_MAX: Final = 64
+"""So many locks that hold nothing are kept beside as many as there are live ones."""
+# What a state that was stored means to a new leader.
+_LOADED: Final[dict[int, RecordState]] = {
+    RecordState.AVAILABLE: RecordState.AVAILABLE,
+    RecordState.ACKNOWLEDGED: RecordState.ACKNOWLEDGED,
+    RecordState.ARCHIVING: RecordState.ARCHIVED,
+    RecordState.ARCHIVED: RecordState.ARCHIVED,
+}
+_OUTCOME: Final = {
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+}
+
+
+class SharePartition:
+    """The records of one partition as one share group sees them. Times are in milliseconds."""
+
+    __slots__ = (
+        "_live_lock_count",
+        "_lock_number",
+        "_locks",
+        "_needs_write",
+        "_waiting",
+        "offsets",
+        "settings",
+    )
+
+    def __init__(self, start_offset: int, settings: ShareSettings) -> None:
+        self.offsets = OffsetsInFlight(start_offset)
+        self.settings = settings
+        self._locks: list[tuple[int, int, RecordLock]] = []
+        self._lock_number = 0
+        self._live_lock_count = 0
+        # Acknowledgements that the next write contains; whether there is more to be written.
+        self._waiting: list[Transition] = []
+        self._needs_write = False
+
+    @classmethod
+    def load(
+        cls, start_offset: int, batches: Iterable[StateBatch], settings: ShareSettings
+    ) -> SharePartition:
+        """Return a share partition in the state that was stored.
+
+        Holes between batches were never acquired as far as is known: they are Available.
+        Raises: KafkaError for a state that cannot be stored.
+        """
+        partition = cls(start_offset, settings)
+        offsets = partition.offsets
+        for batch in sorted(batches, key=lambda one: one.first_offset):
+            first = max(batch.first_offset, offsets.end_offset + 1)
+            if batch.last_offset < first:
+                continue
+            state = _LOADED.get(batch.delivery_state)
+            if state is None:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, f"a stored state of {batch.delivery_state}"
+                )
+            if first > offsets.end_offset + 1:
+                offsets.append(
+                    OffsetRange(offsets.end_offset + 1, first - 1, RecordState.AVAILABLE)
+                )
+            loaded = OffsetRange(first, batch.last_offset, state, batch.delivery_count)
+            if state is RecordState.AVAILABLE:
+                loaded.batch = AcquiredBatch(first, batch.last_offset)
+            offsets.append(loaded)
+        offsets.join(start_offset, offsets.end_offset)
+        offsets.advance_start()
+        return partition
+
+    # What there is.
+
+    @property
+    def start_offset(self) -> int:
+        """Below it everything is final."""
+        return self.offsets.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The highest offset ever acquired; start - 1 if all that was is final."""
+        return self.offsets.end_offset
+
+    @property
+    def window_end(self) -> int:
+        """The last offset that may be acquired while the start is where it is (SHR-9)."""
+        return self.start_offset + self.settings.record_locks_max - 1
+
+    @property
+    def next_fetch_offset(self) -> int | None:
+        """Where a fetch begins; None while the limit of offsets in flight is reached (SHR-8)."""
+        offset = self.offsets.first_available()
+        if offset is None:
+            offset = self.end_offset + 1
+        return offset if offset <= self.window_end else None
+
+    @property
+    def has_locks(self) -> bool:
+        """Whether any offset is under a lock."""
+        return self._live_lock_count > 0
+
+    # Locks.
+
+    def new_lock(self, now_ms: int) -> RecordLock:
+        """Return a lock without offsets that begins now."""
+        return RecordLock(now_ms + self.settings.record_lock_duration_ms)
+
+    def lock(self, ranges: Sequence[OffsetRange], lock: RecordLock) -> None:
+        """Put ranges, in the order of offsets, under a lock instead of the one they are under."""
+        for locked in ranges:
+            self._unlock(locked)
+            locked.lock = lock
+            lock.held_count += locked.size
+        if lock.first_offset < 0:
+            lock.first_offset = ranges[0].first_offset
+            self._live_lock_count += 1
+            self._lock_number += 1
+            heappush(self._locks, (lock.deadline_ms, self._lock_number, lock))
+        lock.last_offset = ranges[-1].last_offset
+
+    def _unlock(self, unlocked: OffsetRange) -> None:
+        lock = unlocked.lock
+        if lock is None:
+            return
+        unlocked.lock = None
+        lock.held_count -= unlocked.size
+        if not lock.held_count:
+            self._live_lock_count -= 1
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When the next lock runs out; None if there is none."""
+        locks = self._locks
+        if len(locks) > 2 * self._live_lock_count + _DEAD_LOCKS_MAX:
+            self._locks = locks = [entry for entry in locks if entry[2].held_count]
+            heapify(locks)
+        while locks and not locks[0][2].held_count:
+            heappop(locks)
+        return locks[0][0] if locks else None
+
+    def expire_locks(self, now_ms: int) -> int:
+        """Give back what is under locks that have run out; returns how many offsets (SHR-18).
+
+        Not all at once where they are very many: `next_expiry_ms` says whether some are left.
+        """
+        count = 0
+        for _ in range(EXPIRED_LOCKS_MAX):
+            expiry_ms = self.next_expiry_ms
+            if expiry_ms is None or expiry_ms > now_ms:
+                break
+            lock = heappop(self._locks)[2]
+            count += lock.held_count
+            held = self.offsets.touching(lock.first_offset, lock.last_offset)
+            self._give_back([one for one in held if one.lock is lock])
+        return count
+
+    def release_member(self, member_id: str) -> None:
+        """Give back all that a member has acquired: its session is over (SHR-20)."""
+        self._give_back(
+            [one for one in self.offsets if one.member_id == member_id and one.lock is not None]
+        )
+
+    def _give_back(self, ranges: Sequence[OffsetRange]) -> None:
+        """End the locks of ranges: they are Available, or Archived at their limit (SHR-11).
+
+        Those with an acknowledgement under way wait for it.
+        """
+        if not ranges:
+            return
+        first_offset, last_offset = ranges[0].first_offset, ranges[-1].last_offset
+        for concerned in ranges:
+            self._unlock(concerned)
+            if concerned.transition is None:
+                self._end_attempt(concerned)
+        self.offsets.join(first_offset, last_offset)
+        self.offsets.advance_start()
+
+    def _end_attempt(self, attempted: OffsetRange) -> None:
+        attempted.member_id = None
+        self.offsets.move(attempted, self._outcome_of_release(attempted))
+        attempted.is_unwritten = True
+        self._needs_write = True
+
+    def _outcome_of_release(self, released: OffsetRange) -> RecordState:
+        if released.delivery_count >= self.settings.delivery_count_limit:
+            return RecordState.ARCHIVED
+        return RecordState.AVAILABLE
+
+    # Acknowledgements.
+
+    def acknowledge(
+        self,
+        member_id: str,
+        batches: list[AcknowledgementBatch],
+        now_ms: int,
+        *,
+        is_renew: bool = False,
+    ) -> Transition | None:
+        """Begin to acknowledge what a member has acquired; None where nothing is to be written.
+
+        `is_renew`: whether the request may renew locks.
+        Raises: KafkaError INVALID_REQUEST, INVALID_RECORD_STATE; nothing has changed then.
+        """
+        runs = acknowledged_runs(batches, self.start_offset, self.end_offset, is_renew=is_renew)
+        is_renewing = any(run.type is AcknowledgeType.RENEW for run in runs)
+        if is_renewing and not self.settings.renew_acknowledge_enable:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "locks are not renewed in this group")
+        if not runs:
+            return None
+        self._check_acquired(member_id, runs)
+        transition: Transition | None = None
+        lock = self.new_lock(now_ms)
+        cut = self.offsets.cut_runs([(run.first_offset, run.last_offset) for run in runs])
+        for run, ranges in zip(runs, cut, strict=True):
+            if run.type is AcknowledgeType.RENEW:
+                self.lock(ranges, lock)
+                continue
+            if transition is None:
+                transition = Transition(run.first_offset, run.last_offset)
+                self._waiting.append(transition)
+            transition.last_offset = run.last_offset
+            outcome = _OUTCOME.get(run.type)
+            for changed in ranges:
+                changed.transition = transition
+                changed.target = outcome or self._outcome_of_release(changed)
+        return transition
+
+    def _check_acquired(self, member_id: str, runs: list[AcknowledgedRun]) -> None:
+        found = iter(self.offsets.touching(runs[0].first_offset, runs[-1].last_offset))
+        current = next(found)
+        for run in runs:
+            while current.last_offset < run.first_offset:
+                current = next(found)
+            while True:
+                if (
+                    current.state is not RecordState.ACQUIRED
+                    or current.member_id != member_id
+                    or current.lock is None
+                    or current.transition is not None
+                ):
+                    raise KafkaError(
+                        ErrorCode.INVALID_RECORD_STATE,
+                        f"offsets {current.first_offset} to {current.last_offset} are not acquired"
+                        " by this member, or are being acknowledged",
+                    )
+                if current.last_offset >= run.last_offset:
+                    break
+                current = next(found)
+
+    # Writes.
+
+    @property
+    def needs_write(self) -> bool:
+        """Whether `take_write` would give anything."""
+        return self._needs_write or bool(self._waiting)
+
+    def take_write(self) -> StateWrite | None:
+        """Return all that is to be written now; None if nothing is.
+
+        `finish_write` gets it back when its outcome is known. Only one is under way at a time.
+        """
+        if not self.needs_write:
+            return None
+        transitions, self._waiting, self._needs_write = self._waiting, [], False
+        written: list[StateBatch] = []
+        complete_count = 0
+        included = frozenset(transitions)
+        for candidate in self.offsets:
+            is_included = candidate.transition in included
+            state = candidate.target if is_included else candidate.state
+            count = candidate.delivery_count
+            if state in FINAL:
+                complete_count += candidate.size
+            if not is_included:
+                if not candidate.is_unwritten:
+                    continue
+                candidate.is_unwritten = False
+                if state is RecordState.ACQUIRED:  # again, since: what was is written
+                    state, count = RecordState.AVAILABLE, count - 1
+            _append_batch(written, candidate, state, count)
+        return StateWrite(self.start_offset, complete_count, written, transitions)
+
+    def finish_write(self, write: StateWrite, error: KafkaError | None) -> None:
+        """Make the acknowledgements of a write final, or take them back where it failed."""
+        for transition in write.transitions:
+            first, last = transition.first_offset, transition.last_offset
+            for changed in self.offsets.touching(first, last):
+                if changed.transition is transition:
+                    self._finish(changed, is_written=error is None)
+            self.offsets.join(first, last)
+        self.offsets.advance_start()
+        for transition in write.transitions:
+            transition.on_done(error)
+
+    def _finish(self, changed: OffsetRange, *, is_written: bool) -> None:
+        target, changed.transition, changed.target = changed.target, None, changed.state
+        if is_written:
+            self._unlock(changed)
+            changed.member_id = None
+            changed.is_unwritten = False
+            self.offsets.move(changed, target)
+        elif changed.lock is None:  # it has run out meanwhile
+            self._end_attempt(changed)
+
+    def fail_waiting(self, error: KafkaError) -> None:
+        """Respond to acknowledgements that will not be written: the share partition is gone."""
+        waiting, self._waiting = self._waiting, []
+        for transition in waiting:
+            transition.on_done(error)
+
+    # The log.
+
+    def archive(self, first_offset: int, last_offset: int) -> None:
+        """Archive offsets that are not to be delivered: the log has no such record (SHR-7).
+
+        Those that are not Available are left; those behind the end are in flight from now on.
+        """
+        offsets = self.offsets
+        first_offset = max(first_offset, offsets.start_offset)
+        if first_offset > last_offset:
+            return
+        last_known = min(last_offset, offsets.end_offset)
+        if first_offset <= last_known:
+            for found in offsets.cut(first_offset, last_known):
+                if found.state is RecordState.AVAILABLE:
+                    offsets.move(found, RecordState.ARCHIVED)
+                    found.is_unwritten = True
+        if last_offset > offsets.end_offset:
+            added = OffsetRange(offsets.end_offset + 1, last_offset, RecordState.ARCHIVED)
+            added.is_unwritten = True
+            offsets.append(added)
+        offsets.join(first_offset, last_offset)
+        offsets.advance_start()
+        self._needs_write = True
+
+    def log_start_moved(self, log_start_offset: int) -> None:
+        """Let go of what the log has no more: nobody is to deliver it (SHR-7)."""
+        if log_start_offset > self.start_offset:
+            for gone in self.offsets.move_start(log_start_offset):
+                self._unlock(gone)
+            self.offsets.advance_start()
+
+
+def _append_batch(
+    written: list[StateBatch], added: OffsetRange, state: RecordState, count: int
+) -> None:
+    """Append what is written of one range, joined with what is before it where it is the same."""
+    last = written[-1] if written else None
+    first_offset = added.first_offset
+    if (
+        last is not None
+        and last.last_offset + 1 == first_offset
+        and last.delivery_state == state
+        and last.delivery_count == count
+    ):
+        first_offset = last.first_offset
+        written.pop()
+    written.append(StateBatch(first_offset, added.last_offset, int(state), count))
