@@ -1,4 +1,4 @@
-"""An asyncio client for brokers that speak the Kafka protocol: producer, consumer, admin.
+"""An asyncio client for brokers that speak the Kafka protocol: producer, consumers, admin.
 
     async with Producer("localhost:9092") as producer:
         await producer.send("greetings", b"hello")
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas_client.config import Deserializer as Deserializer
     from barnabas_client.config import ProducerOptions as ProducerOptions
     from barnabas_client.config import Serializer as Serializer
+    from barnabas_client.config import ShareConsumerOptions as ShareConsumerOptions
     from barnabas_client.consumer import CommitCallback as CommitCallback
     from barnabas_client.consumer import Consumer as Consumer
     from barnabas_client.consumer import ConsumerInterceptor as ConsumerInterceptor
@@ -74,6 +75,12 @@ if TYPE_CHECKING:
     from barnabas_client.producer import ProducerRecord as ProducerRecord
     from barnabas_client.producer import RecordMetadata as RecordMetadata
     from barnabas_client.producer import RoundRobinPartitioner as RoundRobinPartitioner
+    from barnabas_client.share import AcknowledgedRange as AcknowledgedRange
+    from barnabas_client.share import AcknowledgementCallback as AcknowledgementCallback
+    from barnabas_client.share import AcknowledgementResult as AcknowledgementResult
+    from barnabas_client.share import AcknowledgeType as AcknowledgeType
+    from barnabas_client.share import ShareConsumer as ShareConsumer
+    from barnabas_client.share import ShareRecord as ShareRecord
     from barnabas_protocol.connection.sasl import OAuthBearerSaslClient as OAuthBearerSaslClient
     from barnabas_protocol.connection.sasl import SaslClient as SaslClient
     from barnabas_protocol.ids import TopicPartition as TopicPartition
@@ -82,7 +89,8 @@ _NAMES_BY_MODULE: Final = {
     "barnabas_client.admin": "Admin",
     "barnabas_client.cluster": "ConsumerGroupMetadata OffsetAndMetadata PartitionMetadata",
     "barnabas_client.config": (
-        "AdminOptions ClientOptions ConsumerOptions Deserializer ProducerOptions Serializer"
+        "AdminOptions ClientOptions ConsumerOptions Deserializer ProducerOptions Serializer "
+        "ShareConsumerOptions"
     ),
     "barnabas_client.consumer": (
         "CommitCallback Consumer ConsumerInterceptor ConsumerRecord FetchedBatch "
@@ -102,6 +110,10 @@ _NAMES_BY_MODULE: Final = {
     "barnabas_client.producer": (
         "Delivery Partitioner Producer ProducerIdentity ProducerInterceptor ProducerRecord "
         "RecordMetadata RoundRobinPartitioner"
+    ),
+    "barnabas_client.share": (
+        "AcknowledgedRange AcknowledgementCallback AcknowledgementResult AcknowledgeType "
+        "ShareConsumer ShareRecord"
     ),
     "barnabas_protocol.connection.sasl": "OAuthBearerSaslClient SaslClient",
     "barnabas_protocol.ids": "TopicPartition",

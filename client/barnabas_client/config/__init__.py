@@ -8,9 +8,11 @@ from barnabas_client.config.options import (
     ClientOptions,
     ConsumerOptions,
     ProducerOptions,
+    ShareConsumerOptions,
 )
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.config.serializers import Deserializer, Serializer
+from barnabas_client.config.share_consumer_settings import ShareConsumerSettings
 
 __all__ = [
     "AdminOptions",
@@ -23,4 +25,6 @@ __all__ = [
     "ProducerOptions",
     "ProducerSettings",
     "Serializer",
+    "ShareConsumerOptions",
+    "ShareConsumerSettings",
 ]

@@ -99,5 +99,21 @@ class ConsumerOptions(ClientOptions, total=False):
     interceptors: Sequence[Any]
 
 
+class ShareConsumerOptions(ClientOptions, total=False):
+    """What `ShareConsumerSettings` takes."""
+
+    group_id: str
+    share_acknowledgement_mode: str
+    share_acquire_mode: str
+    max_poll_records: int
+    max_poll_interval_ms: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    check_crcs: bool
+    key_deserializer: Callable[[bytes], Any] | Deserializer | None
+    value_deserializer: Callable[[bytes], Any] | Deserializer | None
+
+
 class AdminOptions(ClientOptions, total=False):
     """What `AdminSettings` takes."""

@@ -16,6 +16,7 @@ from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.config.settings import settings_of
+from barnabas_client.config.share_consumer_settings import ShareConsumerSettings
 from barnabas_protocol.settings.reference import Columns, default_cell, name_cell, table
 from barnabas_protocol.settings.setting import Setting
 
@@ -27,10 +28,10 @@ _INTRODUCTION: Final = """\
 This file is written by `python -m barnabas_client.config.reference`; change the rows in
 `client/barnabas_client/config/` instead.
 
-Settings are keyword arguments of `Producer`, `Consumer` and `Admin`; `bootstrap_servers` comes
-first and needs no name. They are Kafka's, with underscores for dots; defaults and ranges are those
-of its Java client unless a row says otherwise. Kafka's dots and the text of a properties file are
-understood, too: `Producer(servers, **{"linger.ms": "20"})`.
+Settings are keyword arguments of `Producer`, `Consumer`, `ShareConsumer` and `Admin`;
+`bootstrap_servers` comes first and needs no name. They are Kafka's, with underscores for dots;
+defaults and ranges are those of its Java client unless a row says otherwise. Kafka's dots and the
+text of a properties file are understood, too: `Producer(servers, **{"linger.ms": "20"})`.
 
 What is not listed is refused, and the nearest name is told. Settings that contradict each other are
 refused when the object is made, before anything is connected to.
@@ -39,6 +40,7 @@ refused when the object is made, before anything is connected to.
 _ROLES: Final[tuple[tuple[str, type[ClientSettings]], ...]] = (
     ("Producer", ProducerSettings),
     ("Consumer", ConsumerSettings),
+    ("ShareConsumer", ShareConsumerSettings),
     ("Admin", AdminSettings),
 )
 

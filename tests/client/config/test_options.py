@@ -13,6 +13,8 @@ from barnabas_client.config import (
     ConsumerSettings,
     ProducerOptions,
     ProducerSettings,
+    ShareConsumerOptions,
+    ShareConsumerSettings,
 )
 
 
@@ -22,6 +24,7 @@ from barnabas_client.config import (
         (ClientOptions, ClientSettings),
         (ProducerOptions, ProducerSettings),
         (ConsumerOptions, ConsumerSettings),
+        (ShareConsumerOptions, ShareConsumerSettings),
         (AdminOptions, AdminSettings),
     ],
 )

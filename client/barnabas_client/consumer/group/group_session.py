@@ -1,6 +1,6 @@
 """The session of a group member: heartbeats in the background, and leaving the group.
 
-One engine for both protocols. What a heartbeat contains and what its response means is the
+One engine for all kinds of groups. What a heartbeat contains and what its response means is the
 protocol's (`HeartbeatProtocol`); when one is due is in `heartbeat_timers.py`.
 
 Source: CON-10, CG-3, CG-5, GRP-14, GRP-15; KIP-62, KIP-345, KIP-848.
@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.consumer.group.heartbeat_timers import HeartbeatTimers
 from barnabas_client.consumer.group.rebalance_steps import Reaction
 from barnabas_client.errors import BarnabasError, RetriableError
@@ -29,6 +28,20 @@ _log = logging.getLogger(__name__)
 # How long `close` waits for requests to leave whose callers were cancelled. If one is lost, the
 # group waits for the session timeout of a member that is gone.
 _LEAVE_WAIT_SECONDS: Final = 0.5
+
+
+class SessionSettings(Protocol):
+    """The settings of a member, whatever the kind of its group."""
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a request to leave may take."""
+        ...
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        """How long the program may not poll."""
+        ...
 
 
 class HeartbeatProtocol(Protocol):
@@ -91,7 +104,7 @@ class GroupSession:
     def __init__(
         self,
         client: Client,
-        settings: ConsumerSettings,
+        settings: SessionSettings,
         heartbeats: HeartbeatProtocol,
         on_change: Callable[[BarnabasError | None], None],
     ) -> None:
