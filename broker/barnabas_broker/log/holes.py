@@ -10,10 +10,13 @@ id of the kernel's boot: a power cut may tear that file, or keep it and take the
 written before it. After one, the first file holds, which says what is true of all that was flushed.
 The next flush takes the second over.
 
-Not here: gaps within a segment, which any log may have. Source: `docs/formats/log.md`. Invariants:
-the first file is on the device before the recovery point passes a hole that it allows; it allows
-none behind a batch that is not on the device; the second file is empty before the first allows
-more than it, and what that allows is made.
+Gaps within a segment, which a follower of a compacted log has, are noted by the flush that puts
+them on the device, and only a power cut asks for the note: a base offset is not covered by its
+batch's checksum, and one that it damaged looks like a gap. Source: `docs/formats/log.md`.
+
+Invariants: the first file is on the device before the recovery point passes a hole that it allows;
+it allows none behind a batch that is not on the device; the second file is empty before the first
+allows more than it, and what that allows is made.
 """
 
 from __future__ import annotations
@@ -106,6 +109,11 @@ class Holes:
         All batches there are on the device, and no hole there is now is above it.
         """
         if offset > self.below or not self._is_noted:
+            self._note(offset)
+
+    def allow_with(self, offset: int) -> None:
+        """Allow, in memory, gaps below it: a flush of all batches there begins."""
+        if offset > self.below:
             self._note(offset)
 
     def allow_soon(self, offset: int) -> None:

@@ -93,6 +93,9 @@ class LocalLog:
         self._staged: list[tuple[Buffer, int, int, int, int]] = []
         self._staged_aborted: list[AbortedTransaction] = []
         self._is_preallocated = False
+        self._staged_gap_end = 0
+        #: Where the last gap ends that was followed and is not flushed, or 0.
+        self.gap_end = loaded.gap_end
         self._is_following = False  # what is staged is a leader's: few will read it from here
         self._take_config(config)
         self._reset_active()
@@ -209,6 +212,8 @@ class LocalLog:
         self, buffer: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> None:
         """Take a batch that a follower has fetched."""
+        if base_offset > self.staged_end_offset:
+            self._staged_gap_end = base_offset
         self._staged.append((buffer, size, base_offset, last_offset, max_timestamp))
         self.staged_end_offset = last_offset + 1
         self._active_bytes += size
@@ -217,10 +222,16 @@ class LocalLog:
         """Take an entry of the transaction index, which goes with the batch that is staged next."""
         self._staged_aborted.append(transaction)
 
+    def forget_gap(self, gap_end: int) -> None:
+        """A flush has noted it, unless another has come meanwhile."""
+        if self.gap_end == gap_end:
+            self.gap_end = 0
+
     def discard_staged(self) -> None:
         """Forget what is staged and not written."""
         self._staged, self._staged_aborted = [], []
         self.staged_end_offset = self.log_end_offset
+        self._staged_gap_end = 0
 
     def write_staged(self) -> None:
         """Write what is staged with one call, then move the log end offset and the indexes.
@@ -266,6 +277,8 @@ class LocalLog:
             self._set_roll_limits()
         before = len(segment.offset_index.entries) if segment.offset_index is not None else 0
         if self._is_following:
+            self.gap_end = max(self.gap_end, self._staged_gap_end)
+            self._staged_gap_end = 0
             for _, size, _, last_offset, max_timestamp in staged:
                 segment.note_batch(last_offset, max_timestamp, size, interval_bytes)
                 tail.skip(size)
@@ -407,6 +420,7 @@ class LocalLog:
     def _set_end(self, offset: int) -> None:
         self.tail.clear()
         self.log_end_offset = self.staged_end_offset = offset
+        self.gap_end = self._staged_gap_end = 0
         self.lower_recovery_point(offset)
         self._reset_active()
 

@@ -289,10 +289,13 @@ class LogFlush:
         self._is_planned = True
         log.write_staged()
         generation, end_offset, active = log.generation, log.log_end_offset, log.segments.active
+        gap_end = log.gap_end
+        log.holes.allow_with(gap_end)
         active_bytes, holes_below = active.size_bytes, log.holes.below
         is_full = (
             active is not self._flushed_active
             or active_bytes - self._full_flush_bytes >= FULL_FLUSH_BYTES
+            or gap_end > 0
         )
         snapshot = encode_snapshot(self._producer_state) if is_full else None
         folder: DiskDirectory | None = None
@@ -313,6 +316,7 @@ class LogFlush:
             self._flushed_active, self._flushed_bytes = active, active_bytes
             if is_full:
                 self._full_flush_bytes = active_bytes
+                log.forget_gap(gap_end)
                 self._snapshots.offsets.add(end_offset)
                 self._snapshots.prune(log.segments.base_offsets)
         except OSError as error:

@@ -141,10 +141,12 @@ class PartitionLog:
         high_watermark: int = 0,
         first_dirty_offset: int | None = None,
         was_clean: bool,
+        is_page_cache_lost: bool = False,
     ) -> PartitionLog:
         """The log that is in a directory, recovered in a thread if the stop was not clean.
 
-        The offsets are the checkpointed ones. Raises: LogDirectoryError.
+        The offsets are the checkpointed ones. `is_page_cache_lost`: the machine has been down
+        since it was written. Raises: LogDirectoryError.
         """
         loading = LogLoader(
             context.disk,
@@ -152,6 +154,7 @@ class PartitionLog:
             config,
             context.clock.wall_ms(),
             compacted_below=first_dirty_offset or 0,
+            is_page_cache_lost=is_page_cache_lost,
         )
         try:
             loaded = await context.disk.run(

@@ -223,16 +223,26 @@ class BootMarker:
     def broker_epoch(self) -> int:
         """Return the broker epoch of the last run, -1 if it was in another boot or is not known."""
         boot_id = self._disk.boot_id()
-        if not boot_id or not self._disk.exists(self.path):
-            return -1
+        known_boot_id, broker_epoch = self._read()
+        return broker_epoch if boot_id and known_boot_id == boot_id else -1
+
+    def is_of_another_boot(self) -> bool:
+        """Return whether the machine has been down since the last run, as far as is known."""
+        boot_id = self._disk.boot_id()
+        known_boot_id, _ = self._read()
+        return bool(boot_id and known_boot_id) and known_boot_id != boot_id
+
+    def _read(self) -> tuple[str, int]:
+        """Boot id and broker epoch, "" and -1 if they are not known."""
+        if not self._disk.exists(self.path):
+            return "", -1
         try:
             known = json.loads(self._disk.read_bytes(self.path))
-            if known["version"] != 0 or known["bootId"] != boot_id:
-                return -1
-            value = known["brokerEpoch"]
+            boot_id, broker_epoch = known["bootId"], known["brokerEpoch"]
         except (ValueError, KeyError, TypeError):
-            return -1
-        return value if isinstance(value, int) else -1
+            return "", -1
+        is_known = isinstance(boot_id, str) and isinstance(broker_epoch, int)
+        return (boot_id, broker_epoch) if is_known and known["version"] == 0 else ("", -1)
 
     def remove(self) -> None:
         """Remove the marker, durable unless the machine goes down. Raises: OSError."""

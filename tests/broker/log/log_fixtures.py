@@ -65,13 +65,19 @@ class LogFixture:
         )
 
     async def reopen(
-        self, *, was_clean: bool, recovery_point: int = 0, log_start_offset: int = 0
+        self,
+        *,
+        was_clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        is_page_cache_lost: bool = False,
     ) -> PartitionLog:
         self.log = await PartitionLog.load(
             *self._common(),
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             was_clean=was_clean,
+            is_page_cache_lost=is_page_cache_lost,
         )
         return self.log
 

@@ -195,6 +195,80 @@ def follow(fixture: LogFixture, *offsets: int) -> None:
         fixture.log.write_staged()
 
 
+@pytest.mark.parametrize("bit", [2, 8, 25, 33, 62])
+def test_a_damaged_base_offset_is_no_gap_after_a_power_cut(bit: int) -> None:
+    """Stories 78 and 3001258 of the clusters: no checksum covers it; what is behind it was cut."""
+    fixture = LogFixture()
+    for _ in range(4):
+        fixture.append(b"value")
+    damaged = bytearray(fixture.file("00000000000000000000.log"))
+    position = 2 * (len(damaged) // 4)
+    base_offset = int.from_bytes(damaged[position : position + 8], "big") | 1 << bit
+    damaged[position : position + 8] = base_offset.to_bytes(8, "big")
+    segment = fixture.log.segments.active
+    segment.file.write_at(bytes(damaged), 0)
+
+    async def scenario() -> None:
+        await fixture.reopen(was_clean=False, is_page_cache_lost=True)
+        assert await fixture.offsets() == [0, 1]
+        assert fixture.log.log_end_offset == 2
+
+    asyncio.run(scenario())
+
+
+GAPS = [0, 1, 5, 6, 40]
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+@pytest.mark.parametrize("is_page_cache_lost", [False, True])
+def test_gaps_that_were_followed_stay_unless_a_power_cut_came_before_their_flush(
+    is_page_cache_lost: bool, is_flushed: bool
+) -> None:
+    """A kill takes nothing; the recovery point in the checkpoint may be older than the flush."""
+    fixture = LogFixture()
+
+    async def scenario() -> None:
+        follow(fixture, *GAPS[:3])
+        await fixture.log.flush()
+        follow(fixture, *GAPS[3:])
+        if is_flushed:
+            await fixture.log.flush()
+        await fixture.reopen(was_clean=False, is_page_cache_lost=is_page_cache_lost)
+        is_kept = is_flushed or not is_page_cache_lost
+        assert await fixture.offsets() == (GAPS if is_kept else GAPS[:4])
+
+    asyncio.run(scenario())
+
+
+def test_a_gap_that_a_killed_process_left_is_noted_by_the_next_flush() -> None:
+    """Seed 1400311 of the log's histories: the process that flushed it had not followed it."""
+    fixture = LogFixture()
+    follow(fixture, *GAPS)
+
+    async def scenario() -> None:
+        await fixture.reopen(was_clean=False)
+        await fixture.log.flush()
+        await fixture.reopen(was_clean=False, is_page_cache_lost=True)
+        assert await fixture.offsets() == GAPS
+
+    asyncio.run(scenario())
+
+
+def test_a_gap_that_was_cut_off_again_is_not_noted() -> None:
+    fixture = LogFixture()
+
+    async def scenario() -> None:
+        follow(fixture, 0, 1, 40)
+        fixture.log.truncate_to(2)
+        follow(fixture, 2, 3)
+        await fixture.log.flush()
+        follow(fixture, 30)
+        await fixture.reopen(was_clean=False, is_page_cache_lost=True)
+        assert await fixture.offsets() == [0, 1, 2, 3]
+
+    asyncio.run(scenario())
+
+
 def test_a_gap_that_a_killed_process_noted_is_noted_on_the_device_by_the_next_flush() -> None:
     """The note was in the page cache only; the recovery point passes the gap."""
     fixture = LogFixture()

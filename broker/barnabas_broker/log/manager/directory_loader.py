@@ -165,6 +165,7 @@ class DirectoryLoader:
             high_watermark=known.high_watermarks.get(topic_partition, 0),
             first_dirty_offset=known.cleaner_offsets.get(topic_partition),
             was_clean=directory.was_clean,
+            is_page_cache_lost=directory.was_machine_down,
         )
 
     def _find(self, directory: LogDirectory, kept: set[str]) -> list[TopicPartition]:

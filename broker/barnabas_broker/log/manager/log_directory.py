@@ -34,7 +34,8 @@ class LogDirectory:
     `directory_id` is zero until the identity is established. `was_clean` says whether the last run
     stopped cleanly, `clean_broker_epoch` which broker epoch it had (-1 not known);
     `kept_broker_epoch` is that of the last run if nothing that it had written is lost: it stopped
-    cleanly, or the machine has not been down since (else -1). `is_loaded` turns true when every log
+    cleanly, or the machine has not been down since (else -1). `was_machine_down`: it has been, as
+    far as is known. `is_loaded` turns true when every log
     in it was loaded, recovered where needed.
     """
 
@@ -58,6 +59,7 @@ class LogDirectory:
         "path",
         "recovery_points",
         "was_clean",
+        "was_machine_down",
     )
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -75,6 +77,7 @@ class LogDirectory:
         self.was_clean = False
         self.clean_broker_epoch = -1
         self.kept_broker_epoch = -1
+        self.was_machine_down = False
         self.boot = BootMarker(self.needed_disk, self.path)
         self.marker = CleanShutdownMarker(self.needed_disk, self.path)
         self.recovery_points = self._checkpoint(checkpoints.RECOVERY_POINT_FILE)
@@ -107,6 +110,7 @@ class LogDirectory:
             self.was_clean = self.marker.exists()
             self.clean_broker_epoch = self.marker.broker_epoch()
             self.kept_broker_epoch = max(self.clean_broker_epoch, self.boot.broker_epoch())
+            self.was_machine_down = self.boot.is_of_another_boot()
         except BlockingIOError as error:
             raise LogDirectoryLockedError(
                 f"{self.path} is locked: another broker is running on it"

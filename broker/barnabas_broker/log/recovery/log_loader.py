@@ -35,6 +35,7 @@ from barnabas_broker.log.recovery.interrupted_work import (
     remove_segment_files,
 )
 from barnabas_broker.log.recovery.segment_recovery import (
+    ScanResult,
     load_checked_indexes,
     prepare_scan,
     rebuild_indexes,
@@ -60,6 +61,8 @@ class LoadedLog:
     leader_epochs: LeaderEpochs
     snapshots: SnapshotFiles
     holes: Holes
+    # Where the last gap ends that may not have been flushed.
+    gap_end: int = 0
     truncation: TruncationNote
     # The files are as a clean stop left them, or there never was anything in them.
     is_clean: bool
@@ -109,14 +112,21 @@ class LogLoader:
         now_ms: int,
         *,
         compacted_below: int = 0,
+        is_page_cache_lost: bool = False,
     ) -> None:
-        """Make one. `compacted_below`: where the cleaner's checkpoint says that it has been."""
+        """Make one. `compacted_below`: where the cleaner's checkpoint says that it has been.
+
+        With `is_page_cache_lost` nothing is believed of what was not flushed.
+        """
         self._disk = disk
         self._directory = directory
         self._interval_bytes = config.index_interval_bytes
         # What holds for a log that an earlier release has compacted, without a note.
         self._is_compacted = "compact" in config.cleanup_policy
         self._compacted_below = compacted_below
+        self._is_page_cache_lost = is_page_cache_lost
+        self._gaps_below = ANYWHERE
+        self._gap_end = 0
         self._holes = Holes(disk, directory)
         self._now_ms = now_ms
         self._is_clean = True
@@ -134,9 +144,7 @@ class LogLoader:
         # Nothing is compacted before it is flushed: behind that, an end was lost.
         truncation = TruncationNote.load(self._disk, self._directory, recovery_point)
         checkpointed, recovery_point = recovery_point, truncation.lowered(recovery_point)
-        flushed = ANYWHERE if was_clean else recovery_point
-        unless_noted = max(self._compacted_below, flushed if self._is_compacted else 0)
-        self._holes = Holes.load(self._disk, self._directory, unless_noted)
+        self._load_holes(recovery_point, was_clean=was_clean)
         segments = self._find_segments(set(names), ANYWHERE if was_clean else recovery_point)
         self._epochs = self._load_epochs(segments)
         in_file = set(self._epochs.entries)
@@ -188,10 +196,18 @@ class LogLoader:
             leader_epochs=self._epochs,
             snapshots=snapshots,
             holes=self._holes,
+            gap_end=self._gap_end,
             truncation=truncation,
             is_clean=self._is_clean,
             unsynced=[segment for segment in self._unsynced if segment in segments],
         )
+
+    def _load_holes(self, recovery_point: int, *, was_clean: bool) -> None:
+        flushed = ANYWHERE if was_clean else recovery_point
+        unless_noted = max(self._compacted_below, flushed if self._is_compacted else 0)
+        self._holes = Holes.load(self._disk, self._directory, unless_noted)
+        if self._is_page_cache_lost and not was_clean:
+            self._gaps_below = max(recovery_point, self._holes.below + 1)
 
     def _settle_cut(self, active: Segment, truncation: TruncationNote) -> None:
         """See to it that no power cut undoes a truncation that the process before began."""
@@ -331,9 +347,7 @@ class LogLoader:
                 start = prepare_scan(segment, 0)
                 snapshots.take(self._state, segment.base_offset)
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-            result = recover_segment(
-                segment, start, self._interval_bytes, self._state, self._epochs, following
-            )
+            result = self._scan(segment, start, following)
             end_offset = result.next_offset
             if result.cut_reason is not None:
                 self._cut(segments, number + 1, result.cut_reason)
@@ -353,6 +367,21 @@ class LogLoader:
         self._unsynced = segments[first:]
         self._write_indexes(self._unsynced)
         return end_offset
+
+    def _scan(
+        self, segment: Segment, start: tuple[int, int], following_base: int | None
+    ) -> ScanResult:
+        result = recover_segment(
+            segment,
+            start,
+            self._interval_bytes,
+            self._state,
+            self._epochs,
+            following_base,
+            self._gaps_below,
+        )
+        self._gap_end = max(self._gap_end, result.gap_end)
+        return result
 
     def _cut(self, segments: list[Segment], count: int, reason: str) -> None:
         """Keep the first segments only."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from barnabas_broker.log.batch_scan import scan_batches
 from barnabas_broker.log.errors import CorruptionError, SegmentRenamedError
+from barnabas_broker.log.holes import ANYWHERE
 from barnabas_broker.log.index_file import last_entry
 from barnabas_broker.log.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas_broker.log.leader_epochs import LeaderEpochs
@@ -31,10 +32,14 @@ _ZERO_READ_BYTES = 1024 * 1024
 
 
 class ScanResult(NamedTuple):
-    """Where the good batches of a segment end. `cut_reason` is None if all bytes were good."""
+    """Where the good batches of a segment end. `cut_reason` is None if all bytes were good.
+
+    `gap_end`: where the last gap between batches ends, 0 if there is none.
+    """
 
     next_offset: int
     cut_reason: str | None
+    gap_end: int
 
 
 def load_checked_indexes(
@@ -217,23 +222,28 @@ def recover_segment(
     state: ProducerState,
     epochs: LeaderEpochs,
     following_base: int | None = None,
+    gaps_below: int = ANYWHERE,
 ) -> ScanResult:
     """Check every batch from `start` on, and cut the file at the first bad byte (REC-1).
 
     `start` is what `prepare_scan` gave; `state` has applied all batches below it, or below an
     offset behind it, from which it goes on. Zeros behind the last batch are no damage where the
-    next segment (`following_base`) begins just there: the file was preallocated.
+    next segment (`following_base`) begins just there: the file was preallocated. From `gaps_below`
+    on, a batch behind a gap is one whose base offset is damaged, which no checksum covers.
     Raises: OSError.
     """
     applied_offset = state.end_offset
     position, next_offset = start
     file_bytes = segment.file.size()
     cut_reason: str | None = None
+    gap_end = 0
     found_from = max(next_offset, applied_offset)
     found: list[AbortedTransaction] = []
     try:
         for at, header, batch in scan_batches(segment.log_path, segment.file, position, file_bytes):
-            _check(segment, at, header, batch, next_offset)
+            _check(segment, at, header, batch, next_offset, gaps_below)
+            if header[0] > next_offset:
+                gap_end = header[0]
             if header[0] >= applied_offset:
                 aborted = apply_batch(state, header, batch)
                 if aborted is not None:
@@ -251,7 +261,7 @@ def recover_segment(
         segment.file.truncate(segment.size_bytes)
     segment.open_transaction_index().restore(found_from, found)
     load_first_timestamp(segment)
-    return ScanResult(next_offset, cut_reason)
+    return ScanResult(next_offset, cut_reason, gap_end)
 
 
 def _is_zero(segment: Segment, end: int) -> bool:
@@ -271,7 +281,12 @@ def _timestamp(header: BatchHeader) -> int:
 
 
 def _check(
-    segment: Segment, position: int, header: BatchHeader, batch: memoryview, next_offset: int
+    segment: Segment,
+    position: int,
+    header: BatchHeader,
+    batch: memoryview,
+    next_offset: int,
+    gaps_below: int,
 ) -> None:
     """Raise CorruptionError unless the batch is whole and in its place."""
     reason = None
@@ -279,6 +294,8 @@ def _check(
         reason = "wrong CRC"
     elif header[0] < next_offset or header[6] < 0:
         reason = f"offsets {header[0]} to {header.last_offset} after {next_offset}"
+    elif header[0] > next_offset and header[0] >= gaps_below:
+        reason = f"offset {header[0]} behind a gap from {next_offset} that was not flushed"
     elif header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         reason = f"offset {header.last_offset} is too far above the segment's base"
     if reason is not None:

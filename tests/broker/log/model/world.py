@@ -145,6 +145,7 @@ class World:
         self.manager.remembered_directory = lambda _: self.remembered_directory
         await self.manager.load(self._topic_config, self._topic_id)
         await self.manager.forget_lost()  # the controller has been told
+        await self.manager.note_broker_epoch(1)  # it has registered
         offline = [d.path for d in self.manager.directories if d.is_offline]
         if offline:
             raise Wrong(f"offline after the start: {offline}")
