@@ -282,6 +282,11 @@ INTERNAL: Final[dict[ApiKey, VersionRange]] = {
     ApiKey.BROKER_HEARTBEAT: (0, 2),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: (0, 0),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: (0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE: (0, 0),
+    ApiKey.WRITE_SHARE_GROUP_STATE: (0, 1),
+    ApiKey.DELETE_SHARE_GROUP_STATE: (0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (0, 1),
     **{key: row[:2] for key, row in _PRIVATE.items()},
 }
 

@@ -23,6 +23,7 @@ from barnabas_broker.config.definitions import (
     BrokerSetting,
 )
 from barnabas_broker.config.log_settings import CLEANER, LOG
+from barnabas_broker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
 
 _S = BrokerSetting
 
@@ -352,6 +353,7 @@ BROKER_SETTINGS: Final = (
     *CONSUMER_GROUP_SETTINGS,
     *PRODUCERS,
     *TRANSACTIONS,
+    *SHARE_COORDINATOR_SETTINGS,
     *METADATA,
     *OWN,
     *CLUSTER,

@@ -20,7 +20,6 @@ from barnabas_broker.config.definitions import (
     LONG,
     LONG_MAX,
     READ_ONLY,
-    SHORT,
     STRING,
     BrokerSetting,
     IgnoredRow,
@@ -170,15 +169,7 @@ SHARE_AND_STREAMS: Final[tuple[IgnoredRow, ...]] = (
     ("group.streams.num.standby.replicas", INT, "0", 0, None, READ_ONLY),
     ("group.streams.session.timeout.ms", INT, "45000", 1, None, READ_ONLY),
     ("share.coordinator.append.linger.ms", INT, "5", 0, None, READ_ONLY),
-    ("share.coordinator.load.buffer.size", INT, "5242880", 1, None, READ_ONLY),
-    ("share.coordinator.snapshot.update.records.per.snapshot", INT, "500", 0, None, READ_ONLY),
-    ("share.coordinator.state.topic.compression.codec", INT, "0", None, None, READ_ONLY),
-    ("share.coordinator.state.topic.min.isr", SHORT, "2", 1, None, READ_ONLY),
-    ("share.coordinator.state.topic.num.partitions", INT, "50", 1, None, READ_ONLY),
-    ("share.coordinator.state.topic.replication.factor", SHORT, "3", 1, None, READ_ONLY),
-    ("share.coordinator.state.topic.segment.bytes", INT, "104857600", 1, None, READ_ONLY),
     ("share.coordinator.threads", INT, "1", 1, None, READ_ONLY),
-    ("share.coordinator.write.timeout.ms", INT, "5000", 1, None, READ_ONLY),
     ("share.fetch.purgatory.purge.interval.requests", INT, "1000", None, None, READ_ONLY),
 )
 

@@ -30,7 +30,9 @@ logger = logging.getLogger(__name__)
 # One pass makes no more elections than this, so that other commands are not kept waiting (CTL-8).
 ELECTIONS_MAX: Final = 1000
 # Coordinators go on where the disk is full, and a move of theirs interrupts their groups.
-_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+_INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
 
 
 class ElectionType(IntEnum):

@@ -23,7 +23,7 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
 # Keys are mapped to their partitions by the count, so that another count would hide what is there.
-FIXED_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+FIXED_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,22 @@
-"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group or a transactional id.
+"""FindCoordinator (10), versions 0 to 6: who coordinates a group, a transaction or a share.
 
-v1: key types. v3: flexible. v4: several keys at once. Share coordinators are not served: their keys
-are refused. The coordinators' topics are created when they are first needed (TOP-7). Source: OFS-1.
+v1: key types. v3: flexible. v4: several keys at once. v6: share coordinators, for brokers only,
+while share groups are on. The coordinators' topics are created when they are first needed (TOP-7).
+Source: OFS-1, SHR-2.
 """
 
+from barnabas_broker.handlers import share_version
+from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.metadata import live_brokers
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
-from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas_broker.handlers.topic_creation import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.share.persister import SharePartitionKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.hashing import coordinator_partition
 from barnabas_protocol.messages.find_coordinator import (
@@ -21,6 +29,12 @@ GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 BATCH_SINCE = 4
+SHARE_SINCE = 6
+_TOPICS = {
+    GROUP: OFFSETS_TOPIC,
+    TRANSACTION: TRANSACTION_STATE_TOPIC,
+    SHARE: SHARE_STATE_TOPIC,
+}
 INVALID_REQUEST_TEXT = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
@@ -44,6 +58,9 @@ def handle(
             host=found.host,
             port=found.port,
         )
+    is_share = request.key_type == SHARE and _serves_share(services, in_flight)
+    if is_share and not is_of_brokers(services, in_flight):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return FindCoordinatorResponse(
         coordinators=[
             _find(services, in_flight, request.key_type, key)
@@ -53,10 +70,11 @@ def handle(
 
 
 def _find(services: Services, in_flight: InFlightRequest, key_type: int, key: str) -> Coordinator:
-    if key_type not in (GROUP, TRANSACTION):
-        message = "" if key_type == SHARE else INVALID_REQUEST_TEXT
-        return _absent(key, ErrorCode.INVALID_REQUEST, message)
-    name = TRANSACTION_STATE_TOPIC if key_type == TRANSACTION else OFFSETS_TOPIC
+    name = _TOPICS.get(key_type)
+    if name is None:
+        return _absent(key, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
+    if key_type == SHARE and not (_serves_share(services, in_flight) and _is_share_key(key)):
+        return _absent(key, ErrorCode.INVALID_REQUEST, "")
     topic = services.image.topics.by_name.get(name)
     if topic is None:
         services.topic_creation.ensure(name)
@@ -67,6 +85,18 @@ def _find(services: Services, in_flight: InFlightRequest, key_type: int, key: st
         if broker.node_id == leader:
             return Coordinator(key=key, node_id=leader, host=host, port=port)
     return _absent(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE)
+
+
+def _serves_share(services: Services, in_flight: InFlightRequest) -> bool:
+    return in_flight.api_version >= SHARE_SINCE and share_version.is_on(services)
+
+
+def _is_share_key(key: str) -> bool:
+    try:
+        SharePartitionKey.from_text(key)
+    except ValueError:
+        return False
+    return True
 
 
 def _absent(key: str, code: ErrorCode, message: str | None = None) -> Coordinator:

@@ -23,8 +23,10 @@ from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.share.persister import SharePersister
 
 if TYPE_CHECKING:
+    from barnabas_broker.coordinator.share.coordinator import ShareCoordinator
     from barnabas_broker.coordinator.transaction.coordinator import TransactionCoordinator
     from barnabas_broker.coordinator.transaction.marker_writer import MarkerWriter
     from barnabas_broker.coordinator.transaction.verification import TransactionVerification
@@ -51,6 +53,20 @@ class TransactionServices(Protocol):
         ...
 
 
+class ShareStateServices(Protocol):
+    """What handlers need of the state of share partitions."""
+
+    @property
+    def coordinator(self) -> ShareCoordinator:
+        """The coordinator of share partitions."""
+        ...
+
+    @property
+    def persister(self) -> SharePersister:
+        """What reaches all share coordinators."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The parts of one broker."""
@@ -67,6 +83,7 @@ class Services:
     topic_creation: TopicCreation
     producer_ids: ProducerIdBlock
     load_transactions: Callable[[], TransactionServices]
+    load_share_state: Callable[[], ShareStateServices]
     spawn: Spawn
     heavy_work: HeavyWork
     quotas: ClientQuotas
@@ -90,6 +107,16 @@ class Services:
     def marker_writer(self) -> MarkerWriter:
         """What ends transactions in the partitions of this broker."""
         return self.load_transactions().marker_writer
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The share coordinator, whose modules are loaded when it is first needed."""
+        return self.load_share_state().coordinator
+
+    @property
+    def share_persister(self) -> SharePersister:
+        """What keeps the state of share partitions."""
+        return self.load_share_state().persister
 
     @property
     def image(self) -> MetadataImage:

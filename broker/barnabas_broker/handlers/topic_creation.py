@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
 CREATIONS_MAX = 100
 """Topics that are being made at a time because a client has named them; for more, the client sends
 its request again. One request may invent tens of thousands of names."""
@@ -47,6 +48,8 @@ class TopicCreation:
             self._start(self._offsets_topic())
         elif name == TRANSACTION_STATE_TOPIC:
             self._start(self._transaction_state_topic())
+        elif name == SHARE_STATE_TOPIC:
+            self._start(self._share_state_topic())
         elif len(self._in_flight) < CREATIONS_MAX:
             self._start(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
 
@@ -75,6 +78,23 @@ class TopicCreation:
                 "min.insync.replicas": str(config.transaction_state_log_min_isr),
                 "segment.bytes": str(config.transaction_state_log_segment_bytes),
                 "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _share_state_topic(self) -> CreatableTopic:
+        config = self._config
+        return _internal_topic(
+            SHARE_STATE_TOPIC,
+            config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
+            {
+                # The coordinator deletes what nobody needs; age and size say nothing of that.
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "retention.bytes": "-1",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             },
         )
 

@@ -29,7 +29,9 @@ FUTURE_DIRECTORY_SUFFIX = "-future"
 DISCARDED_DIRECTORY_SUFFIX = "-discarded"
 
 # Topics by which the broker and its groups live, whatever becomes of clients' records.
-NEEDED_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__transaction_state"})
+NEEDED_TOPICS = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
 
 NAME_BYTES_MAX = 255
 _UNIQUE_DIGITS = 32

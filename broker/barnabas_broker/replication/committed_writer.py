@@ -102,6 +102,17 @@ class CommittedWriter:
         self._watch(partition, end_offset, future)
         await future
 
+    async def delete_records(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Raise the log start of a partition that is led here; it may be there already.
+
+        Raises: KafkaError.
+        """
+        partition = self._replicas.find(topic_partition)
+        partition.check_leader()
+        if offset > partition.log.log_start_offset:
+            await partition.log.delete_records(offset)
+            partition.start_offset_moved()
+
     def _watch(self, partition: Partition, end_offset: int, future: asyncio.Future[int]) -> None:
         """Let an append wait, unless its outcome is final already."""
         if not _settle(partition, end_offset, future):

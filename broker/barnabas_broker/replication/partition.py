@@ -30,7 +30,7 @@ from barnabas_protocol.ids import TopicPartition
 
 GROUP_FSYNC = "group-fsync"
 NO_EPOCH = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 class TurnEnd(Protocol):

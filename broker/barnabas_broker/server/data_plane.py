@@ -7,6 +7,7 @@ ends when no log directory is left, or the one with its metadata is lost (NODE-8
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas_broker.config.dynamic import DynamicConfig
@@ -19,7 +20,12 @@ from barnabas_broker.coordinator.group.topics import ImageTopics
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import Random
-from barnabas_broker.handlers.topic_creation import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas_broker.handlers.topic_creation import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicCreation,
+)
 from barnabas_broker.log.manager.log_directory import LogDirectory
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.metadata.image import RESOURCE_GROUP
@@ -44,7 +50,9 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.compression import Compression
 
 if TYPE_CHECKING:
+    from barnabas_broker.coordinator.share.coordinator import ShareCoordinator
     from barnabas_broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from barnabas_broker.server.share_state import ShareStateParts
     from barnabas_broker.server.transactions import TransactionParts
 
 
@@ -110,7 +118,9 @@ class DataPlane:
 
         self._make_transactions: Callable[[], TransactionParts] | None = None
         self._transactions: TransactionParts | None = None
-        self._serves_transactions = False
+        self._make_share_state: Callable[[], ShareStateParts] | None = None
+        self._share_state: ShareStateParts | None = None
+        self._serves_coordinators = False
 
     def connect(
         self,
@@ -168,11 +178,33 @@ class DataPlane:
                 take_producer_id=take_producer_id,
             )
 
+        self.topic_creation = TopicCreation(channel, config, spawn)
+
         self._make_transactions = make_transactions
+        self._make_share_state = partial(self._new_share_state, peers, spawn)
         self._take_over(dynamic)
         dynamic.subscribe(lambda changed: self._take_over(dynamic))
         spawn(
             keep_shrinking(replicas.partitions.values, self._clock, config.replica_lag_time_max_ms)
+        )
+
+    def _new_share_state(
+        self, peers: Peers, spawn: Callable[[Coroutine[Any, Any, None]], None]
+    ) -> ShareStateParts:
+        # A broker without share groups does without the modules, too.
+        from barnabas_broker.server.share_state import ShareStateParts
+
+        return ShareStateParts(
+            config=self._config,
+            clock=self._clock,
+            timer=self._timer,
+            topics=self._topics,
+            publisher=self._publisher,
+            node_id=self._logs.node_id,
+            peers=peers,
+            writer=self._writer,
+            create_topic=lambda: self.topic_creation.ensure(SHARE_STATE_TOPIC),
+            spawn=spawn,
         )
 
     def _take_over(self, dynamic: DynamicConfig) -> None:
@@ -192,7 +224,7 @@ class DataPlane:
         if self._transactions is None:
             assert self._make_transactions is not None
             self._transactions = self._make_transactions()
-            if self._serves_transactions:
+            if self._serves_coordinators:
                 self._transactions.coordinator.runtime.start()
         return self._transactions
 
@@ -201,12 +233,32 @@ class DataPlane:
         """Whether anybody has needed the transaction coordinator."""
         return self._transactions is not None
 
+    @property
+    def share_state(self) -> ShareStateParts:
+        """The share coordinator and the persister, made when they are first needed.
+
+        Not before `connect`: they need the other brokers.
+        """
+        if self._share_state is None:
+            assert self._make_share_state is not None
+            self._share_state = self._make_share_state()
+            if self._serves_coordinators:
+                self._share_state.coordinator.runtime.start()
+        return self._share_state
+
+    @property
+    def has_share_state(self) -> bool:
+        """Whether anybody has needed the share coordinator."""
+        return self._share_state is not None
+
     def start_coordinators(self) -> None:
-        """Serve groups and transactions; before, their requests are answered with 15 (GRP-1)."""
+        """Serve all kinds of groups and transactions; before, they are answered 15 (GRP-1)."""
         self.groups.runtime.start()
-        self._serves_transactions = True
+        self._serves_coordinators = True
         if self._transactions is not None:
             self._transactions.coordinator.runtime.start()
+        if self._share_state is not None:
+            self._share_state.coordinator.runtime.start()
 
     async def answer_parked(self) -> None:
         """Answer what waits; nothing may wait from now on (STOP-9)."""
@@ -214,6 +266,8 @@ class DataPlane:
         await self.groups.runtime.close()
         if self._transactions is not None:
             await self._transactions.close()
+        if self._share_state is not None:
+            await self._share_state.close()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
 
@@ -242,9 +296,13 @@ class DataPlane:
         if coordinator is not None:
             coordinator.runtime.unload(topic_partition.partition)
 
-    def _coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
+    def _coordinator_of(
+        self, topic: str
+    ) -> GroupCoordinator | TransactionCoordinator | ShareCoordinator | None:
         if topic == OFFSETS_TOPIC:
             return self.groups
+        if topic == SHARE_STATE_TOPIC:
+            return self.share_state.coordinator
         return self.transactions.coordinator if topic == TRANSACTION_STATE_TOPIC else None
 
     def _directory_went_offline(self, directory: LogDirectory) -> None:

@@ -57,6 +57,7 @@ def register_samples(
     register(lambda: group_samples(data.groups))
     register(lambda: lag_samples(data.groups, lag))
     register(lambda: _transaction_samples(data))
+    register(lambda: _share_state_samples(data))
     register(drain)
     register(lambda: [state_sample(state())])
     register(lambda: image_samples(data.replicas.image))
@@ -73,3 +74,12 @@ def _transaction_samples(data: DataPlane) -> Iterable[Sample]:
     from barnabas_broker.coordinator.transaction.transaction_metrics import transaction_samples
 
     return transaction_samples(data.transactions.coordinator, data.transactions.verification)
+
+
+def _share_state_samples(data: DataPlane) -> Iterable[Sample]:
+    """What is told of the state of share partitions, since there has been any."""
+    if not data.has_share_state:
+        return ()
+    from barnabas_broker.coordinator.share.share_state_metrics import share_state_samples
+
+    return share_state_samples(data.share_state.coordinator, data.share_state.persister)

@@ -29,7 +29,6 @@ from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
 from barnabas_broker.handlers.request_gate import RequestGate
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import is_repeatable
-from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.lifecycle.broker_metadata_publisher import BrokerMetadataPublisher
 from barnabas_broker.lifecycle.broker_state import BrokerState, move
 from barnabas_broker.lifecycle.cluster_membership import ClusterMembership
@@ -267,9 +266,10 @@ class Server:
             fetch_sessions=self.data.fetch_sessions,
             controller=self.control.controller,
             groups=self.groups,
-            topic_creation=TopicCreation(membership.channel, self.config, self._background.spawn),
+            topic_creation=self.data.topic_creation,
             producer_ids=self._producer_ids,
             load_transactions=lambda: self.data.transactions,
+            load_share_state=lambda: self.data.share_state,
             spawn=self._background.spawn,
             heavy_work=self.heavy_work,
             quotas=self.quotas,

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from barnabas_protocol.ids import Uuid, uuid_to_text
+from barnabas_protocol.ids import Uuid, uuid_from_text, uuid_to_text
+
+_INT32_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,19 @@ class SharePartitionKey:
     def __str__(self) -> str:
         """Return `group:topicId:partition`, the topic id as Kafka writes it."""
         return f"{self.group_id}:{uuid_to_text(self.topic_id)}:{self.partition}"
+
+    @classmethod
+    def from_text(cls, text: str) -> SharePartitionKey:
+        """Return the key of a text; the group may have colons in it.
+
+        Raises: ValueError for any other text.
+        """
+        rest, _, number = text.rpartition(":")
+        group_id, _, topic_id = rest.rpartition(":")
+        is_number = number.isascii() and number.isdecimal() and len(number) <= 10
+        if not group_id or not is_number or int(number) > _INT32_MAX:
+            raise ValueError(f"no key of a share partition: {text!r}")
+        return cls(group_id, uuid_from_text(topic_id), int(number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,9 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "group.consumer.max.assignment.interval.ms"),
         ("broker", "group.consumer.min.assignment.interval.ms"),
         ("broker", "group.consumer.regex.refresh.interval.ms"),
+        # Internal in Kafka.
+        ("broker", "share.coordinator.cold.partition.snapshot.interval.ms"),
+        ("broker", "share.coordinator.state.topic.prune.interval.ms"),
         ("broker", "admin.http.host"),
         ("broker", "admin.http.port"),
         ("broker", "arbiter.backend"),

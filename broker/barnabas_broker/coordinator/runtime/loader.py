@@ -24,6 +24,7 @@ from barnabas_protocol.records.record import decode_records
 
 # A few milliseconds of work: requests of other partitions do not wait longer than that.
 RECORDS_PER_TURN = 250
+BYTES_PER_TURN = 128 * 1024
 
 
 class Chunk(Protocol):
@@ -65,7 +66,7 @@ class LoadSummary:
 async def replay_partition(
     reader: PartitionReader, topic_partition: TopicPartition, shard: Shard, buffer_bytes: int
 ) -> LoadSummary:
-    """Replay the whole partition; other tasks run every few hundred records.
+    """Replay the whole partition; other tasks run every few hundred records, or after large ones.
 
     Raises: KafkaError if it cannot be read, ParseError if what is read is no batch.
     """
@@ -74,11 +75,15 @@ async def replay_partition(
     while offset < reader.end_offset(topic_partition):
         chunk = await reader.read(topic_partition, offset, buffer_bytes)
         data = chunk.buffers[0] if len(chunk.buffers) == 1 else b"".join(chunk.buffers)
-        start_offset, yielded_count = offset, summary.record_count
+        start_offset = offset
+        yielded_count, yielded_bytes = summary.record_count, summary.size_bytes
         for next_offset in replay_batches(data, start_offset, shard, summary):
             offset = next_offset
-            if summary.record_count - yielded_count >= RECORDS_PER_TURN:
-                yielded_count = summary.record_count
+            if (
+                summary.record_count - yielded_count >= RECORDS_PER_TURN
+                or summary.size_bytes - yielded_bytes >= BYTES_PER_TURN
+            ):
+                yielded_count, yielded_bytes = summary.record_count, summary.size_bytes
                 await asyncio.sleep(0)
         if offset == start_offset:
             # Compaction took everything that was left, or the end moved back.

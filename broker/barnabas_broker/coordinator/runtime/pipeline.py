@@ -313,12 +313,12 @@ class ShardPipeline(Generic[S]):
             while self._queue:
                 writes, records = self._take()
                 transaction = writes[0].result.transaction if writes else None
-                error = None
+                last_offset: int | KafkaError = -1
                 if records or transaction is not None:
-                    error = await self._append(records, transaction)
-                if error is None:
-                    self._committed(writes)
-                elif not self._failed(error):
+                    last_offset = await self._append(records, transaction)
+                if not isinstance(last_offset, KafkaError):
+                    self._committed(writes, last_offset - len(records) + 1, last_offset)
+                elif not self._failed(last_offset):
                     return
                 self._arm_timer()
         finally:
@@ -355,12 +355,13 @@ class ShardPipeline(Generic[S]):
 
     async def _append(
         self, records: list[CoordinatorRecord], transaction: TransactionWrite | None
-    ) -> KafkaError | None:
+    ) -> int | KafkaError:
+        """Append one batch; returns its last offset, or why it is not committed."""
         batch = self._encode(records, transaction)
         try:
             if transaction is not None and transaction.check is not None:
                 transaction.check()
-            await self._writer.append(self._topic_partition, batch)
+            last_offset = await self._writer.append(self._topic_partition, batch)
         except KafkaError as error:
             return error
         except Exception:
@@ -368,7 +369,7 @@ class ShardPipeline(Generic[S]):
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         for write in self._queue:
             write.appended_count = write.taken_count
-        return None
+        return last_offset
 
     def _encode(
         self, records: list[CoordinatorRecord], transaction: TransactionWrite | None
@@ -394,13 +395,15 @@ class ShardPipeline(Generic[S]):
             is_transactional=True,
         )
 
-    def _committed(self, writes: list[_Write]) -> None:
+    def _committed(self, writes: list[_Write], first_offset: int, last_offset: int) -> None:
         for write in writes:
             if write.is_dropped:
                 continue
             self._dequeue(write)
             self.shard.journal.committed(write.sequence)
             self._call_hook(write, None)
+            if write.result.on_commit is not None and write.result.records:
+                write.result.on_commit(first_offset, last_offset)
             write.resolve(None)
 
     def _failed(self, error: KafkaError) -> bool:

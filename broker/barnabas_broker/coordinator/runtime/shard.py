@@ -59,6 +59,9 @@ class TransactionWrite(NamedTuple):
 
 # Gets how the append of a command's records ended (None: committed); may change more.
 AppendHook = Callable[[KafkaError | None, Instant], "Result[None]"]
+# Gets the first and the last offset of the batch with all of a command's records, once it is
+# committed: after the hook, before the reply. Not for what is spread over several batches.
+CommitHook = Callable[[int, int], None]
 # Called when the outcome is not known in time; the append hook still follows when it is.
 TimeoutHook = Callable[[KafkaError, Instant], "Result[None]"]
 
@@ -75,6 +78,7 @@ class Result(Generic[Reply]):
     records: list[CoordinatorRecord] = field(default_factory=list)
     on_append: AppendHook | None = None
     on_timeout: TimeoutHook | None = None
+    on_commit: CommitHook | None = None
     # The reply shows state that may not be committed yet: hold it back until that is.
     waits_for_commit: bool = False
     # All records in one batch or none of them; tombstones may be spread over several.
@@ -102,6 +106,7 @@ def with_reply(result: Result[None], reply: Value) -> Result[Value]:
         records=result.records,
         on_append=result.on_append,
         on_timeout=result.on_timeout,
+        on_commit=result.on_commit,
         waits_for_commit=result.waits_for_commit,
         is_atomic=result.is_atomic,
         transaction=result.transaction,
