@@ -339,6 +339,14 @@ OWN: Final = (
         "Requests of one connection in work before its reading pauses.",
         1,
     ),
+    _S("telemetry.max.bytes", INT, "1048576", "The largest push of a client's metrics.", 1),
+    _S(
+        "barnabas.client.metrics.series.max",
+        INT,
+        "10000",
+        "Series of clients' metrics that /metrics shows at most; 0 for none.",
+        0,
+    ),
     _S("admin.http.host", STRING, "127.0.0.1", "Address of the admin HTTP server."),
     _S("admin.http.port", INT, "9644", "Port of the admin HTTP server; -1 for none.", -1, 65535),
 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from barnabas_broker.config import group_settings, parse, topic_settings
+from barnabas_broker.config import client_metrics_settings, group_settings, parse, topic_settings
 from barnabas_broker.config.definitions import (
     CLUSTER_WIDE,
     PER_BROKER,
@@ -207,13 +207,37 @@ class DynamicConfig:
         self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
     ) -> list[DescribedConfig]:
         """All settings of a group; what is not overridden is reported as a default."""
+        return self._describe_named(
+            group_settings.GROUP_SETTINGS, ConfigSource.GROUP, overrides, keys
+        )
+
+    def describe_client_metrics(
+        self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
+    ) -> list[DescribedConfig]:
+        """All settings of a subscription to clients' metrics; defaults have no synonyms (TEL-1)."""
+        described = self._describe_named(
+            client_metrics_settings.CLIENT_METRICS_SETTINGS,
+            ConfigSource.CLIENT_METRICS,
+            overrides,
+            keys,
+        )
+        return [each._replace(synonyms=()) if each.is_default else each for each in described]
+
+    def _describe_named(
+        self,
+        settings: Iterable[BrokerSetting],
+        own_source: ConfigSource,
+        overrides: Mapping[str, str],
+        keys: Iterable[str] | None,
+    ) -> list[DescribedConfig]:
+        """The settings of a resource that exists by its name alone."""
         wanted = None if keys is None else frozenset(keys)
         described = []
-        for setting in group_settings.GROUP_SETTINGS:
+        for setting in settings:
             if wanted is not None and setting.name not in wanted:
                 continue
             value = value_text(effective_value(setting, self.values, overrides))
-            source = ConfigSource.GROUP if setting.name in overrides else ConfigSource.DEFAULT
+            source = own_source if setting.name in overrides else ConfigSource.DEFAULT
             described.append(
                 DescribedConfig(
                     setting.name,

@@ -56,7 +56,6 @@ METRICS: Final[tuple[IgnoredRow, ...]] = (
     ("metrics.num.samples", INT, "2", 1, None, READ_ONLY),
     ("metrics.recording.level", STRING, "INFO", None, None, READ_ONLY),
     ("metrics.sample.window.ms", LONG, "30000", 1, None, READ_ONLY),
-    ("telemetry.max.bytes", INT, "1048576", 1, None, READ_ONLY),
 )
 
 NEW_GROUPS: Final[tuple[IgnoredRow, ...]] = (

@@ -228,6 +228,8 @@ class BrokerConfig:
     barnabas_flush_bytes: int
     barnabas_tail_cache_bytes: int
     barnabas_max_requests_per_connection: int
+    telemetry_max_bytes: int
+    barnabas_client_metrics_series_max: int
     admin_http_host: str
     admin_http_port: int
     broker_heartbeat_interval_ms: int

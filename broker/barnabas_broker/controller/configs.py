@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from barnabas_broker.config import group_settings, parse, topic_settings
+from barnabas_broker.config import client_metrics_settings, group_settings, parse, topic_settings
+from barnabas_broker.config.client_metrics_settings import InvalidSubscriptionError
 from barnabas_broker.config.definitions import LIST, BrokerSetting, ConfigError
 from barnabas_broker.config.dynamic import validate_broker_config
 from barnabas_broker.config.topic import validate_topic_config
@@ -20,6 +21,7 @@ from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
     MetadataImage,
@@ -32,7 +34,11 @@ _SETTINGS = {
     RESOURCE_TOPIC: topic_settings.BY_KEY,
     RESOURCE_BROKER: parse.BY_KEY,
     RESOURCE_GROUP: group_settings.BY_KEY,
+    RESOURCE_CLIENT_METRICS: {},  # as in Kafka, nothing is appended to its lists
 }
+
+SUBSCRIPTIONS_MAX = 100
+"""Subscriptions to metrics of clients: every client is matched against each (TEL-1)."""
 
 
 class Operation(IntEnum):
@@ -88,6 +94,7 @@ def alter_configs(
     results: list[ResourceResult] = []
     named = [(resource.resource_type, resource.resource_name) for resource in resources]
     counts = Counter(named)
+    subscriptions = _subscriptions(image) if _has_subscription(resources) else set()
     for resource, name in zip(resources, named, strict=True):
         error: KafkaError | None = None
         try:
@@ -95,7 +102,10 @@ def alter_configs(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
-            records += _alter(image, resource, broker_values, is_incremental)
+            changed = _alter(image, resource, broker_values, is_incremental)
+            if resource.resource_type == RESOURCE_CLIENT_METRICS:
+                _count_subscription(subscriptions, resource.resource_name, changed)
+            records += changed
         except KafkaError as raised:
             error = raised
         results.append(
@@ -130,6 +140,8 @@ def _alter(
         _check_topic(image, resource.resource_name, new, broker_values)
     elif resource.resource_type == RESOURCE_GROUP:
         _check_group(resource.resource_name, new, broker_values)
+    elif resource.resource_type == RESOURCE_CLIENT_METRICS:
+        _check_subscription(resource.resource_name, new)
     else:
         _check_broker(image, resource.resource_name, old, new, broker_values)
     keys = [*old, *(key for key in new if key not in old)]
@@ -228,6 +240,37 @@ def _check_group(name: str, new: Mapping[str, str], broker_values: Mapping[str, 
         group_settings.validate_group_config(new, broker_values)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_subscription(name: str, new: Mapping[str, str]) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    try:
+        client_metrics_settings.parse_subscription(new)
+    except InvalidSubscriptionError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _has_subscription(resources: Sequence[ResourceChange]) -> bool:
+    return any(resource.resource_type == RESOURCE_CLIENT_METRICS for resource in resources)
+
+
+def _subscriptions(image: MetadataImage) -> set[str]:
+    return {name for kind, name in image.configs if kind == RESOURCE_CLIENT_METRICS}
+
+
+def _count_subscription(known: set[str], name: str, changed: Sequence[ConfigRecord]) -> None:
+    """Count one more, where a change makes it; those of the same request are counted, too."""
+    if name in known or not any(record.value is not None for record in changed):
+        return
+    if len(known) >= SUBSCRIPTIONS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"There are {len(known)} client metrics subscriptions, {SUBSCRIPTIONS_MAX} at most",
+        )
+    known.add(name)
 
 
 def _check_broker(

@@ -73,9 +73,9 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence
         overrides = services.image.config_overrides(RESOURCE_GROUP, name)
         return services.dynamic.describe_group(overrides, keys)
     if resource.resource_type == RESOURCE_CLIENT_METRICS:
-        # There is no telemetry here, so no subscription has settings.
         _check_named(name, "Client metrics subscription name must not be empty")
-        return ()
+        overrides = services.image.config_overrides(RESOURCE_CLIENT_METRICS, name)
+        return services.dynamic.describe_client_metrics(overrides, keys)
     if resource.resource_type == RESOURCE_BROKER_LOGGER:
         _check_named(name, "Broker id must not be empty")
         _check_broker(services, name, "")

@@ -1,6 +1,6 @@
 """ListConfigResources (74), versions 0 and 1: which resources have settings (KIP-1142).
 
-v0 lists client metrics alone, of which there are none here. v1: the requested types, or all.
+v0 lists subscriptions to metrics of clients alone. v1: the requested types, or all (TEL-1).
 """
 
 from barnabas_broker.handlers.services import Services
@@ -33,10 +33,10 @@ SUPPORTED = frozenset(
 def handle(
     services: Services, in_flight: InFlightRequest, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """List topics and brokers, as far as they are requested."""
-    if in_flight.api_version == 0:
-        return ListConfigResourcesResponse()
+    """List what is requested: topics and brokers all, the others that have settings."""
     wanted = set(request.resource_types) or SUPPORTED
+    if in_flight.api_version == 0:
+        wanted = {RESOURCE_CLIENT_METRICS}
     if not wanted <= SUPPORTED:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     image = services.image
@@ -52,11 +52,12 @@ def handle(
                 ConfigResource(resource_name=str(node_id), resource_type=resource_type)
                 for node_id in image.brokers
             ]
-    if RESOURCE_GROUP in wanted:
+    kept = wanted & {RESOURCE_GROUP, RESOURCE_CLIENT_METRICS}
+    if kept:
         resources += [
-            ConfigResource(resource_name=name, resource_type=RESOURCE_GROUP)
+            ConfigResource(resource_name=name, resource_type=resource_type)
             for resource_type, name in image.configs
-            if resource_type == RESOURCE_GROUP
+            if resource_type in kept
         ]
     return ListConfigResourcesResponse(config_resources=resources)
 

@@ -70,6 +70,8 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.JOIN_GROUP: (32 * _MIB, 10_000),
     ApiKey.SYNC_GROUP: (64 * _MIB, 10_000),
     ApiKey.LIST_GROUPS: (64 * 1024, 100),
+    # More than `telemetry.max.bytes`, so that who pushes too much is told so (118).
+    ApiKey.PUSH_TELEMETRY: (32 * _MIB, 2_000),
     # The partitions that a member owns, and the names of its topics.
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (4 * _MIB, 50_000),
 }

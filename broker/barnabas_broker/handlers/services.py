@@ -24,6 +24,7 @@ from barnabas_broker.network.peers import Peers
 from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.share.persister import SharePersister
+from barnabas_broker.telemetry.client_metrics_manager import ClientMetricsManager
 
 if TYPE_CHECKING:
     from barnabas_broker.coordinator.share.coordinator import ShareCoordinator
@@ -87,6 +88,7 @@ class Services:
     spawn: Spawn
     heavy_work: HeavyWork
     quotas: ClientQuotas
+    client_metrics: ClientMetricsManager
     quorum: QuorumRequestHandler | None = None
     channel: ControllerChannel | None = None
     peers: Peers | None = None

@@ -16,7 +16,12 @@ from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.metadata.delta import MetadataDelta
-from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_TOPIC,
+    MetadataImage,
+)
 from barnabas_broker.metadata.records import QuotaEntity
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
@@ -25,6 +30,8 @@ from barnabas_protocol.ids import TopicPartition
 logger = logging.getLogger(__name__)
 
 UpdateQuotas = Callable[[Mapping[QuotaEntity, Mapping[str, float]]], None]
+UpdateSubscriptions = Callable[[Mapping[str, Mapping[str, str]]], None]
+"""Takes the settings of the subscriptions to metrics of clients, by name."""
 ALL_BROKERS = ""  # the name of the configs that hold for every broker
 
 
@@ -43,6 +50,7 @@ class BrokerMetadataPublisher:
         applied: Callable[[MetadataDelta | None, MetadataImage], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         update_quotas: UpdateQuotas = lambda quotas: None,
+        update_subscriptions: UpdateSubscriptions = lambda subscriptions: None,
     ) -> None:
         """`report_directories` has the metadata remember where logs are (LOG-11).
 
@@ -58,6 +66,7 @@ class BrokerMetadataPublisher:
         self._applied = applied
         self._spawn = spawn
         self._update_quotas = update_quotas
+        self._update_subscriptions = update_subscriptions
         replicas.future_logs.on_moved.append(self._is_in_place)
         replicas.on_made_late.append(self._is_in_place)
 
@@ -65,6 +74,7 @@ class BrokerMetadataPublisher:
         """Apply a change; with no delta, the whole image."""
         if delta is None or delta.has_changed_quotas:
             self._update_quotas(image.client_quotas)
+        self._take_subscriptions(delta, image)
         lowered = self._take_configs(self._changed_configs(delta, image))
         await self._replicas.apply(delta, image)
         if lowered:
@@ -76,6 +86,14 @@ class BrokerMetadataPublisher:
             # Not waited for: it appends, and the next image must not wait for that.
             self._spawn(self._groups.on_topics_deleted(dict(delta.deleted)))
         self._applied(delta, image)
+
+    def _take_subscriptions(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
+        """Hand on the subscriptions to metrics of clients, where one may have changed."""
+        kind = RESOURCE_CLIENT_METRICS
+        if delta is None or any(changed == kind for changed, _ in delta.changed_configs):
+            self._update_subscriptions(
+                {name: overrides for (of, name), overrides in image.configs.items() if of == kind}
+            )
 
     def _is_in_place(self, partition: Partition) -> None:
         """Tell where a replica is that was moved, or got its log late (KIP-858)."""

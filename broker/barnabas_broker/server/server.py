@@ -48,6 +48,7 @@ from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
 from barnabas_broker.server.metrics_registration import register_samples
 from barnabas_broker.server.stop_steps import run_stop_steps
+from barnabas_broker.telemetry.client_metrics_manager import ClientMetricsManager
 from barnabas_protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
@@ -131,6 +132,13 @@ class Server:
         self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
         self.quotas = ClientQuotas(self._clock)
         self.collector.register(self.quotas.samples)
+        self.client_metrics = ClientMetricsManager(
+            self._clock,
+            self._random,
+            bytes_max=self.config.telemetry_max_bytes,
+            series_max=self.config.barnabas_client_metrics_series_max,
+        )
+        self.collector.register(self.client_metrics.samples)
         self.dispatcher = Dispatcher(self._services())
         register_samples(
             self.collector,
@@ -164,6 +172,7 @@ class Server:
             applied=self.membership.note_applied,
             spawn=self._background.spawn,
             update_quotas=self.quotas.update,
+            update_subscriptions=self.client_metrics.update,
         )
         await self.publisher.join(application.apply)
         self.state = move(self.state, BrokerState.RECOVERY)
@@ -273,6 +282,7 @@ class Server:
             spawn=self._background.spawn,
             heavy_work=self.heavy_work,
             quotas=self.quotas,
+            client_metrics=self.client_metrics,
             quorum=self.control.quorum,
             channel=membership.channel,
             peers=self.connections.peers,

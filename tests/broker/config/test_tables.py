@@ -68,6 +68,7 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "admin.http.host"),
         ("broker", "admin.http.port"),
         ("broker", "arbiter.backend"),
+        ("broker", "barnabas.client.metrics.series.max"),
         ("broker", "arbiter.etcd.ca.file"),
         ("broker", "arbiter.etcd.client.certificate.file"),
         ("broker", "arbiter.etcd.client.key.file"),

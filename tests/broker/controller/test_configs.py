@@ -5,9 +5,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
+from barnabas_broker.config.client_metrics_settings import VALUE_CHARS_MAX
+from barnabas_broker.controller.configs import (
+    SUBSCRIPTIONS_MAX,
+    ConfigChange,
+    Operation,
+    ResourceChange,
+)
 from barnabas_broker.controller.topics import NewTopic
-from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_TOPIC
 from barnabas_protocol.errors import ErrorCode
 from tests.support.control_plane import ControlPlane
 
@@ -174,3 +180,55 @@ def test_broker_settings_reach_topics_by_precedence_and_survive_a_restart() -> N
         assert segment_bytes() == 3_000_000
 
     with_topic(work, {"log.segment.bytes": "2000000"})
+
+
+def subscription(key: str, value: str | None, name: str = "s") -> ResourceChange:
+    operation = Operation.DELETE if value is None else Operation.SET
+    return change((key, operation, value), type_=RESOURCE_CLIENT_METRICS, name=name)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("metrics", "org.apache.kafka.producer., org.apache.kafka.consumer.", None),
+        ("metrics", "*", None),
+        ("interval.ms", "100", None),
+        ("interval.ms", "99", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "3600001", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "often", ErrorCode.INVALID_CONFIG),
+        ("match", "client_software_name=apache.*, client_id=a", None),
+        ("match", "client_colour=red", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=a=b", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=(a", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=(?=a)b", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=" + "a" * VALUE_CHARS_MAX, ErrorCode.INVALID_REQUEST),
+        ("colour", "red", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_subscription_to_metrics_of_clients_is_checked(
+    key: str, value: str, code: ErrorCode | None
+) -> None:
+    """TEL-1: numbers, attributes and expressions; RE2 has no assertions, so none are taken."""
+
+    async def work(plane: ControlPlane) -> None:
+        assert await alter(plane, subscription(key, value)) == [code]
+        expected = {} if code else {key: value}
+        assert plane.image.config_overrides(RESOURCE_CLIENT_METRICS, "s") == expected
+        assert await alter(plane, subscription(key, value, "")) == [ErrorCode.INVALID_REQUEST]
+
+    with_topic(work)
+
+
+def test_there_are_so_many_subscriptions_at_most() -> None:
+    """TEL-1: those that there are can be changed, and one that goes makes room."""
+
+    async def work(plane: ControlPlane) -> None:
+        made = [subscription("metrics", "a", str(n)) for n in range(SUBSCRIPTIONS_MAX + 2)]
+        refused = [ErrorCode.POLICY_VIOLATION] * 2
+        assert await alter(plane, *made) == [None] * SUBSCRIPTIONS_MAX + refused
+        assert await alter(plane, subscription("metrics", "a")) == [ErrorCode.POLICY_VIOLATION]
+        assert await alter(plane, subscription("metrics", "b", "0")) == [None]
+        assert await alter(plane, subscription("metrics", None, "0")) == [None]
+        assert await alter(plane, subscription("metrics", "a")) == [None]
+
+    with_topic(work)

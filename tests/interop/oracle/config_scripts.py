@@ -124,6 +124,60 @@ async def group_configs(side: Side) -> None:
         await _describe(side, f"after {label}", GROUP, group)
 
 
+async def client_metrics_configs(side: Side) -> None:
+    """TEL-1: subscriptions to metrics of clients: what is taken, refused, described and listed."""
+    topic = await side.topic("marker")
+    name = side.named("subscription")
+    cases: dict[str, list[dict[str, Any]]] = {
+        "set": [_do(0, "metrics", "org.apache.kafka.producer., org.apache.kafka.consumer.")],
+        "all metrics": [_do(0, "metrics", "*")],
+        "no metrics": [_do(0, "metrics", "")],
+        "often": [_do(0, "interval.ms", "100")],
+        "too often": [_do(0, "interval.ms", "99")],
+        "seldom": [_do(0, "interval.ms", "3600000")],
+        "too seldom": [_do(0, "interval.ms", "3600001")],
+        "no number": [_do(0, "interval.ms", "often")],
+        "match": [_do(0, "match", "client_software_name=apache-kafka-java, client_id=a.*")],
+        "match with spaces": [_do(0, "match", " client_id = b ")],
+        "match nobody knows": [_do(0, "match", "client_colour=red")],
+        "match without expression": [_do(0, "match", "client_id=")],
+        "match without name": [_do(0, "match", "=a")],
+        "match without sign": [_do(0, "match", "client_id")],
+        "match with two signs": [_do(0, "match", "client_id=a=b")],
+        "match a broken expression": [_do(0, "match", "client_id=a(")],
+        "match twice": [_do(0, "match", "client_id=a,client_id=b")],
+        "an empty match": [_do(0, "match", "")],
+        "append": [_do(2, "metrics", "org.apache.kafka.admin.")],
+        "subtract": [_do(3, "metrics", "org.apache.kafka.admin.")],
+        "append to a number": [_do(2, "interval.ms", "1")],
+        "unknown key": [_do(0, "colour", "red")],
+        "delete unknown": [_do(1, "colour", None)],
+        "good and bad": [_do(0, "metrics", "a"), _do(0, "interval.ms", "1")],
+        "null": [_do(0, "metrics", None)],
+        "delete one": [_do(1, "interval.ms", None)],
+        "delete all": [_do(1, key, None) for key in ("metrics", "interval.ms", "match")],
+    }
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    for turn, (label, changes) in enumerate(cases.items()):
+        await side.call(api, None, label, resources=[_resource(METRICS, name, *changes)])
+        marker = str(90000 + turn)
+        await side.call(
+            api, silent=True, resources=[_resource(TOPIC, topic, _do(0, "segment.ms", marker))]
+        )
+        await _settled(side, topic, "segment.ms", marker)
+        await _describe(side, f"after {label}", METRICS, name)
+        await side.call(
+            ApiKey.LIST_CONFIG_RESOURCES, None, f"listed after {label}", resource_types=[METRICS]
+        )
+    await _describe(side, "one key", METRICS, name, "interval.ms", "nope")
+    await side.call(
+        api, None, "without a name", resources=[_resource(METRICS, "", _do(0, "metrics", "a"))]
+    )
+    await side.call(
+        ApiKey.ALTER_CONFIGS, None, "replace", resources=[_resource(METRICS, name, _set("x", "1"))]
+    )
+
+
 async def alter_configs(side: Side) -> None:
     """CFG-8: AlterConfigs replaces the whole set."""
     api = ApiKey.ALTER_CONFIGS
@@ -293,6 +347,7 @@ SCRIPTS = (
     describe_configs,
     describe_whole_broker,
     group_configs,
+    client_metrics_configs,
     alter_configs,
     incremental_alter_configs,
     broker_configs,

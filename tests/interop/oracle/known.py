@@ -133,7 +133,4 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         r".*\[node\.id\]\.synonyms.*",
         "node.id may be left out: it has a default (NODE-3)",
     ),
-    KnownDifference(
-        "describe_configs", "metrics .*", ".*", "client metrics subscriptions are not served"
-    ),
 )
