@@ -24,6 +24,7 @@ from barnabas_broker.config.definitions import (
 )
 from barnabas_broker.config.log_settings import CLEANER, LOG
 from barnabas_broker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
+from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 
 _S = BrokerSetting
 
@@ -359,6 +360,7 @@ BROKER_SETTINGS: Final = (
     *CLEANER,
     *GROUPS,
     *CONSUMER_GROUP_SETTINGS,
+    *SHARE_GROUP_SETTINGS,
     *PRODUCERS,
     *TRANSACTIONS,
     *SHARE_COORDINATOR_SETTINGS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from barnabas_broker.config.bounded_settings import BoundedRow, bounded_rows, check_bounded
 from barnabas_broker.config.definitions import (
     INT,
     LIST,
@@ -23,25 +24,32 @@ ASSIGNORS: Final = ("uniform", "range")
 MIGRATION_POLICIES: Final = ("disabled", "upgrade", "downgrade", "bidirectional")
 
 _BOUNDED: Final = (
-    ("session.timeout.ms", "45000", "45000", "60000", 1, "A silent member is removed after this."),
-    ("heartbeat.interval.ms", "5000", "5000", "15000", 1, "Members send heartbeats so often."),
-    ("assignment.interval.ms", "1000", "0", "15000", 0, "A target lasts so long at least."),
+    BoundedRow(
+        key="session.timeout.ms",
+        default="45000",
+        lowest="45000",
+        highest="60000",
+        why="A silent member is removed after this.",
+    ),
+    BoundedRow(
+        key="heartbeat.interval.ms",
+        default="5000",
+        lowest="5000",
+        highest="15000",
+        why="Members send heartbeats so often.",
+    ),
+    BoundedRow(
+        key="assignment.interval.ms",
+        default="1000",
+        lowest="0",
+        highest="15000",
+        why="A target lasts so long at least.",
+        value_range=(0, None),
+    ),
 )
 
-
-def _bounded_rows() -> tuple[BrokerSetting, ...]:
-    rows: list[BrokerSetting] = []
-    for key, default, lowest, highest, minimum, why in _BOUNDED:
-        rows += (
-            _S(f"group.consumer.{key}", INT, default, why, minimum),
-            _S(f"group.consumer.min.{key}", INT, lowest, "The least that may be set.", minimum),
-            _S(f"group.consumer.max.{key}", INT, highest, "The most that may be set.", minimum),
-        )
-    return tuple(rows)
-
-
 CONSUMER_GROUP_SETTINGS: Final = (
-    *_bounded_rows(),
+    *bounded_rows("consumer", _BOUNDED),
     _S("group.consumer.max.size", INT, "2147483647", "Members of one consumer group.", 1),
     _S(
         "group.consumer.assignors",
@@ -72,14 +80,7 @@ def check_consumer_groups(values: Mapping[str, Any]) -> None:
 
     Raises: ConfigError.
     """
-    for key, *_ in _BOUNDED:
-        attribute = key.replace(".", "_")
-        numbers = [values[f"group_consumer_{word}{attribute}"] for word in ("min_", "", "max_")]
-        if numbers != sorted(numbers):
-            raise ConfigError(
-                f"group.consumer.{key} must lie between group.consumer.min.{key} and "
-                f"group.consumer.max.{key}"
-            )
+    check_bounded("consumer", _BOUNDED, values)
     assignors = values["group_consumer_assignors"]
     unknown = [name for name in assignors if name not in ASSIGNORS]
     if unknown or not assignors:

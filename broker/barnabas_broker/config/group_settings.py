@@ -1,9 +1,9 @@
 """The settings of single groups: rows like those of topics, and their check.
 
-Those of consumer groups take effect; those of share and streams groups, which this broker does not
+Those of consumer and share groups take effect; those of streams groups, which this broker does not
 serve, are kept and shown. Classic groups bring their timeouts with each member.
-Source: Kafka 4.1's group configs, CFG-3. Invariant: a group without an override has the broker's
-value.
+Source: Kafka 4.4's group configs, CFG-3, SHR-38. Invariant: a group without an override has the
+broker's value.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
-from barnabas_broker.config.definitions import INT, STRING, BrokerSetting, ConfigError
+from barnabas_broker.config.definitions import BOOLEAN, INT, STRING, BrokerSetting, ConfigError
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
+from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.topic import effective_value
 from barnabas_protocol.settings.setting import by_name
 
@@ -35,6 +36,7 @@ GROUP_SETTINGS: Final = (
     _row("consumer.assignment.interval.ms", "1000", "A target lasts so long at least.", 0),
     _row("consumer.heartbeat.interval.ms", "5000", "Time between heartbeats of consumers."),
     _row("consumer.session.timeout.ms", "45000", "A silent consumer is removed after this."),
+    _row("share.assignment.interval.ms", "1000", "A target lasts so long at least.", 0),
     BrokerSetting(
         "share.auto.offset.reset",
         STRING,
@@ -42,6 +44,7 @@ GROUP_SETTINGS: Final = (
         "Where a share group without a start begins.",
         check=_check_reset,
     ),
+    _row("share.delivery.count.limit", "5", "How often a record is delivered at most.", 2),
     _row("share.heartbeat.interval.ms", "5000", "Time between heartbeats of share members."),
     BrokerSetting(
         "share.isolation.level",
@@ -50,7 +53,19 @@ GROUP_SETTINGS: Final = (
         "Whether records of undecided transactions are delivered.",
         choices=("read_committed", "read_uncommitted"),
     ),
+    _row(
+        "share.partition.max.record.locks",
+        "2000",
+        "How many records of a partition are locked at a time at most.",
+        100,
+    ),
     _row("share.record.lock.duration.ms", "30000", "How long a delivered record is locked.", 1000),
+    BrokerSetting(
+        "share.renew.acknowledge.enable",
+        BOOLEAN,
+        "true",
+        "Whether members may prolong the locks of records.",
+    ),
     _row("share.session.timeout.ms", "45000", "A silent share member is removed after this."),
     _row("streams.heartbeat.interval.ms", "5000", "Time between heartbeats of streams members."),
     _row("streams.num.standby.replicas", "0", "Standby replicas of each streams task.", 0),
@@ -63,13 +78,16 @@ _LIMITED: Final = (
     "consumer.assignment.interval.ms",
     "consumer.heartbeat.interval.ms",
     "consumer.session.timeout.ms",
+    "share.assignment.interval.ms",
+    "share.delivery.count.limit",
     "share.heartbeat.interval.ms",
-    "share.session.timeout.ms",
+    "share.partition.max.record.locks",
     "share.record.lock.duration.ms",
+    "share.session.timeout.ms",
     "streams.heartbeat.interval.ms",
     "streams.session.timeout.ms",
 )
-_BROKER: Final = by_name(CONSUMER_GROUP_SETTINGS, IGNORED_SETTINGS)
+_BROKER: Final = by_name(CONSUMER_GROUP_SETTINGS, SHARE_GROUP_SETTINGS, IGNORED_SETTINGS)
 
 
 def validate_group_config(overrides: Mapping[str, str], broker: Mapping[str, str]) -> None:

@@ -144,20 +144,7 @@ REMOTE: Final[tuple[IgnoredRow, ...]] = (
 )
 
 SHARE_AND_STREAMS: Final[tuple[IgnoredRow, ...]] = (
-    ("group.share.assignors", LIST, "simple", None, None, READ_ONLY),
-    ("group.share.delivery.count.limit", INT, "5", 2, 10, READ_ONLY),
-    ("group.share.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
-    ("group.share.max.heartbeat.interval.ms", INT, "15000", 1, None, READ_ONLY),
-    ("group.share.max.record.lock.duration.ms", INT, "60000", 30000, 3600000, READ_ONLY),
-    ("group.share.max.session.timeout.ms", INT, "60000", 1, None, READ_ONLY),
     ("group.share.max.share.sessions", INT, "2000", 1, None, READ_ONLY),
-    ("group.share.max.size", INT, "200", 1, 1000, READ_ONLY),
-    ("group.share.min.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
-    ("group.share.min.record.lock.duration.ms", INT, "15000", 1000, 30000, READ_ONLY),
-    ("group.share.min.session.timeout.ms", INT, "45000", 1, None, READ_ONLY),
-    ("group.share.partition.max.record.locks", INT, "2000", 100, 10000, READ_ONLY),
-    ("group.share.record.lock.duration.ms", INT, "30000", 1000, 3600000, READ_ONLY),
-    ("group.share.session.timeout.ms", INT, "45000", 1, None, READ_ONLY),
     ("group.streams.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
     ("group.streams.max.heartbeat.interval.ms", INT, "15000", 1, None, READ_ONLY),
     ("group.streams.max.session.timeout.ms", INT, "60000", 1, None, READ_ONLY),
@@ -227,7 +214,11 @@ _GROUPS: Final = (
         "Governs authentication and encryption; only PLAINTEXT listeners are accepted.",
         IGNORED,
     ),
-    (SHARE_AND_STREAMS, "Governs share groups and streams groups, which are not served.", IGNORED),
+    (
+        SHARE_AND_STREAMS,
+        "Governs streams groups, which are not served, and threads of share groups.",
+        IGNORED,
+    ),
     (
         THREADS,
         "One event loop does the work: Java threads and buffers have no counterpart.",

@@ -28,6 +28,7 @@ from barnabas_broker.config.listeners import (
     parse_endpoints,
     parse_protocol_map,
 )
+from barnabas_broker.config.share_group_settings import check_share_groups
 from barnabas_protocol.settings.kinds import split_list
 from barnabas_protocol.settings.setting import by_name
 from barnabas_protocol.settings.suggestions import unknown_name
@@ -189,6 +190,27 @@ class BrokerConfig:
     group_consumer_assignors: tuple[str, ...]
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
+    group_share_session_timeout_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_min_assignment_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_record_lock_duration_ms: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_delivery_count_limit: int
+    group_share_min_delivery_count_limit: int
+    group_share_max_delivery_count_limit: int
+    group_share_partition_max_record_locks: int
+    group_share_min_partition_max_record_locks: int
+    group_share_max_partition_max_record_locks: int
+    group_share_max_size: int
+    group_share_assignors: tuple[str, ...]
+    group_share_initialize_retry_interval_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_load_buffer_size: int
@@ -297,6 +319,7 @@ class BrokerConfig:
         _join_directories(values)
         check_arbiter(values)
         check_consumer_groups(values)
+        check_share_groups(values)
         _join_inter_broker_listener(values)
         _check_replica_waits(values)
         given = dict(properties)

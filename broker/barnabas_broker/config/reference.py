@@ -17,6 +17,7 @@ from barnabas_broker.config import (
     log_settings,
 )
 from barnabas_broker.config.arbiter_settings import ARBITER
+from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
 from barnabas_broker.config.definitions import (
     DEFAULT_ONLY,
     IGNORED,
@@ -27,6 +28,7 @@ from barnabas_broker.config.definitions import (
     BrokerSetting,
 )
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
+from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
 from barnabas_protocol.settings.reference import Columns, name_cell, table
 
@@ -56,6 +58,8 @@ _GROUPS = (
     ("Logs", log_settings.LOG),
     ("Compaction", log_settings.CLEANER),
     ("Groups and offsets", broker_settings.GROUPS),
+    ("Consumer groups", CONSUMER_GROUP_SETTINGS),
+    ("Share groups", SHARE_GROUP_SETTINGS),
     ("Producers", broker_settings.PRODUCERS),
     ("Liveness of brokers", cluster_settings.LIVENESS),
     ("Leadership", cluster_settings.LEADERSHIP),
@@ -89,7 +93,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Group settings"
     yield ""
-    yield "Kept and reported; they govern the newer group protocols, which are not served."
+    yield "Those of streams groups are kept and reported; such groups are not served."
     yield ""
     yield from _table(GROUP_SETTINGS, with_broker_keys=True)
     yield ""

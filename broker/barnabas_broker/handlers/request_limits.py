@@ -74,6 +74,9 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.PUSH_TELEMETRY: (32 * _MIB, 2_000),
     # The partitions that a member owns, and the names of its topics.
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (4 * _MIB, 50_000),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (4 * _MIB, 20_000),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (8 * _MIB, 20_000),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (8 * _MIB, 20_000),
 }
 
 

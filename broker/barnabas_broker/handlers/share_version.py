@@ -1,9 +1,8 @@
 """Whether share groups are switched on in the cluster. Source: SHR-1."""
 
+from barnabas_broker.controller.features import SHARE_VERSION
 from barnabas_broker.handlers.services import Services
 from barnabas_protocol.errors import ErrorCode, KafkaError
-
-SHARE_VERSION = "share.version"
 
 
 def is_on(services: Services) -> bool:

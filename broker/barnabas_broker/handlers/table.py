@@ -63,6 +63,11 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.PUSH_TELEMETRY: "push_telemetry",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share_group_heartbeat",
+    ApiKey.SHARE_GROUP_DESCRIBE: "share_group_describe",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "describe_share_group_offsets",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "alter_share_group_offsets",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "delete_share_group_offsets",
     # Among brokers.
     ApiKey.ALTER_PARTITION: "alter_partition",
     ApiKey.ENVELOPE: "envelope",

@@ -263,7 +263,7 @@ class DataPlane:
     async def answer_parked(self) -> None:
         """Answer what waits; nothing may wait from now on (STOP-9)."""
         await self.replicas.close()
-        await self.groups.runtime.close()
+        await self.groups.close()
         if self._transactions is not None:
             await self._transactions.close()
         if self._share_state is not None:

@@ -65,6 +65,14 @@ def test_only_known_settings_are_ours() -> None:
         # Internal in Kafka.
         ("broker", "share.coordinator.cold.partition.snapshot.interval.ms"),
         ("broker", "share.coordinator.state.topic.prune.interval.ms"),
+        ("broker", "group.share.assignment.interval.ms"),
+        ("broker", "group.share.initialize.retry.interval.ms"),
+        ("broker", "group.share.max.assignment.interval.ms"),
+        ("broker", "group.share.max.delivery.count.limit"),
+        ("broker", "group.share.max.partition.max.record.locks"),
+        ("broker", "group.share.min.assignment.interval.ms"),
+        ("broker", "group.share.min.delivery.count.limit"),
+        ("broker", "group.share.min.partition.max.record.locks"),
         ("broker", "admin.http.host"),
         ("broker", "admin.http.port"),
         ("broker", "arbiter.backend"),
@@ -135,6 +143,7 @@ def test_settings_that_are_said_to_take_effect_are_read_somewhere() -> None:
         "broker_settings.py",
         "cluster_settings.py",
         "log_settings.py",
+        "share_group_settings.py",
         "dynamic.py",
     }
     sources = [path for path in BROKER.rglob("*.py") if path.name not in tables]

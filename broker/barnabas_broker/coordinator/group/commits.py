@@ -34,6 +34,8 @@ from barnabas_broker.coordinator.group.records import (
     offset_record,
     offset_tombstone,
 )
+from barnabas_broker.coordinator.group.share.share_group import ShareGroup
+from barnabas_broker.coordinator.group.share.share_groups import ShareGroups
 from barnabas_broker.coordinator.group.topics import NO_TOPIC, Topics, is_of
 from barnabas_broker.coordinator.runtime.shard import (
     AppendHook,
@@ -88,6 +90,7 @@ class OffsetCommands:
         rebalancer: Rebalancer,
         groups: Groups,
         consumer_groups: ConsumerGroups,
+        share_groups: ShareGroups,
         store: OffsetStore,
         topics: Topics,
     ) -> None:
@@ -96,6 +99,7 @@ class OffsetCommands:
         self._metrics = rebalancer.metrics
         self._groups = groups
         self._consumer_groups = consumer_groups
+        self._share_groups = share_groups
         self._store = store
         self._topics = topics
 
@@ -228,6 +232,7 @@ class OffsetCommands:
         A producer that says nothing of a member commits beside them: it is the transactional id
         that fences then.
         """
+        self._refuse_share_group(request.group_id)
         generation_id = request.generation_id_or_member_epoch
         consumer_group = self._consumer_groups.get(request.group_id)
         if consumer_group is not None:
@@ -261,6 +266,7 @@ class OffsetCommands:
         self, request: OffsetCommitRequest, now: Instant, api_version: int, host: str
     ) -> None:
         """Decide whether the group takes the commit (GRP-19); count it as a heartbeat."""
+        self._refuse_share_group(request.group_id)
         generation_id = request.generation_id_or_member_epoch
         consumer_group = self._consumer_groups.get(request.group_id)
         if consumer_group is not None:
@@ -289,6 +295,13 @@ class OffsetCommands:
         self._rebalancer.touch(group, member, now)
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _refuse_share_group(self, group_id: str) -> None:
+        """Share groups commit no offsets. Raises: KafkaError 69."""
+        if group_id in self._share_groups:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
+            )
 
     def _partitions_of(
         self, request: OffsetCommitRequest | TxnOffsetCommitRequest
@@ -319,6 +332,7 @@ class OffsetCommands:
         Raises: KafkaError if a member of a consumer group asks at another epoch (CG-6).
         """
         group_id = request.group_id
+        self._refuse_share_group(group_id)
         consumer_group = self._consumer_groups.get(group_id)
         if consumer_group is not None:
             check_fetch(consumer_group, request.member_id, request.member_epoch)
@@ -383,6 +397,7 @@ class OffsetCommands:
 
         Raises: KafkaError if the group is unknown, or has members of another protocol type.
         """
+        self._refuse_share_group(request.group_id)
         group: ClassicGroup | ConsumerGroup | None = self._consumer_groups.get(request.group_id)
         if group is None:
             group = self._groups.get(request.group_id)
@@ -455,7 +470,13 @@ class OffsetCommands:
     # ---- removal of groups -----------------------------------------------------------------------
 
     def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
-        """Delete a group that is Empty, with its offsets (OFS-10)."""
+        """Delete a group that is Empty, with its offsets (OFS-10).
+
+        Of a share group, the state of its partitions must have been deleted before (SHR-32).
+        """
+        share_group = self._share_groups.get(group_id)
+        if share_group is not None:
+            return self._delete_share_group(share_group)
         consumer_group = self._consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.is_empty:
             records = self._remove_all(group_id)
@@ -485,6 +506,17 @@ class OffsetCommands:
             reply=DeletableGroupResult(group_id=group_id, error_code=code), waits_for_commit=True
         )
 
+    def _delete_share_group(self, group: ShareGroup) -> Result[DeletableGroupResult]:
+        reply = DeletableGroupResult(group_id=group.group_id)
+        if not group.is_empty:
+            reply.error_code = ErrorCode.NON_EMPTY_GROUP
+        elif not group.partitions.is_empty:
+            # Somebody has begun with it again meanwhile.
+            reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        else:
+            return Result(reply=reply, records=self._take_out_share_group(group))
+        return Result(reply=reply, waits_for_commit=True)
+
     def expire(self, group: ClassicGroup, now: Instant) -> list[CoordinatorRecord]:
         """Remove the group's expired offsets; returns their tombstones (OFS-8, OFS-9).
 
@@ -509,6 +541,19 @@ class OffsetCommands:
         if group.is_empty and not self._store.has_any(group.group_id):
             records += self._take_out_consumer_group(group)
         return records
+
+    def expire_share_group(self, group: ShareGroup) -> list[CoordinatorRecord]:
+        """Take out a share group without members of whose partitions there is no state."""
+        if group.is_empty and group.partitions.is_empty:
+            return self._take_out_share_group(group)
+        return []
+
+    def _take_out_share_group(self, group: ShareGroup) -> list[CoordinatorRecord]:
+        changes = self._share_groups.changes(group)
+        changes.everything_removed()
+        self._share_groups.take_out(group)
+        self._metrics.deleted_group_count += 1
+        return changes.records
 
     def _take_out_consumer_group(self, group: ConsumerGroup) -> list[CoordinatorRecord]:
         changes = self._consumer_groups.changes(group)

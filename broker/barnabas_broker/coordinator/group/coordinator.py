@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import TypeVar
 
+from barnabas_broker.config.share_group_configs import ShareGroupConfigs
 from barnabas_broker.coordinator.group import replies
 from barnabas_broker.coordinator.group.classic import GroupState
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroupState
@@ -28,6 +29,8 @@ from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.pattern_matching import PatternMatching
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC, GroupSettings
 from barnabas_broker.coordinator.group.shard import GroupShard
+from barnabas_broker.coordinator.group.share.requests import ShareGroupRequests
+from barnabas_broker.coordinator.group.share.share_group import ShareGroupState
 from barnabas_broker.coordinator.group.topics import AnyTopics, Topics
 from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime
 from barnabas_broker.coordinator.runtime.pipeline import PartitionWriter, RuntimeSettings, Timer
@@ -97,7 +100,9 @@ class GroupCoordinator:
         """Make one; `overrides` gives what is set for a single group."""
         self.settings = settings
         self.metrics = GroupMetrics()
-        configs = GroupConfigs(settings.consumer, overrides or (lambda group_id: {}))
+        overrides = overrides or (lambda group_id: {})
+        configs = GroupConfigs(settings.consumer, overrides)
+        share_configs = ShareGroupConfigs(settings.share, overrides)
         known = topics or AnyTopics()
         self.quota = GroupQuota(settings.groups_max, settings.groups_per_host_max)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
@@ -112,12 +117,19 @@ class GroupCoordinator:
                 self.quota,
                 configs,
                 PatternMatching(self.runtime, partition, known),
+                share_configs,
             ),
             writer=writer,
             clock=clock,
             timer=timer,
             settings=runtime_settings or RuntimeSettings(),
         )
+        self.share = ShareGroupRequests(self.runtime, known)
+
+    async def close(self) -> None:
+        """Answer what waits, and stop (STOP-9)."""
+        await self.share.close()
+        await self.runtime.close()
 
     # ---- membership ----------------------------------------------------------------------------
 
@@ -322,6 +334,9 @@ class GroupCoordinator:
                 await self.runtime.execute(
                     partition, lambda shard, _: shard.commits.delete_topics(deleted)
                 )
+                await self.runtime.execute(
+                    partition, lambda shard, _: shard.share_partitions.topics_deleted(deleted)
+                )
             except KafkaError as error:
                 if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                     continue
@@ -376,6 +391,7 @@ class GroupCoordinator:
         for group_id in dict.fromkeys(request.groups_names):
             command = partial(_delete, group_id=group_id)
             try:
+                await self.share.delete_all(group_id)
                 results.append(await self._execute(group_id, command))
             except KafkaError as error:
                 code = append_error(error.code)
@@ -400,6 +416,15 @@ class GroupCoordinator:
         )
         return {state.value: counts[state] for state in ConsumerGroupState}
 
+    def count_share_groups(self) -> dict[str, int]:
+        """Return how many share groups are in each state, by the state's name."""
+        counts = Counter(
+            group.state
+            for _, shard in self.runtime.shards()
+            for group in shard.share_groups.values()
+        )
+        return {state.value: counts[state] for state in ShareGroupState}
+
     def member_counts(self) -> Iterator[tuple[str, int]]:
         """Return how many members each group has."""
         for _, shard in self.runtime.shards():
@@ -407,6 +432,8 @@ class GroupCoordinator:
                 yield group.group_id, len(group.members)
             for consumer_group in shard.consumer_groups.values():
                 yield consumer_group.group_id, len(consumer_group.members)
+            for share_group in shard.share_groups.values():
+                yield share_group.group_id, len(share_group.members)
 
     def named_groups(self, count_max: int) -> set[str]:
         """Return the groups that metrics name: of each partition those that came first.
@@ -414,7 +441,10 @@ class GroupCoordinator:
         Groups that somebody makes up by the thousand do not push out those that were there.
         """
         by_age = zip_longest(
-            *(chain(shard.groups, shard.consumer_groups) for _, shard in self.runtime.shards())
+            *(
+                chain(shard.groups, shard.consumer_groups, shard.share_groups)
+                for _, shard in self.runtime.shards()
+            )
         )
         named = (group_id for row in by_age for group_id in row if group_id is not None)
         return set(islice(named, count_max))

@@ -19,11 +19,10 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
-from barnabas_broker.coordinator.group.leader_offset_requests import Ends, LeaderOffsetRequests
+from barnabas_broker.coordinator.group.leader_offset_requests import Ends
+from barnabas_broker.coordinator.group.partition_ends import PartitionEnds
 from barnabas_broker.env.clock import Clock
-from barnabas_broker.metadata.image import NO_LEADER
 from barnabas_broker.network.peers import Peers
-from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
@@ -65,7 +64,8 @@ class GroupLag:
         self._groups = groups
         self._replicas = replicas
         self._clock = clock
-        self._leaders = LeaderOffsetRequests(peers, self._leader_of)
+        self._partition_ends = PartitionEnds(replicas, peers)
+        self._leaders = self._partition_ends.leaders
         self._remote_ends: dict[TopicPartition, Ends] = {}
         # None: the record has no timestamp that could be found out.
         self._times: dict[Timed, int | None] = {}
@@ -115,7 +115,7 @@ class GroupLag:
         remote = [
             topic_partition
             for topic_partition in topic_partitions
-            if self._led(topic_partition) is None
+            if self._partition_ends.led(topic_partition) is None
         ]
         # Gone before the answers come, so that an old end is not taken for a new one.
         self._remote_ends = {}
@@ -124,8 +124,10 @@ class GroupLag:
         kept = {self._timed(position) for position in wanted}
         self._times = {key: time for key, time in self._times.items() if key in kept}
         new = self._next([key for key in wanted if self._timed(key) not in self._times])
-        await self._look_up_here([key for key in new if self._led(key[0]) is not None])
-        await self._look_up_there([key for key in new if self._led(key[0]) is None])
+        await self._look_up_here(
+            [key for key in new if self._partition_ends.led(key[0]) is not None]
+        )
+        await self._look_up_there([key for key in new if self._partition_ends.led(key[0]) is None])
 
     def _next(self, new: list[Position]) -> list[Position]:
         """So many as one scrape may look up; of more, each has its turn."""
@@ -147,7 +149,7 @@ class GroupLag:
 
     async def _look_up_here(self, positions: list[Position]) -> None:
         for topic_partition, offset in positions:
-            partition = self._led(topic_partition)
+            partition = self._partition_ends.led(topic_partition)
             if partition is None:
                 continue
             log = partition.log
@@ -183,12 +185,9 @@ class GroupLag:
     # ---- what is known here --------------------------------------------------------------------
 
     def _ends(self, topic_partition: TopicPartition) -> Ends | None:
-        partition = self._led(topic_partition)
-        if partition is None:
+        if self._partition_ends.led(topic_partition) is None:
             return self._remote_ends.get(topic_partition)
-        if not partition.is_end_known:
-            return None
-        return partition.log.log_start_offset, partition.log.high_watermark
+        return self._partition_ends.here(topic_partition)
 
     def _timed(self, position: Position) -> Timed:
         """The identity of a record by topic id: another topic of the name has other records."""
@@ -196,12 +195,3 @@ class GroupLag:
         topic = self._replicas.image.topics.by_name.get(topic_partition.topic)
         topic_id = ZERO_UUID if topic is None else topic.topic_id
         return topic_id, topic_partition.partition, offset
-
-    def _led(self, topic_partition: TopicPartition) -> Partition | None:
-        """The partition if this broker leads it."""
-        partition = self._replicas.partitions.get(topic_partition)
-        return partition if partition is not None and partition.is_leader else None
-
-    def _leader_of(self, topic_partition: TopicPartition) -> int:
-        partition = self._replicas.image.topics.partition(topic_partition)
-        return NO_LEADER if partition is None else partition.leader

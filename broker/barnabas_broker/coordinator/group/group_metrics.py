@@ -40,6 +40,7 @@ def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
     for protocol, counts in (
         ("classic", groups.count_by_state()),
         ("consumer", groups.count_consumer_groups()),
+        ("share", groups.count_share_groups()),
     ):
         for state, count in counts.items():
             labels = {"state": state, "protocol": protocol}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.runtime.journal import UndoJournal
@@ -21,7 +21,11 @@ from barnabas_protocol.errors import ErrorCode
 class OwnedGroup(Protocol):
     """A group of any kind, as far as it is counted."""
 
+    group_id: str
     owner_host: str
+
+
+Group = TypeVar("Group", bound=OwnedGroup)
 
 
 class GroupQuota:
@@ -50,6 +54,42 @@ class GroupQuota:
             self._by_host[group.owner_host] -= 1
             if not self._by_host[group.owner_host]:
                 del self._by_host[group.owner_host]
+
+
+class CountedGroups(dict[str, Group], Generic[Group]):
+    """Groups of a newer kind by id: one exists by its first record, and ends with its last."""
+
+    def __init__(self, quota: GroupQuota, journal: UndoJournal) -> None:
+        super().__init__()
+        self.quota = quota
+        self._journal = journal
+
+    def create(self, group: Group) -> Group:
+        """Put an Empty group in, whose first record is on its way, and return it."""
+        self.put(group)
+        self._journal.note(self.drop, group)
+        return group
+
+    def take_out(self, group: Group) -> None:
+        """Forget a group whose tombstones are on their way."""
+        self.drop(group)
+        self._journal.note(self.put, group)
+
+    def clear(self) -> None:
+        """Forget all groups."""
+        for group in list(self.values()):
+            self.drop(group)
+
+    def put(self, group: Group) -> None:
+        """Put a group in that the log has."""
+        self.quota.added(group)
+        self[group.group_id] = group
+
+    def drop(self, group: Group) -> None:
+        """Take a group out that the log does not have, if it is there."""
+        if self.get(group.group_id) is group:
+            del self[group.group_id]
+            self.quota.removed(group)
 
 
 class Groups(dict[str, ClassicGroup]):

@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`: typed keys and values, and their bytes.
 
 Not here: what a record means for a group (`shard.py`), records of consumer groups
-(`consumer/records.py`). Source: formats.md 10.
+(`consumer/records.py`) and of share groups (`share/records.py`). Source: formats.md 10.
 
     key    int16 type, fields of the type      (never flexible)
     value  int16 version, fields of the version; null is a tombstone
@@ -23,6 +23,7 @@ from barnabas_broker.coordinator.group.consumer.records import (
     read_consumer_key,
 )
 from barnabas_broker.coordinator.group.members import ClassicMember
+from barnabas_broker.coordinator.group.share.records import ShareGroupKey, read_share_key
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord
 from barnabas_protocol.codec import decode, encode
 from barnabas_protocol.errors import ParseError
@@ -142,7 +143,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 @lru_cache(maxsize=KEYS_KEPT)
-def read_key(data: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
+def read_key(data: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | ShareGroupKey | None:
     """Return the key; None for a type that is not known here.
 
     Raises: ParseError if it is malformed.
@@ -156,7 +157,7 @@ def read_key(data: bytes) -> OffsetKey | GroupKey | ConsumerGroupKey | None:
     if record_type == GROUP_METADATA_TYPE:
         group_key, _ = decode(GroupMetadataKey, data, 0, 2)
         return GroupKey(group_key.group)
-    return read_consumer_key(record_type, data)
+    return read_share_key(record_type, data) or read_consumer_key(record_type, data)
 
 
 def read_offset(data: bytes) -> CommittedOffset | None:

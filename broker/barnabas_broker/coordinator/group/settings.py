@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.share_group_configs import ShareGroupSettings
 from barnabas_broker.coordinator.group.consumer.settings import ConsumerGroupSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -38,6 +39,7 @@ class GroupSettings:
     groups_max: int = 100_000
     groups_per_host_max: int = 20_000
     consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
+    share: ShareGroupSettings = field(default_factory=ShareGroupSettings)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
@@ -51,4 +53,5 @@ class GroupSettings:
             offsets_retention_ms=config.offsets_retention_minutes * 60 * 1000,
             expiry_interval_ms=config.offsets_retention_check_interval_ms,
             consumer=ConsumerGroupSettings.of(config),
+            share=ShareGroupSettings.of(config),
         )

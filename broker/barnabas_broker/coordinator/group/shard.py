@@ -13,9 +13,12 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import partial
+from itertools import chain
 
+from barnabas_broker.config.share_group_configs import ShareGroupConfigs
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.commits import OffsetCommands
+from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
 from barnabas_broker.coordinator.group.consumer.classic_requests import ClassicRequests
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
 from barnabas_broker.coordinator.group.consumer.consumer_groups import ConsumerGroups
@@ -45,6 +48,16 @@ from barnabas_broker.coordinator.group.records import (
     read_offset,
 )
 from barnabas_broker.coordinator.group.settings import GroupSettings
+from barnabas_broker.coordinator.group.share.descriptions import describe as describe_share_group
+from barnabas_broker.coordinator.group.share.descriptions import (
+    unknown_group as unknown_share_group,
+)
+from barnabas_broker.coordinator.group.share.heartbeat import ShareHeartbeats
+from barnabas_broker.coordinator.group.share.membership import ShareMembership
+from barnabas_broker.coordinator.group.share.partition_work import PartitionCommands
+from barnabas_broker.coordinator.group.share.records import ShareGroupKey
+from barnabas_broker.coordinator.group.share.share_group import ShareGroup
+from barnabas_broker.coordinator.group.share.share_groups import ShareGroups
 from barnabas_broker.coordinator.group.sync import Syncer
 from barnabas_broker.coordinator.group.topics import AnyTopics, Topics, bound_id, is_of
 from barnabas_broker.coordinator.runtime.journal import UndoJournal
@@ -66,6 +79,7 @@ from barnabas_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResp
 from barnabas_protocol.messages.join_group import JoinGroupRequest
 from barnabas_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas_protocol.messages.list_groups import ListedGroup
+from barnabas_protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from barnabas_protocol.messages.sync_group import SyncGroupRequest
 from barnabas_protocol.records.record import Record
 
@@ -73,6 +87,7 @@ logger = logging.getLogger(__name__)
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
+SHARE_TYPE = "share"
 _EXPIRY_KEY = ("expiry",)
 # How often the limit of groups may have idle ones expire.
 EXPIRE_SOON_MS = 10_000
@@ -91,6 +106,7 @@ class GroupShard:
         quota: GroupQuota | None = None,
         configs: GroupConfigs | None = None,
         resolver: PatternResolver | None = None,
+        share_configs: ShareGroupConfigs | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
@@ -100,6 +116,7 @@ class GroupShard:
         quota = quota or GroupQuota(settings.groups_max, settings.groups_per_host_max)
         self.groups = Groups(quota, self.journal)
         self.consumer_groups = ConsumerGroups(quota, self.journal)
+        self.share_groups = ShareGroups(quota, self.journal)
         self.offsets = OffsetStore(self.journal)
         self._topics: Topics = topics or AnyTopics()
         self._expired_soon_ms = -EXPIRE_SOON_MS
@@ -107,7 +124,12 @@ class GroupShard:
         self._joiner = Joiner(self._rebalancer, self.groups, random)
         self.members = Syncer(self._rebalancer, self.groups)
         self.commits = OffsetCommands(
-            self._rebalancer, self.groups, self.consumer_groups, self.offsets, self._topics
+            self._rebalancer,
+            self.groups,
+            self.consumer_groups,
+            self.share_groups,
+            self.offsets,
+            self._topics,
         )
         membership = self._membership = Membership(
             self.consumer_groups,
@@ -122,8 +144,21 @@ class GroupShard:
         self._classic_requests = ClassicRequests(membership, conversions, random)
         self.patterns = PatternRefresh(membership, resolver or NoResolver())
         self.consumer_members = ConsumerHeartbeats(
-            membership, self.patterns, random, conversions.group_for_join
+            membership, self.patterns, random, self._consumer_group_for_join
         )
+        self.share_partitions = PartitionCommands(
+            self.share_groups, settings.share, self._topics, self._share_group_for_join
+        )
+        self._share_membership = ShareMembership(
+            self.share_groups,
+            self.share_partitions,
+            self.timers,
+            settings.share,
+            share_configs or ShareGroupConfigs(settings.share),
+            metrics,
+            self._topics,
+        )
+        self.share_members = ShareHeartbeats(self._share_membership, self._share_group_for_join)
         self.groups.is_abandoned = self.commits.is_abandoned
         self.groups.given_back = self._rebalancer.forget_expired
 
@@ -136,6 +171,8 @@ class GroupShard:
         settings, timeout_ms = self.settings, request.session_timeout_ms
         if not settings.session_timeout_ms_min <= timeout_ms <= settings.session_timeout_ms_max:
             return join.fail(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if request.group_id in self.share_groups:
+            return join.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group = self.consumer_groups.get(request.group_id)
         if group is None:
             return self._joiner.join(join)
@@ -176,6 +213,31 @@ class GroupShard:
             return self.members.leave(request, api_version, now)
         return self._classic_requests.leave(group, request, api_version, now)
 
+    # ---- groups of the newer kinds -------------------------------------------------------------
+
+    def _consumer_group_for_join(
+        self, group_id: str, context: RequestContext, now: Instant
+    ) -> GroupChanges:
+        """Return the consumer group that a member joins. Raises: KafkaError 69, 81."""
+        if group_id in self.share_groups:
+            raise _wrong_kind(group_id, "consumer")
+        return self._conversions.group_for_join(group_id, context, now)
+
+    def _share_group_for_join(self, group_id: str, host: str, now: Instant) -> ShareGroup:
+        """Return the share group of that id; it is made if there is none (SHR-28).
+
+        Raises: KafkaError 69 for a group of another kind, 81 without room.
+        """
+        group = self.share_groups.get(group_id)
+        if group is not None:
+            return group
+        if group_id in self.groups or group_id in self.consumer_groups:
+            raise _wrong_kind(group_id, "share")
+        if not self.groups.quota.has_room(host):
+            self._rebalancer.make_room(now)
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        return self.share_groups.create(ShareGroup(group_id, host))
+
     # ---- the log -------------------------------------------------------------------------------
 
     def replay(self, record: Record, producer_id: int) -> None:
@@ -191,6 +253,9 @@ class GroupShard:
             self._skip(record, "unknown key type")
         elif isinstance(key, ConsumerGroupKey):
             if not self.consumer_groups.replay(key, record.value):
+                self._skip(record, "unknown value version")
+        elif isinstance(key, ShareGroupKey):
+            if not self.share_groups.replay(key, record.value):
                 self._skip(record, "unknown value version")
         elif isinstance(key, GroupKey):
             if record.value is None:
@@ -230,8 +295,9 @@ class GroupShard:
     def loaded(self, now: Instant) -> Result[None]:
         """Start with the replayed state: every member gets a fresh session (OFS-3)."""
         self.consumer_groups.drop_remains()
+        self.share_groups.drop_remains()
         for group_id in set(self.offsets.group_ids()):
-            if group_id not in self.groups and group_id not in self.consumer_groups:
+            if not any(group_id in groups for groups in self._all_groups()):
                 self.groups[group_id] = ClassicGroup(group_id)
         for group in self.groups.values():
             for member in group.members.values():
@@ -242,6 +308,8 @@ class GroupShard:
                 self._rebalancer.prepare(group, now)
         for consumer_group in self.consumer_groups.values():
             self._membership.start_all(consumer_group, now)
+        for share_group in self.share_groups.values():
+            self._share_membership.start_all(share_group, now)
         self.journal.start()
         self._rebalancer.expire_idle = self._expire_soon
         self._schedule_expiry(now, self.settings.expiry_interval_ms, [])
@@ -257,6 +325,12 @@ class GroupShard:
         for consumer_group in self.consumer_groups.values():
             consumer_group.is_dead = True
         self.consumer_groups.clear()
+        for share_group in self.share_groups.values():
+            share_group.is_dead = True
+        self.share_groups.clear()
+
+    def _all_groups(self) -> tuple[Groups, ConsumerGroups, ShareGroups]:
+        return self.groups, self.consumer_groups, self.share_groups
 
     # ---- expiry --------------------------------------------------------------------------------
 
@@ -273,7 +347,7 @@ class GroupShard:
 
     def _expire(self, now: Instant, rest: list[str]) -> Result[None]:
         """Expire offsets group by group; a long run is cut into steps (OFS-8, OFS-9)."""
-        group_ids = rest or [*self.groups, *self.consumer_groups]
+        group_ids = rest or [*chain(*self._all_groups())]
         records: list[CoordinatorRecord] = []
         taken_out: list[ClassicGroup] = []
         while group_ids and len(records) < self.settings.expiry_step_tombstones_max:
@@ -281,6 +355,10 @@ class GroupShard:
             consumer_group = self.consumer_groups.get(group_id)
             if consumer_group is not None:
                 records += self.commits.expire_consumer_group(consumer_group, now)
+                continue
+            share_group = self.share_groups.get(group_id)
+            if share_group is not None:
+                records += self.commits.expire_share_group(share_group)
                 continue
             group = self.groups.get(group_id)
             if group is None:
@@ -324,6 +402,7 @@ class GroupShard:
             for group_type, groups in (
                 (CLASSIC_TYPE, self.groups.values()),
                 (CONSUMER_TYPE, self.consumer_groups.values()),
+                (SHARE_TYPE, self.share_groups.values()),
             )
             if not types or group_type in types
             for group in groups
@@ -337,7 +416,7 @@ class GroupShard:
         """
         group = self.groups.get(group_id)
         if group is None:
-            if group_id in self.consumer_groups:
+            if group_id in self.consumer_groups or group_id in self.share_groups:
                 return f"Group {group_id} is not a classic group."
             return f"Group {group_id} not found."
         is_stable = group.state is GroupState.STABLE
@@ -365,10 +444,23 @@ class GroupShard:
         group = self.consumer_groups.get(group_id)
         if group is not None:
             return describe(group, self.settings.consumer.assignors[0], self._topics)
-        if group_id in self.groups:
+        if group_id in self.groups or group_id in self.share_groups:
             return unknown_group(group_id, f"Group {group_id} is not a consumer group.")
         return unknown_group(group_id, f"Group {group_id} not found.")
+
+    def describe_share_group(self, group_id: str) -> DescribedShareGroup:
+        """Return a share group with its members; 69 for any other."""
+        group = self.share_groups.get(group_id)
+        if group is not None:
+            return describe_share_group(group, self._topics)
+        if group_id in self.groups or group_id in self.consumer_groups:
+            return unknown_share_group(group_id, f"Group {group_id} is not a share group.")
+        return unknown_share_group(group_id, f"Group {group_id} not found.")
 
     def count_by_state(self) -> Counter[GroupState]:
         """Return how many groups are in each state."""
         return Counter(group.state for group in self.groups.values())
+
+
+def _wrong_kind(group_id: str, wanted: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {wanted} group.")

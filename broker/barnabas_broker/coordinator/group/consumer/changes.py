@@ -86,7 +86,7 @@ class GroupChanges:
         """Set the group epoch and the hash of what is subscribed to."""
         group = self.group
         before = GroupEpochValue(group.group_epoch, group.metadata_hash)
-        self._journal.note(set_group_epoch, group, before)
+        self._journal.note(_take_back_group_epoch, group, before)
         set_group_epoch(group, value)
         self.records.append(group_epoch_record(group.group_id, value))
 
@@ -129,6 +129,12 @@ class GroupChanges:
 def set_group_epoch(group: ConsumerGroup, value: GroupEpochValue) -> None:
     """Take over a record of type 3."""
     group.group_epoch, group.metadata_hash = value
+
+
+def _take_back_group_epoch(group: ConsumerGroup, before: GroupEpochValue) -> None:
+    """Undo that, so that the next heartbeat looks again whether topics have changed."""
+    set_group_epoch(group, before)
+    group.topics_seen = None
 
 
 def set_assignment_epoch(group: ConsumerGroup, value: AssignmentEpochValue) -> None:

@@ -24,47 +24,15 @@ from barnabas_broker.coordinator.group.consumer.records import (
     AssignmentEpochValue,
     ConsumerGroupKey,
 )
-from barnabas_broker.coordinator.group.groups import GroupQuota
-from barnabas_broker.coordinator.runtime.journal import UndoJournal
+from barnabas_broker.coordinator.group.groups import CountedGroups
 
 
-class ConsumerGroups(dict[str, ConsumerGroup]):
+class ConsumerGroups(CountedGroups[ConsumerGroup]):
     """Groups by id."""
-
-    def __init__(self, quota: GroupQuota, journal: UndoJournal) -> None:
-        super().__init__()
-        self._quota = quota
-        self._journal = journal
-
-    def create(self, group_id: str, host: str) -> ConsumerGroup:
-        """Put an Empty group in, whose first record is on its way."""
-        group = ConsumerGroup(group_id, host)
-        self._put(group)
-        self._journal.note(self._drop, group)
-        return group
-
-    def take_out(self, group: ConsumerGroup) -> None:
-        """Forget a group whose tombstones are on their way."""
-        self._drop(group)
-        self._journal.note(self._put, group)
 
     def changes(self, group: ConsumerGroup) -> GroupChanges:
         """Return what changes the group and keeps the records of that."""
         return GroupChanges(group, self._journal)
-
-    def clear(self) -> None:
-        """Forget all groups."""
-        for group in list(self.values()):
-            self._drop(group)
-
-    def _put(self, group: ConsumerGroup) -> None:
-        self._quota.added(group)
-        self[group.group_id] = group
-
-    def _drop(self, group: ConsumerGroup) -> None:
-        if self.get(group.group_id) is group:
-            del self[group.group_id]
-            self._quota.removed(group)
 
     # ---- the log -------------------------------------------------------------------------------
 
@@ -83,7 +51,7 @@ class ConsumerGroups(dict[str, ConsumerGroup]):
         group = self.get(key.group_id)
         if group is None:
             group = ConsumerGroup(key.group_id)
-            self._put(group)
+            self.put(group)
         self._set(group, key, value)
         return True
 
@@ -111,7 +79,7 @@ class ConsumerGroups(dict[str, ConsumerGroup]):
     def _remove(self, group: ConsumerGroup, key: ConsumerGroupKey) -> None:
         match key.record_type:
             case records.GROUP_EPOCH_TYPE:
-                self._drop(group)
+                self.drop(group)
             case records.MEMBER_TYPE:
                 group.put_member(key.name, None)
             case records.ASSIGNMENT_EPOCH_TYPE:
@@ -130,7 +98,7 @@ class ConsumerGroups(dict[str, ConsumerGroup]):
         """Forget what the end of the log leaves of a group that was removed."""
         for group in list(self.values()):
             if group.group_epoch == 0 and not group.members:
-                self._drop(group)
+                self.drop(group)
 
 
 def _with_current(member: ConsumerMember, current: ConsumerMember) -> ConsumerMember:

@@ -3,14 +3,13 @@
 Epochs, targets, reconciliation, and how members drop out. Not here: what a single request does
 (`heartbeat.py`, `classic_requests.py`). Source: CG-1 to CG-5.
 
-Timers of a group, by key: a session per member; a rebalance timer per member that is to let
-partitions go; of a member of the classic protocol, that it is to join or sync. Sessions are never
-cancelled: one that ends looks at who is there then.
+Timers of a group, by key: a session per member (`member_sessions.py`); a rebalance timer per member
+that is to let partitions go; of a member of the classic protocol, that it is to join or sync.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
@@ -30,14 +29,12 @@ from barnabas_broker.coordinator.group.consumer.targets import (
     subscription_hash,
     topic_ids_of,
 )
+from barnabas_broker.coordinator.group.member_sessions import MemberSessions
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.topics import Topics
 from barnabas_broker.coordinator.runtime.shard import Instant, Result, TimerAction, no_change
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_protocol.errors import ErrorCode, KafkaError
-
-# When the log has refused to take that a member is gone.
-FENCE_RETRY_MS = 5_000
 
 # Turns the group into a classic one as those members leave; None if it stays as it is.
 Downgrade = Callable[[ConsumerGroup, Sequence[ConsumerMember], Instant], Result[None] | None]
@@ -66,6 +63,7 @@ class Membership:
         self.topics = topics
         self.downgrade: Downgrade = _never
         self._timers = timers
+        self._sessions = MemberSessions("consumer", timers, metrics, self._fence_one)
 
     def check_metadata(self, group: ConsumerGroup, known: int, size: int) -> None:
         """Refuse a member that says more about itself than it did, and too much.
@@ -145,17 +143,13 @@ class Membership:
     def touch(self, group: ConsumerGroup, member: ConsumerMember, now: Instant) -> None:
         """Count a request of the member as a sign of life."""
         timeout_ms = self._session_timeout_ms(group, member)
-        key = _session_key(group.group_id, member.member_id)
-        if key in self._timers:
-            self._timers.postpone(key, now.monotonic_ms + timeout_ms)
-        else:
-            self._start_session(group, member.member_id, timeout_ms, now)
+        self._sessions.touch(group.group_id, member.member_id, timeout_ms, now)
 
     def start_all(self, group: ConsumerGroup, now: Instant) -> None:
         """Start the timers of a group that was loaded, or that is back."""
         for member in group.members.values():
             timeout_ms = self._session_timeout_ms(group, member)
-            self._start_session(group, member.member_id, timeout_ms, now)
+            self._sessions.start(group.group_id, member.member_id, timeout_ms, now)
             if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
                 self.start_rebalance_timer(group, member, now)
 
@@ -192,7 +186,7 @@ class Membership:
             current = self._find(group_id, member_id)
             if current is None or not is_late(current[1]):
                 return no_change()
-            return self._expire(*current, fired)
+            return self._sessions.expire(group_id, member_id, fired)
 
         self._timers.schedule(key, now.monotonic_ms + member.rebalance_timeout_ms, fire)
 
@@ -205,36 +199,14 @@ class Membership:
             return member.classic.session_timeout_ms
         return self.configs.session_timeout_ms(group.group_id)
 
-    def _start_session(
-        self, group: ConsumerGroup, member_id: str, timeout_ms: int, now: Instant
-    ) -> None:
-        group_id = group.group_id
-
-        def fire(fired: Instant) -> Result[None]:
-            current = self._find(group_id, member_id)
-            return no_change() if current is None else self._expire(*current, fired)
-
-        key = _session_key(group_id, member_id)
-        self._timers.schedule(key, now.monotonic_ms + timeout_ms, fire)
-
     def _find(self, group_id: str, member_id: str) -> tuple[ConsumerGroup, ConsumerMember] | None:
         group = self.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         return None if group is None or member is None else (group, member)
 
-    def _expire(self, group: ConsumerGroup, member: ConsumerMember, now: Instant) -> Result[None]:
-        self.metrics.expired_member_count += 1
-        result = self.fence(group, [member], now)
-        carry_on = result.on_append
-
-        def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
-            if error is not None:
-                self.metrics.append_failure_count += 1
-                self._start_session(group, member.member_id, FENCE_RETRY_MS, then)
-            return no_change() if carry_on is None else carry_on(error, then)
-
-        result.on_append = on_append
-        return result
+    def _fence_one(self, group_id: str, member_id: str, now: Instant) -> Result[None] | None:
+        found = self._find(group_id, member_id)
+        return None if found is None else self.fence(found[0], [found[1]], now)
 
     # ---- leaving -------------------------------------------------------------------------------
 
@@ -261,7 +233,3 @@ class Membership:
             and pattern in group.patterns
         ):
             changes.pattern(pattern, None)
-
-
-def _session_key(group_id: str, member_id: str) -> Hashable:
-    return ("consumer-session", group_id, member_id)

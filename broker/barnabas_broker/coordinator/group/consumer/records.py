@@ -120,13 +120,27 @@ def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def target_record(group_id: str, member_id: str, target: Assignment) -> CoordinatorRecord:
-    """Return the record of what a member is to have.
+    """Return the record of what a member is to have."""
+    return packed_target(TARGET_TYPE, group_id, member_id, target)
 
-    Packed by hand, because one heartbeat may write that of every member: key of type 7; value of
-    version 0 with arrays that begin with their count and one, and without tagged fields.
+
+def packed_target(
+    record_type: int, group_id: str, member_id: str, target: Assignment
+) -> CoordinatorRecord:
+    """Return the record of a target of type 7, or of type 13, whose bytes are alike.
+
+    Packed by hand, because one heartbeat may write that of every member: key with the ids of group
+    and member; value of version 0 with arrays that begin with their count and one, and without
+    tagged fields.
     """
     group, member = group_id.encode(), member_id.encode()
-    key = b"\0\7%b%b%b%b" % (_INT16.pack(len(group)), group, _INT16.pack(len(member)), member)
+    key = b"%b%b%b%b%b" % (
+        _INT16.pack(record_type),
+        _INT16.pack(len(group)),
+        group,
+        _INT16.pack(len(member)),
+        member,
+    )
     value = bytearray(_VERSION_0)
     value += _compact_length(len(target))
     for topic_id, partitions in target.items():

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
+from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_broker.config.parse import BrokerConfig
 
 
@@ -30,14 +30,6 @@ class MigrationPolicy(Enum):
     def allows_downgrade(self) -> bool:
         """Whether a consumer group may become a classic group."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
-
-
-class Bounded(NamedTuple):
-    """A number with its bounds, inclusive."""
-
-    value: int
-    minimum: int
-    maximum: int
 
 
 SESSION_TIMEOUT_MS = Bounded(45_000, 45_000, 60_000)
@@ -122,8 +114,4 @@ class GroupConfigs:
         )
 
     def _of(self, group_id: str, key: str, bounded: Bounded) -> int:
-        text = self._overrides(group_id).get(key)
-        if text is None:
-            return bounded.value
-        # The bounds may have changed since the group's value was accepted.
-        return min(max(int(text), bounded.minimum), bounded.maximum)
+        return bounded.in_force(self._overrides(group_id).get(key))

@@ -5,8 +5,9 @@ Source: CG-7.
 
 import pytest
 
+from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroupState
-from barnabas_broker.coordinator.group.consumer.settings import Bounded, MigrationPolicy
+from barnabas_broker.coordinator.group.consumer.settings import MigrationPolicy
 from barnabas_protocol.consumer_protocol import (
     Assignment,
     Subscription,

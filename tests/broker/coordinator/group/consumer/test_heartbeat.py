@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroupState
 from barnabas_broker.coordinator.group.consumer.member import MemberState
-from barnabas_broker.coordinator.group.consumer.settings import Bounded
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.coordinator.group.consumer.consumer_model import ConsumerModel
 from tests.support.group_model import GROUP

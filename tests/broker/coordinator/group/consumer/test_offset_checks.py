@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from barnabas_broker.coordinator.group.consumer.settings import Bounded
+from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult
 from barnabas_protocol.messages.offset_commit import (

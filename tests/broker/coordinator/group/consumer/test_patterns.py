@@ -2,8 +2,8 @@
 
 import pytest
 
+from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_broker.coordinator.group.consumer.patterns import check_pattern, matching
-from barnabas_broker.coordinator.group.consumer.settings import Bounded
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.coordinator.group.consumer.consumer_model import Client, ConsumerModel
 from tests.support.group_model import GROUP

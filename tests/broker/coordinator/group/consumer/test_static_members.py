@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas_broker.coordinator.group.consumer.settings import Bounded
+from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.coordinator.group.consumer.consumer_model import ConsumerModel
 

@@ -1,0 +1,1 @@
+"""Share groups (KIP-932), as their group coordinator has them."""

@@ -1,0 +1,1 @@
+"""Share groups of the coordinator."""
