@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.interop.java_readers import JavaProcess
+from tests.interop.transactional_copy import CLIENTS
 from tests.support.apache_kafka import kafka_jars
 from tests.support.cache import require_commands
 from tests.support.client_programs import JAVA_VERSIONS, all_clients
@@ -29,6 +30,7 @@ def pieces() -> list[Piece]:
     made: list[Piece] = [("Apache Kafka", kafka_jars), ("librdkafka's tests", librdkafka_tests)]
     made += [(client.name, client.prepare) for client in all_clients()]
     made += [(f"Java's groups {name}", partial(JavaProcess, name)) for name in JAVA_VERSIONS]
+    made += [(f"the copier {name}", command) for name, command in CLIENTS.items()]
     for version in KAFKA_PYTHON_VERSIONS:
         made.append((f"kafka-python {version}'s tests", partial(kafka_python_source, version)))
     for command, package in {"etcd": "etcd-server", "prometheus": "prometheus"}.items():
