@@ -129,11 +129,11 @@ class GroupModel:
         except KafkaError:
             self.shard.journal.roll_back(sequence)
             raise
-        if result.records:
+        if result.records or (result.waits_for_commit and result.on_append is not None):
             if self._held is not None:
                 self._held.append((sequence, result))
             else:
-                self._settle(sequence, result, self.fail_with)
+                self._settle(sequence, result, self.fail_with if result.records else None)
         return result
 
     def _settle(self, sequence: int, result: Result[Any], code: ErrorCode | None) -> None:

@@ -216,6 +216,8 @@ class ShardPipeline(Generic[S]):
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             future = asyncio.get_running_loop().create_future()
             self._submit(_Write(sequence, result, future))
+        elif result.waits_for_commit:
+            self._call_hook(result, None)
         # After the submission: a refusal at once may have scheduled something.
         self._arm_timer()
         if future is not None:
@@ -304,7 +306,7 @@ class ShardPipeline(Generic[S]):
     def _refuse(self, write: _Write, error: KafkaError) -> None:
         """Take the newest command back before anything of it was appended."""
         self.shard.journal.roll_back(write.sequence)
-        self._call_hook(write, error)
+        self._call_hook(write.result, error)
         write.resolve(error)
 
     async def _append_all(self) -> None:
@@ -401,7 +403,7 @@ class ShardPipeline(Generic[S]):
                 continue
             self._dequeue(write)
             self.shard.journal.committed(write.sequence)
-            self._call_hook(write, None)
+            self._call_hook(write.result, None)
             if write.result.on_commit is not None and write.result.records:
                 write.result.on_commit(first_offset, last_offset)
             write.resolve(None)
@@ -427,7 +429,7 @@ class ShardPipeline(Generic[S]):
         others = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) if is_own else error
         # The newest first, as each may have built on those before it.
         for write in reversed(writes):
-            self._call_hook(write, error if write is writes[0] else others)
+            self._call_hook(write.result, error if write is writes[0] else others)
         for write in writes:
             write.resolve(error if write is writes[0] else others)
         return True
@@ -436,8 +438,8 @@ class ShardPipeline(Generic[S]):
         self._queue.popleft()
         self._queue_bytes -= write.size_bytes
 
-    def _call_hook(self, write: _Write, error: KafkaError | None) -> None:
-        hook = write.result.on_append
+    def _call_hook(self, result: Result[Any], error: KafkaError | None) -> None:
+        hook = result.on_append
         if hook is not None:
             self._run_detached(lambda now: hook(error, now))
 

@@ -57,7 +57,8 @@ class TransactionWrite(NamedTuple):
     check: Callable[[], None] | None = None
 
 
-# Gets how the append of a command's records ended (None: committed); may change more.
+# Gets how the append of a command's records ended (None: committed), or of those before it where
+# it only waits for them; may change more.
 AppendHook = Callable[[KafkaError | None, Instant], "Result[None]"]
 # Gets the first and the last offset of the batch with all of a command's records, once it is
 # committed: after the hook, before the reply. Not for what is spread over several batches.

@@ -124,6 +124,38 @@ def test_tombstones_may_be_spread_over_batches() -> None:
     run_virtual(scenario())
 
 
+@pytest.mark.parametrize("is_behind_a_write", [False, True])
+def test_a_reply_that_waits_for_others_has_its_hook_called(is_behind_a_write: bool) -> None:
+    """OFS-5: once, when they are committed, or at once if there are none."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start()
+        calls: list[object] = []
+
+        def hook(error: KafkaError | None, _: Instant) -> Result[None]:
+            calls.append(error)
+            return Result(reply=None)
+
+        if is_behind_a_write:
+            world.writer.pause()
+        first = asyncio.ensure_future(world.add())
+        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(
+            world.runtime.execute(
+                0, lambda shard, _: Result(reply=None, on_append=hook, waits_for_commit=True)
+            )
+        )
+        await asyncio.sleep(0.1)
+        assert calls == ([] if is_behind_a_write else [None])
+        world.writer.resume()
+        await asyncio.gather(first, waiting)
+        assert calls == [None]
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
 def test_a_refused_append_is_undone_and_the_shard_lives_on() -> None:
     """OFS-5: rolled back on failure, with all that was built on it."""
 

@@ -83,10 +83,13 @@ class ClassicRequests:
         updated = self._updated(before, subscription, join)
         member = self._step(changes, before, updated, subscription, join)
         result = self._conversions.downgrade_if_classic(group, join.now) if was_mixed else None
+        generation_id = member.member_epoch if result is None else group.group_epoch
         if result is None:
             result = Result(reply=None)
         result.records = [*changes.records, *result.records]
-        return self._replying(result, group, member, join)
+        # What it shows may be on its way into the log still, also where it changes nothing itself.
+        result.waits_for_commit = True
+        return self._replying(result, group, member, generation_id, join)
 
     def _updated(
         self, before: ConsumerMember, subscription: Subscription, join: Join
@@ -133,7 +136,12 @@ class ClassicRequests:
             return updated
 
     def _replying(
-        self, result: Result[None], group: ConsumerGroup, member: ConsumerMember, join: Join
+        self,
+        result: Result[None],
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        generation_id: int,
+        join: Join,
     ) -> Result[None]:
         carry_on = result.on_append
 
@@ -141,18 +149,20 @@ class ClassicRequests:
             if error is not None:
                 join.fail(append_error(error.code))
             else:
-                self._joined(group, member, join, then)
+                self._joined(group, member, generation_id, join, then)
             return no_change() if carry_on is None else carry_on(error, then)
 
-        if result.records:
-            result.on_append = on_append
-            result.on_timeout = lambda error, then: join.fail(append_error(error.code))
-        else:
-            self._joined(group, member, join, join.now)
+        result.on_append = on_append
+        result.on_timeout = lambda error, then: join.fail(append_error(error.code))
         return result
 
     def _joined(
-        self, group: ConsumerGroup, member: ConsumerMember, join: Join, now: Instant
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        generation_id: int,
+        join: Join,
+        now: Instant,
     ) -> None:
         if self._groups.get(group.group_id) is group and member.member_id in group.members:
             self._membership.touch(group, member, now)
@@ -160,7 +170,7 @@ class ClassicRequests:
             self._membership.expire_unless("sync", group, member, _is_classic, now)
         join.reply(
             JoinGroupResponse(
-                generation_id=member.member_epoch,
+                generation_id=generation_id,
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=join.protocols[0][0],
                 member_id=member.member_id,
@@ -247,14 +257,18 @@ class ClassicRequests:
         self._membership.cancel("sync", group, member.member_id)
         self._membership.touch(group, member, now)
         assigned = {key: frozenset(each) for key, each in member.assigned.items()}
-        reply(
-            SyncGroupResponse(
-                protocol_type=PROTOCOL_TYPE,
-                protocol_name=name,
-                assignment=classic_assignment(assigned, self._membership.topics),
-            )
+        response = SyncGroupResponse(
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=name,
+            assignment=classic_assignment(assigned, self._membership.topics),
         )
-        return no_change()
+
+        def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
+            reply(response if error is None else sync_error(append_error(error.code)))
+            return no_change()
+
+        # A join of the same generation may be on its way into the log still.
+        return Result(reply=None, waits_for_commit=True, on_append=on_append)
 
     # ---- heartbeat -----------------------------------------------------------------------------
 

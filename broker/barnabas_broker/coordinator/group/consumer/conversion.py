@@ -20,7 +20,10 @@ from collections.abc import Mapping, Sequence
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.consumer.assignors.group_spec import Assignment
 from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
-from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas_broker.coordinator.group.consumer.consumer_group import (
+    ConsumerGroup,
+    ConsumerGroupState,
+)
 from barnabas_broker.coordinator.group.consumer.member import (
     NOTHING_OWNED,
     ClassicSide,
@@ -199,11 +202,16 @@ class Conversions:
     def downgrade_if_classic(self, group: ConsumerGroup, now: Instant) -> Result[None] | None:
         """Make a classic group of one whose last consumer member a classic one has replaced.
 
-        It goes on without a rebalance.
+        It goes on without a rebalance if every member has what it is to have: a member that does
+        not would never hear of the rest.
         """
         if not self._may_be_classic(list(group.members.values())):
             return None
-        _, result = self._to_classic(group, list(group.members.values()), now)
+        is_settled = group.state is ConsumerGroupState.STABLE
+        classic, result = self._to_classic(group, list(group.members.values()), now)
+        if not is_settled:
+            prepared = self._rebalancer.prepare(classic, now)
+            assert not prepared.records
         return result
 
     def _may_be_classic(self, members: Sequence[ConsumerMember]) -> bool:

@@ -31,7 +31,13 @@ from barnabas_broker.coordinator.group.consumer.pattern_refresh import PatternRe
 from barnabas_broker.coordinator.group.consumer.patterns import check_pattern
 from barnabas_broker.coordinator.group.consumer.reconciliation import Reported
 from barnabas_broker.coordinator.group.context import RequestContext
-from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change, with_reply
+from barnabas_broker.coordinator.runtime.shard import (
+    AppendHook,
+    Instant,
+    Result,
+    no_change,
+    with_reply,
+)
 from barnabas_broker.env.randomness import Random
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.consumer_group_heartbeat import (
@@ -121,18 +127,13 @@ class ConsumerHeartbeats:
             else None,
         )
 
-        def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
-            if error is not None and changes.refused is not None:
-                changes.refused(then)
-            return no_change()
-
         if changes.accepted is not None:
             changes.accepted()
         size_bytes = sum(record.size_bytes for record in changes.records)
         return Result(
             reply=response,
             records=changes.records,
-            on_append=on_append,
+            on_append=_if_refused(changes),
             # What it shows may be on its way into the log still.
             waits_for_commit=True,
             # The targets of very many members need not be in one batch: their epoch comes last.
@@ -281,6 +282,19 @@ class ConsumerHeartbeats:
         changes = self._groups.changes(group)
         changes.current(replace(member, member_epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING_OWNED))
         return Result(reply=response, records=changes.records)
+
+
+def _if_refused(changes: GroupChanges) -> AppendHook | None:
+    refused = changes.refused
+    if refused is None:
+        return None
+
+    def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
+        if error is not None:
+            refused(then)
+        return no_change()
+
+    return on_append
 
 
 def replace_static(changes: GroupChanges, held: ConsumerMember, member_id: str) -> ConsumerMember:

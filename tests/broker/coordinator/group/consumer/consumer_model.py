@@ -85,6 +85,7 @@ class ConsumerModel(GroupModel):
         self.overrides: dict[str, dict[str, str]] = {}
         self.asked: list[tuple[str, frozenset[str]]] = []
         self.consumer_settings = ConsumerGroupSettings(**consumer)
+        self._is_releasing = False
         super().__init__(consumer=self.consumer_settings)  # type: ignore[arg-type]
 
     def resolve(self, group_id: str, patterns: frozenset[str]) -> None:
@@ -114,6 +115,14 @@ class ConsumerModel(GroupModel):
 
     def _settle(self, sequence: int, result: Result[Any], code: ErrorCode | None) -> None:
         super()._settle(sequence, result, code)
+        if not self._is_releasing:
+            self.check()
+
+    def release(self, code: ErrorCode | None = None) -> None:
+        """Commit or refuse what was held; the log has all of it only in the end."""
+        self._is_releasing = True
+        super().release(code)
+        self._is_releasing = False
         self.check()
 
     def check(self) -> None:

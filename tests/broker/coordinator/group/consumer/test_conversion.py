@@ -17,7 +17,7 @@ from barnabas_protocol.consumer_protocol import (
 )
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.coordinator.group.consumer.consumer_model import ConsumerModel
-from tests.support.group_model import GROUP, Ticket
+from tests.support.group_model import GROUP, Ticket, subscription
 
 AT_ONCE = Bounded(0, 0, 0)
 
@@ -247,6 +247,38 @@ def test_a_classic_static_member_takes_the_place_of_the_last_consumer_member() -
     assert model.beat_error("new", 1, instance_id="i") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_members_on_their_way_rebalance_when_the_last_consumer_member_is_replaced() -> None:
+    """CG-7: who waits for partitions of others would never hear that they are free."""
+    model = ConsumerModel({"t": 4, "u": 1}, assignment_interval_ms=AT_ONCE)
+    (member,) = classic_group(model, 1)
+    new = model.client("new", instance_id="i").join()
+    held: tuple[int, ...] = (0, 1, 2, 3)
+    for _ in range(3):
+        joined = model.join(member, protocols=owning(*held)).response
+        held = tuple(given(model.sync(member, joined.generation_id)))
+        new.step()
+    new.step(subscribed_topic_names=["u"])
+    generation = model.join(member, protocols=owning(*held)).response.generation_id
+    assert len(given(model.sync(member, generation))) == 2
+    other = (("cooperative-sticky", subscription("u")),)
+    joined = model.join(instance="i", protocols=other).response
+    assert GROUP not in model.shard.consumer_groups
+    assert model.heartbeat(member, generation) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = model.sync(joined.member_id, joined.generation_id)
+    assert again.error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_replacement_with_other_topics_gets_them_from_a_rebalance() -> None:
+    """CG-7: no target has them yet, as the last one is too new."""
+    model = ConsumerModel({"t": 4, "u": 1})
+    model.consumer_join("new", instance_id="i")
+    other = (("cooperative-sticky", subscription("u")),)
+    joined = model.join(instance="i", protocols=other).response
+    assert model.state() == "PreparingRebalance"
+    again = model.sync(joined.member_id, joined.generation_id)
+    assert again.error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_classic_member_that_never_syncs_or_joins_is_removed() -> None:
     """CG-7: within its rebalance timeout, although it sends heartbeats."""
     model, member = mixed()
@@ -383,3 +415,28 @@ def test_what_a_leader_assigned_wrongly_is_not_taken_over() -> None:
     assert [
         sorted(*each.assigned.values()) for each in model.group().members.values() if each.assigned
     ]
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_a_classic_member_hears_nothing_that_is_not_committed(code: ErrorCode | None) -> None:
+    """OFS-5, CG-4: a repeated join and its sync wait for the first, which may be refused."""
+    model, member = mixed()
+    model.named.put("u", 1)
+    held = [0, 1, 2, 3]
+    generation = model.join(member, protocols=owning(*held)).response.generation_id
+    held = given(model.sync(member, generation))
+    new = model.group().members["new"]
+    model.beat("new", new.member_epoch, subscribed_topic_names=["u"])
+    generation = model.join(member, protocols=owning(*held)).response.generation_id
+    assert given(model.sync(member, generation)) == held
+    model.hold()
+    model.beat("new", model.group().members["new"].member_epoch, owned={})
+    tickets = [model.join(member, protocols=owning(*held)) for _ in range(2)]
+    tickets.append(model.sync(member, generation))
+    assert len(model.group().members[member].assigned) == 1
+    assert [ticket.is_parked for ticket in tickets] == [True, True, True]
+    model.release(code)
+    if code is None:
+        assert given(tickets[2]) == [0, 1, 2, 3]
+    else:
+        assert {ticket.error for ticket in tickets} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
