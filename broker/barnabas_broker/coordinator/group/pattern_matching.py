@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from barnabas_broker.coordinator.group.consumer.patterns import matching
+from barnabas_broker.coordinator.group.consumer.patterns import matching_in_turns
 from barnabas_broker.coordinator.group.shard import GroupShard
 from barnabas_broker.coordinator.group.topics import Topics
 from barnabas_broker.coordinator.runtime.loop import CoordinatorRuntime
 from barnabas_protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
-
-NAMES_PER_TURN = 500
 
 
 class PatternMatching:
@@ -38,12 +36,8 @@ class PatternMatching:
         task.add_done_callback(self._tasks.discard)
 
     async def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
-        matched: dict[str, frozenset[str]] | None = None
-        try:
-            matched = await self._match(patterns)
-        except KafkaError as error:
-            # A pattern of a group that came from Kafka, or of an older release.
-            logger.warning("a pattern of group %s cannot be resolved: %s", group_id, error)
+        names = list(self._topics.names())
+        matched = {pattern: await self._match(group_id, pattern, names) for pattern in patterns}
         try:
             await self._runtime.execute(
                 self._partition,
@@ -53,14 +47,15 @@ class PatternMatching:
             # The next heartbeat of the group asks again.
             logger.info("the patterns of group %s were not taken over: %s", group_id, error)
 
-    async def _match(self, patterns: frozenset[str]) -> dict[str, frozenset[str]]:
-        matched: dict[str, set[str]] = {pattern: set() for pattern in patterns}
-        for names in _slices(list(self._topics.names())):
-            for pattern, topics in matched.items():
-                topics.update(matching(pattern, names))
+    async def _match(self, group_id: str, pattern: str, names: list[str]) -> frozenset[str] | None:
+        """Return what a pattern matches; None for one that cannot be used."""
+        topics: list[str] = []
+        try:
+            for turn in matching_in_turns(pattern, names):
+                topics += turn
                 await asyncio.sleep(0)
-        return {pattern: frozenset(topics) for pattern, topics in matched.items()}
-
-
-def _slices(names: list[str]) -> list[list[str]]:
-    return [names[start : start + NAMES_PER_TURN] for start in range(0, len(names), NAMES_PER_TURN)]
+        except KafkaError as error:
+            # It came with the group from Kafka, or from an older release.
+            logger.warning("a pattern of group %s cannot be resolved: %s", group_id, error)
+            return None
+        return frozenset(topics)

@@ -278,8 +278,11 @@ class ShardPipeline(Generic[S]):
 
     def _submit(self, write: _Write) -> None:
         size = write.size_bytes
-        if write.result.is_atomic and size > self._settings.batch_bytes_max:
-            error = self._too_large(size)
+        if size > self._settings.batch_bytes_max:
+            # The log would refuse it with all that waits beside it.
+            is_atomic, records = write.result.is_atomic, write.result.records
+            largest = size if is_atomic else max(record.size_bytes for record in records)
+            error = self._too_large(largest)
             if error is not None:
                 self._refuse(write, error)
                 return

@@ -12,6 +12,7 @@ from barnabas_broker.coordinator.runtime.shard import (
     Result,
 )
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.batch import read_header
 from barnabas_protocol.records.compression import Compression
 from tests.broker.coordinator.runtime.counting_shard import CountingShard
@@ -151,6 +152,31 @@ def test_a_reply_that_waits_for_others_has_its_hook_called(is_behind_a_write: bo
         world.writer.resume()
         await asyncio.gather(first, waiting)
         assert calls == [None]
+        await world.runtime.close()
+
+    run_virtual(scenario())
+
+
+def test_a_record_that_no_batch_can_take_fails_alone() -> None:
+    """OFS-5: also where the command may be spread over batches; nothing of it is appended."""
+
+    async def scenario() -> None:
+        world = World(batch_bytes_max=300)
+        await world.start()
+        limit = world.writer.batch_bytes_max(TopicPartition("__counters", 0))
+        limit = max(limit, 300)
+        records = [CoordinatorRecord(b"x", b"0"), CoordinatorRecord(b"y", b"0" * limit)]
+        first = asyncio.ensure_future(world.add())
+        await asyncio.sleep(0)
+        too_large = world.runtime.execute(
+            0, lambda shard, _: Result(reply=None, records=records, is_atomic=False)
+        )
+        with pytest.raises(KafkaError) as caught:
+            await too_large
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert await first == 1
+        assert len(world.log().records()) == 1
+        assert len(world.shards) == 1
         await world.runtime.close()
 
     run_virtual(scenario())

@@ -77,6 +77,7 @@ class ClassicRequests:
         was_mixed = group.classic_count < len(group.members)
         try:
             subscription = self._subscription(join)
+            self._check_topics(group, join, subscription)
             before = self._member(changes, join, member_id)
         except KafkaError as error:
             return join.fail(error.code)
@@ -202,16 +203,19 @@ class ClassicRequests:
 
         Raises: KafkaError 81.
         """
-        instance_id = join.request.group_instance_id
-        known = group.members.get(join.request.member_id)
-        if known is None and instance_id is not None:
-            known = group.static_member(instance_id)
+        known = _known(group, join)
         # What it subscribes to is in the metadata as well, which counts for both then.
         size = 2 * metadata_size(join.protocols)
         known_size = 0 if known is None else known.metadata_bytes
         self._membership.check_metadata(group, known_size, size)
         if known is None and len(group.members) >= self._membership.settings.group_size_max:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def _check_topics(self, group: ConsumerGroup, join: Join, subscription: Subscription) -> None:
+        """Refuse a member that names too many topics. Raises: KafkaError 81."""
+        known = _known(group, join)
+        topics = frozenset(subscription.topics)
+        self._membership.check_topics(group, () if known is None else known.topics, topics)
 
     def _member(self, changes: GroupChanges, join: Join, member_id: str) -> ConsumerMember:
         """Return the member as it was before; a new one is not in the group yet.
@@ -368,6 +372,15 @@ class ClassicRequests:
         if member.classic is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
+
+
+def _known(group: ConsumerGroup, join: Join) -> ConsumerMember | None:
+    """Return the member that joins again, or whose place is taken."""
+    instance_id = join.request.group_instance_id
+    known = group.members.get(join.request.member_id)
+    if known is None and instance_id is not None:
+        known = group.static_member(instance_id)
+    return known
 
 
 def _is_classic(member: ConsumerMember) -> bool:

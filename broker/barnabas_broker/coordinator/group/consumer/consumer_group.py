@@ -74,6 +74,8 @@ class ConsumerGroup:
         self.metadata_bytes = 0
         # Which topics there were when the hash was computed; nothing durable.
         self.topics_seen: object = None
+        # Which version of the topics' names its patterns were matched with; nothing durable.
+        self.names_matched: int | None = None
 
     # ---- questions -----------------------------------------------------------------------------
 
@@ -157,6 +159,9 @@ class ConsumerGroup:
             self._uncount(before)
         if member is not None:
             self._count(member)
+        if before is None or member is None or not before.says_the_same_as(member):
+            # Its topics may be very many.
+            self._recount_metadata(before, member)
         return before
 
     def put_target(self, member_id: str, target: Assignment | None) -> Assignment | None:
@@ -173,13 +178,11 @@ class ConsumerGroup:
             self.static_member_ids[member.instance_id] = member_id
         for topic_id, partition in member.held():
             self._owners.setdefault(topic_id, {})[partition] = member_id
-        self.name_counts.update(member.topics)
         if member.pattern is not None:
             self.pattern_counts[member.pattern] += 1
         if member.state is MemberState.STABLE:
             self._stable_counts[member.member_epoch] += 1
         self._classic_count += member.classic is not None
-        self.metadata_bytes += member.metadata_bytes
 
     def _uncount(self, member: ConsumerMember) -> None:
         member_id = member.member_id
@@ -194,14 +197,22 @@ class ConsumerGroup:
                 del owners[partition]
                 if not owners:
                     del self._owners[topic_id]
-        for topic in member.topics:
-            _take_one(self.name_counts, topic)
         if member.pattern is not None:
             _take_one(self.pattern_counts, member.pattern)
         if member.state is MemberState.STABLE:
             _take_one(self._stable_counts, member.member_epoch)
         self._classic_count -= member.classic is not None
-        self.metadata_bytes -= member.metadata_bytes
+
+    def _recount_metadata(
+        self, before: ConsumerMember | None, after: ConsumerMember | None
+    ) -> None:
+        if after is not None:
+            self.name_counts.update(after.topics)
+            self.metadata_bytes += after.metadata_bytes
+        if before is not None:
+            for topic in before.topics:
+                _take_one(self.name_counts, topic)
+            self.metadata_bytes -= before.metadata_bytes
 
 
 def _put(values: dict[str, V], key: str, value: V | None) -> V | None:

@@ -49,6 +49,8 @@ from barnabas_protocol.messages.consumer_group_heartbeat import (
 
 # From here on the client makes the member id.
 CLIENT_MEMBER_ID_SINCE = 1
+# It is in several records for each member, and in memory.
+MEMBER_ID_CHARS_MAX = 1_024
 # Records of one heartbeat that share a batch whatever comes.
 BATCH_BYTES_MAX = 512 * 1024
 
@@ -97,8 +99,13 @@ class ConsumerHeartbeats:
         # Who takes another instance over lets go what it had as the former one.
         is_due |= former is not None and former.instance_id != updated.instance_id
         if updated != before or before.member_id not in group.members:
-            known = before.metadata_bytes if before.member_id in group.members else 0
-            self._membership.check_metadata(group, known, updated.metadata_bytes)
+            known = group.members.get(before.member_id)
+            self._membership.check_topics(
+                group, () if known is None else known.topics, updated.topics
+            )
+            self._membership.check_metadata(
+                group, 0 if known is None else known.metadata_bytes, updated.metadata_bytes
+            )
             is_due |= updated.topics != before.topics
             is_due |= self._pattern_changed(group, before, updated)
             changes.member(updated)
@@ -157,6 +164,7 @@ class ConsumerHeartbeats:
         _refuse_if(request.rack_id == "", "RackId can't be empty.")
         if epoch != JOIN_EPOCH or api_version >= CLIENT_MEMBER_ID_SINCE:
             _refuse_if(request.member_id == "", "MemberId can't be empty.")
+        _refuse_if(len(request.member_id) > MEMBER_ID_CHARS_MAX, "MemberId is too long.")
         if epoch == JOIN_EPOCH:
             _refuse_if(
                 request.rebalance_timeout_ms == -1,
@@ -244,7 +252,9 @@ class ConsumerHeartbeats:
             if request.rebalance_timeout_ms == -1
             else request.rebalance_timeout_ms,
             assignor=_either(request.server_assignor, member.assignor),
-            topics=member.topics if names is None else frozenset(names),
+            topics=member.topics
+            if names is None or frozenset(names) == member.topics
+            else frozenset(names),
             pattern=member.pattern if pattern is None else pattern or None,
             client_id=context.client_id,
             client_host=context.client_host,

@@ -64,8 +64,18 @@ class ConsumerMember:
     @property
     def metadata_bytes(self) -> int:
         """How much it says about itself, about."""
-        size = sum(map(len, self.topics)) + len(self.pattern or "")
+        texts = (self.instance_id, self.rack_id, self.assignor, self.pattern)
+        size = sum(len(text.encode()) for text in (*self.topics, *texts) if text is not None)
         return size if self.classic is None else size + metadata_size(self.classic.protocols)
+
+    def says_the_same_as(self, other: ConsumerMember) -> bool:
+        """Whether both are one member that has said nothing about itself in between."""
+        return (
+            self.topics is other.topics
+            and self.classic is other.classic
+            and (self.instance_id, self.rack_id, self.assignor, self.pattern)
+            == (other.instance_id, other.rack_id, other.assignor, other.pattern)
+        )
 
     @property
     def is_away(self) -> bool:

@@ -9,7 +9,7 @@ that is to let partitions go; of a member of the classic protocol, that it is to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
 from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGroup
@@ -75,6 +75,24 @@ class Membership:
             or group.metadata_bytes - known + size > self.settings.group_metadata_bytes_max
         ):
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def check_topics(
+        self, group: ConsumerGroup, known: Collection[str], topics: Collection[str]
+    ) -> None:
+        """Refuse a member that subscribes to more names than it did, and too many.
+
+        Raises: KafkaError 81.
+        """
+        count = len(topics)
+        if count <= len(known):
+            return
+        group_topics_max = self.settings.group_topics_max
+        is_too_much = count > self.settings.member_topics_max
+        if not is_too_much and len(group.name_counts) + count > group_topics_max:
+            new = sum(topic not in group.name_counts for topic in topics)
+            is_too_much = new > 0 and len(group.name_counts) + new > group_topics_max
+        if is_too_much:
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "The member names too many topics.")
 
     # ---- epochs and targets --------------------------------------------------------------------
 

@@ -47,8 +47,6 @@ class PatternRefresh:
         self._resolver = resolver
         # Group id -> the version of the topics' names that is being matched, and since when.
         self._under_way: dict[str, tuple[int, int]] = {}
-        # Group id -> the version that was matched last.
-        self._matched: dict[str, int] = {}
 
     def ask_if_due(self, group: ConsumerGroup, now: Instant) -> None:
         """Have the group's patterns resolved if one is new, or topics are, or it is long ago."""
@@ -67,40 +65,39 @@ class PatternRefresh:
         version = self._membership.topics.names_version()
         if (
             len(resolved) < len(patterns)
-            or self._matched.get(group_id) != version
+            or group.names_matched != version
             or now.wall_ms - newest_ms >= settings.pattern_refresh_ms
         ):
             self._under_way[group_id] = version, now.monotonic_ms
             self._resolver.resolve(group_id, frozenset(patterns))
 
     def resolved(
-        self, group_id: str, matched: Mapping[str, frozenset[str]] | None, now: Instant
+        self, group_id: str, matched: Mapping[str, frozenset[str] | None], now: Instant
     ) -> Result[None]:
-        """Take over what was found; None if it could not be found."""
+        """Take over what was found; a pattern that cannot be used (None) keeps what it had."""
         version, _ = self._under_way.pop(group_id, (None, 0))
         group = self._membership.groups.get(group_id)
         if group is None:
-            self._matched.pop(group_id, None)
-            return no_change()
-        if matched is None:
             return no_change()
         if version is not None:
-            self._matched[group_id] = version
+            group.names_matched = version
         changes = self._membership.groups.changes(group)
         offset = self._membership.topics.metadata_offset()
         has_changed = False
-        for pattern, topics in matched.items():
+        for pattern, found in matched.items():
             if pattern not in group.pattern_counts:
                 continue
             before = group.patterns.get(pattern)
-            has_changed |= topics != (frozenset() if before is None else before.topics)
+            known: frozenset[str] = frozenset() if before is None else before.topics
+            topics = known if found is None else found
+            has_changed |= topics != known
             changes.pattern(pattern, ResolvedPattern(topics, offset, now.wall_ms))
         if changes.records:
             self._membership.refresh_epoch(changes, is_due=has_changed)
 
         def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
             if error is not None:
-                self._matched.pop(group_id, None)
+                group.names_matched = None
             return no_change()
 
         return Result(reply=None, records=changes.records, on_append=on_append)

@@ -48,6 +48,10 @@ class ConsumerGroupSettings:
     # Kafka bounds the members of a group, not what each of them says.
     member_metadata_bytes_max: int = 512 * 1024
     group_metadata_bytes_max: int = 16 * 1024 * 1024
+    # By name; each is looked at several times when a subscription changes. Patterns match more.
+    member_topics_max: int = 10_000
+    # Different names of all members: they are looked at with each group epoch.
+    group_topics_max: int = 20_000
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     pattern_refresh_ms: int = 600_000

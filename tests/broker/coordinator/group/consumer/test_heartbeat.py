@@ -9,7 +9,7 @@ from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGr
 from barnabas_broker.coordinator.group.consumer.member import MemberState
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.coordinator.group.consumer.consumer_model import ConsumerModel
-from tests.support.group_model import GROUP
+from tests.support.group_model import GROUP, subscription
 
 AT_ONCE = Bounded(0, 0, 0)
 SESSION_MS = 45_000
@@ -353,3 +353,31 @@ def test_topics_of_a_refused_heartbeat_are_looked_at_again() -> None:
     model.fail_with = None
     model.settle(member)
     assert member.count == 4
+
+
+def test_how_many_topics_members_name_is_bounded() -> None:
+    """CG-3: of one member, and different ones of all; who names no more than before stays."""
+    model = ConsumerModel(member_topics_max=3, group_topics_max=4)
+    names = ["a", "b", "c", "d", "e"]
+    model.consumer_join("a", subscribed_topic_names=names[:3])
+    full = {"owned": {}, "rebalance_timeout_ms": 1_000}
+    for wanted in (names[:4], names[2:]):
+        error = model.beat_error("b", 0, subscribed_topic_names=wanted, **full)
+        assert error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    model.consumer_join("b", subscribed_topic_names=names[1:4])
+    model.beat("a", 1, subscribed_topic_names=["a", "b", "e"])
+    assert len(model.group().name_counts) == 5
+    protocols = (("range", subscription(*names[:4])),)
+    joined = model.join(protocols=protocols)
+    assert joined.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize("field", ["rack_id", "instance_id", "subscribed_topic_regex"])
+def test_all_that_a_member_says_about_itself_counts(field: str) -> None:
+    """CG-3: in bytes, as it is in a record."""
+    model = ConsumerModel(member_metadata_bytes_max=100, pattern_chars_max=1_000)
+    fields = {"owned": {}, "rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"]}
+    error = model.beat_error("a", 0, **{**fields, field: "é" * 60})
+    assert error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert model.beat_error("m" * 1_025, 0, **fields) is ErrorCode.INVALID_REQUEST
+    assert not model.shard.consumer_groups

@@ -3,7 +3,14 @@
 import pytest
 
 from barnabas_broker.config.bounded_settings import Bounded
-from barnabas_broker.coordinator.group.consumer.patterns import check_pattern, matching
+from barnabas_broker.coordinator.group.consumer.patterns import (
+    NAMES_PER_TURN,
+    STEPS_PER_TURN,
+    UNICODE_CLASSES_MAX,
+    check_pattern,
+    matching,
+    matching_in_turns,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.broker.coordinator.group.consumer.consumer_model import Client, ConsumerModel
 from tests.support.group_model import GROUP
@@ -172,3 +179,61 @@ def test_valid_patterns() -> None:
     for pattern in ("a.*", r"\pL+", "(?i)orders", "[[:alpha:]]+", ""):
         check_pattern(pattern, 100)
     assert matching("(?i)orders", ["Orders", "orders2"]) == ["Orders"]
+
+
+def test_a_pattern_that_cannot_be_used_keeps_what_it_had() -> None:
+    """CG-8: it came from Kafka, or from an older release; those of other members go on."""
+    model = model_of(t=1, u=1)
+    a, b = by_pattern(model, "a", "t"), by_pattern(model, "b", "u")
+    answer(model)
+    model.settle(a, b)
+    matched = {"t": None, "u": frozenset[str]()}
+    model.run(lambda shard, now: shard.patterns.resolved(GROUP, matched, now))
+    model.settle(a, b)
+    assert (a.count, b.count) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(.?){1000}", "(a{1000}){2}", "a{1000}" * 100, r"\pL|" * UNICODE_CLASSES_MAX + r"\PL"],
+)
+def test_a_pattern_that_takes_long_is_refused(pattern: str) -> None:
+    """CG-8: to be compiled, or for each name; nothing holds the loop for long."""
+    with pytest.raises(KafkaError) as caught:
+        check_pattern(pattern, 4_096)
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_alternatives_of_a_hundred_names_are_a_pattern() -> None:
+    """CG-8: what clients want of patterns is far from the bounds."""
+    pattern = "|".join(f"team-{number}-orders-of-the-day-.*" for number in range(120))
+    check_pattern(pattern, 4_096)
+    assert matching(pattern, ["team-7-orders-of-the-day-x", "team-x"]) == [
+        "team-7-orders-of-the-day-x"
+    ]
+
+
+def test_names_are_matched_in_turns_by_what_they_cost() -> None:
+    """CG-8: few at a time for a large program and long names, and all of them in the end."""
+    names = [f"{number:04d}" + "a" * 200 for number in range(1_200)]
+    cheap = list(matching_in_turns("[0-3].*", names))
+    assert max(map(len, cheap)) <= NAMES_PER_TURN
+    assert [name for turn in cheap for name in turn] == names
+    costly = list(matching_in_turns("(.?){400}", names[:50]))
+    assert len(costly) > 50 * 200 * 400 // STEPS_PER_TURN
+    assert [name for turn in costly for name in turn] == names[:50]
+
+
+def test_groups_that_are_gone_leave_nothing_of_their_patterns() -> None:
+    """CG-8: clients make up ids of groups without end."""
+    model = model_of(t=1)
+    for number in range(20):
+        group = f"g{number}"
+        model.consumer_join(
+            "a", group=group, subscribed_topic_names=None, subscribed_topic_regex="t"
+        )
+        answer(model)
+        model.beat("a", -1, group=group)
+        model.run(lambda shard, _, group=group: shard.commits.delete_group(group))
+    kept = vars(model.shard.patterns).values()
+    assert not any(each for each in kept if isinstance(each, dict))
