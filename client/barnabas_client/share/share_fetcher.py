@@ -147,7 +147,7 @@ class ShareFetcher:
         """
         taken: list[tuple[Acquisition, list[ShareRecord]]] = []
         count = 0
-        while self._buffer and count < count_max:
+        while self._buffer and count < count_max and self._error is None:
             fetch = self._buffer[0]
             if not self._is_held(fetch.acquisition):
                 self._buffer.popleft()
@@ -164,8 +164,6 @@ class ShareFetcher:
             if records:
                 taken.append((fetch.acquisition, records))
                 count += len(records)
-            if self._error is not None:
-                break
         if not taken and self._error is not None:
             error, self._error = self._error, None
             raise error
