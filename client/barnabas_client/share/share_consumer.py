@@ -235,8 +235,10 @@ class ShareConsumer:
         if count_max < 1:
             raise UsageError(f"poll for at least one record, not {count_max}")
         with self._use:
-            records = await self._poll(timeout_ms, count_max)
-            self._send_acknowledgements()
+            records, has_fetched = await self._poll(timeout_ms, count_max)
+            if not has_fetched:
+                # They had no fetch to ride on.
+                self._send_acknowledgements()
             return records
 
     async def __aiter__(self) -> AsyncIterator[ShareRecord]:
@@ -248,7 +250,7 @@ class ShareConsumer:
         while not self._is_closed:
             with self._use:
                 try:
-                    records = await self._poll(_FOREVER_MS, 1)
+                    records, _ = await self._poll(_FOREVER_MS, 1)
                 except ClosedError:
                     return
                 if self._now_ms() - self._sent_at_ms >= _SEND_INTERVAL_MS:
@@ -325,7 +327,8 @@ class ShareConsumer:
 
     # ---- inside ----------------------------------------------------------------------------
 
-    async def _poll(self, timeout_ms: int, count_max: int) -> list[ShareRecord]:
+    async def _poll(self, timeout_ms: int, count_max: int) -> tuple[list[ShareRecord], bool]:
+        """The next records, and whether some were to be fetched for that."""
         fetcher, membership = self._running
         if not self._topics:
             raise IllegalStateError("nothing to read: call subscribe() first")
@@ -335,6 +338,7 @@ class ShareConsumer:
             )
         self._accept_open()
         deadline_ms = self._now_ms() + timeout_ms
+        has_fetched = False
         try:
             with membership.program_waits():
                 while True:
@@ -346,13 +350,14 @@ class ShareConsumer:
                     for acquisition, records in taken:
                         self._open.deliver(acquisition, records)
                     if taken:
-                        return [record for _, records in taken for record in records]
+                        return [one for _, records in taken for one in records], has_fetched
                     if self._is_woken_up:
                         self._is_woken_up = False
-                        return []
+                        return [], has_fetched
+                    has_fetched = True
                     fetcher.want_records(is_wanting=True)
                     if not await self._wait(deadline_ms):
-                        return []
+                        return [], has_fetched
         finally:
             fetcher.want_records(is_wanting=False)
 

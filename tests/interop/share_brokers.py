@@ -1,0 +1,88 @@
+"""Brokers that serve share groups, and what tests of share consumers need of them."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.cluster import FeatureUpdate
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource, ResourceType
+from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.producer import Producer
+from barnabas_client.share import ShareConsumer, ShareRecord
+from tests.client.admin.raw_requests import create_topics
+from tests.interop.started_brokers import AnyBroker
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.in_process_broker import eventually
+
+#: The first version with share groups in production, and one where they are switched on.
+KAFKA_VERSIONS = ("4.2.0", "4.1.1")
+SESSIONS_MAX = 10
+PROPERTIES = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "4",
+    # Members hear of their assignment soon, and locks of some groups are short.
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.max.size": str(SESSIONS_MAX),
+    "group.share.max.share.sessions": str(SESSIONS_MAX),
+}
+
+
+def start_share_broker(kind: str, directory: Path) -> AnyBroker:
+    """A running broker of that kind with share groups switched on."""
+    broker = ApacheKafka(directory, version=kind, properties=PROPERTIES, heap="512M")
+    broker.start()
+    asyncio.run(_switch_on(broker.bootstrap))
+    return broker
+
+
+async def _switch_on(bootstrap: str) -> None:
+    async with Admin(bootstrap) as admin:
+        finalized = (await admin.features.describe()).finalized
+        if "share.version" not in finalized or finalized["share.version"].maximum < 1:
+            (await admin.features.update({"share.version": FeatureUpdate(level=1)})).unwrap()
+
+        async def is_on() -> bool:
+            return "share.version" in (await admin.features.describe()).finalized
+
+        await eventually(is_on)
+
+
+async def prepare(
+    bootstrap: str, topic: str, group: str, *, partition_count: int = 1, **settings: str
+) -> None:
+    """Create a topic, and let the group begin with its first record."""
+    async with Admin(bootstrap) as admin:
+        await create_topics(admin, NewTopic(name=topic, partition_count=partition_count))
+        await configure(admin, group, share_auto_offset_reset="earliest", **settings)
+
+
+async def configure(admin: Admin, group: str, **settings: str) -> None:
+    """Give a group settings, with underscores for dots."""
+    resource = ConfigResource(ResourceType.GROUP, group)
+    changes = [ConfigChange.set(name.replace("_", "."), value) for name, value in settings.items()]
+    (await admin.configs.alter({resource: changes})).unwrap()
+
+
+async def send(bootstrap: str, topic: str, values: Iterable[bytes], **options: Any) -> None:
+    """Append records, one batch where that is possible."""
+    async with Producer(bootstrap, linger_ms=50) as producer:
+        await asyncio.gather(*(producer.send(topic, value, **options) for value in values))
+
+
+async def take(consumer: ShareConsumer, count: int, **options: Any) -> list[ShareRecord]:
+    """Poll until so many records have come."""
+    records: list[ShareRecord] = []
+    async with asyncio.timeout(60):
+        while len(records) < count:
+            records += await consumer.poll(timeout_ms=1000, **options)
+    return records
+
+
+def seen(records: Sequence[ShareRecord]) -> list[tuple[bytes, int]]:
+    """Values and delivery counts, in order of the values."""
+    return sorted((record.value, record.delivery_count) for record in records)
