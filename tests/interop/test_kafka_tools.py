@@ -26,6 +26,9 @@ UNORDERED = frozenset(
     {
         "describe overrides",
         "describe every topic's configs",
+        "describe all by settings",
+        "describe all subscriptions",
+        "list client metrics",
         "list groups",
         "list groups with states",
         "list groups with types",
@@ -130,6 +133,45 @@ def _config_calls() -> dict[str, ToolCall]:
         ),
         "set a bad quota": configs("--alter", "clients", "app", "--add-config", "no_such=1"),
         "unset the rest": configs(*topic, "--delete-config", "retention.ms,cleanup.policy"),
+    }
+
+
+def _client_metrics_calls() -> dict[str, ToolCall]:
+    """TEL-1: subscriptions to metrics of clients, by their own tool and by that of settings."""
+
+    def metrics(*arguments: str) -> ToolCall:
+        return _call("client-metrics", "--bootstrap-server", "@", *arguments)
+
+    def configs(verb: str, *more: str) -> ToolCall:
+        return _call(
+            "configs", "--bootstrap-server", "@", verb, "--entity-type", "client-metrics", *more
+        )
+
+    producers, all_of_it = ("--name", "producers"), ("--entity-name", "everything")
+    return {
+        "list no client metrics": metrics("--list"),
+        "subscribe to metrics": metrics(
+            *("--alter", *producers, "--interval", "30000"),
+            *("--metrics", "org.apache.kafka.producer.,org.apache.kafka.admin."),
+            *("--match", "client_id=app.*,client_software_name=apache-kafka-java"),
+        ),
+        "describe a subscription": metrics("--describe", *producers),
+        "change a subscription": metrics("--alter", *producers, "--metrics", "*"),
+        "reset a subscription": metrics("--alter", *producers, "--interval", ""),
+        "subscribe too often": metrics("--alter", *producers, "--interval", "1"),
+        "subscribe to an unknown match": metrics("--alter", *producers, "--match", "colour=red"),
+        "subscribe by settings": configs("--alter", *all_of_it, "--add-config", "metrics=[a,b]"),
+        "describe by settings": configs("--describe", *all_of_it),
+        "describe all by settings": configs("--describe"),
+        "subscribe to a bad setting": configs("--alter", *all_of_it, "--add-config", "colour=red"),
+        "describe all subscriptions": metrics("--describe"),
+        "list client metrics": metrics("--list"),
+        "delete a subscription": metrics("--delete", *producers),
+        "delete it by settings": configs("--alter", *all_of_it, "--delete-config", "metrics"),
+        "delete a missing subscription": metrics("--delete", *producers),
+        "describe a missing subscription": metrics("--describe", *producers),
+        "describe it by settings": configs("--describe", *all_of_it),
+        "list what is not subscribed": metrics("--list"),
     }
 
 
@@ -266,6 +308,7 @@ def script(directory: Path) -> dict[str, ToolCall]:
     return {
         **_topic_calls(),
         **_config_calls(),
+        **_client_metrics_calls(),
         **_record_calls(),
         **_group_calls(),
         **_other_calls(directory),

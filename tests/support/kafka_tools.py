@@ -24,6 +24,7 @@ CLASSES = {
     "dump-log": "kafka.tools.DumpLogSegments",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 

@@ -19,7 +19,7 @@ from barnabas_broker.telemetry.protobuf_fields import ProtobufField, ProtobufRea
 from barnabas_protocol.errors import ParseError
 
 POINTS_MAX: Final = 1000
-"""A client of Java has some two hundred; what is beyond is left out."""
+"""A client of Java has some hundred and fifty; what is beyond is left out."""
 FIELDS_MAX: Final = 50_000
 ATTRIBUTES_MAX: Final = 16
 """Of one point."""
