@@ -26,6 +26,8 @@ if importlib.util.find_spec("pyspark") is None:
 PROPERTIES = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "4",
+    # Records have timestamps of the past.
+    "log.retention.ms": "-1",
 }
 SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
 #: Compiled once and quickly: JVMs that live for a minute never earn back what better code costs.
