@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
+from barnabas_broker.controller.features import SHARE_VERSION
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.coordinator.share.coordinator import SHARE_STATE_TOPIC, ShareCoordinator
 from barnabas_broker.coordinator.share.shard import ShareCoordinatorSettings
@@ -24,10 +25,21 @@ from barnabas_broker.share.persister import SharePartitionKey
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition, Uuid
+from barnabas_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.partition_writer import FakePartitionWriter
+from tests.support.raw_client import RawClient
 from tests.support.virtual_loop import VirtualClock
 
 PARTITION_COUNT = 4
+
+
+async def switch_on_share_groups(client: RawClient) -> None:
+    """Finalize `share.version` 1, by which share groups are served."""
+    request = UpdateFeaturesRequest(
+        feature_updates=[FeatureUpdateKey(feature=SHARE_VERSION, max_version_level=1)]
+    )
+    response = await client.call(ApiKey.UPDATE_FEATURES, 1, request)
+    assert [response.error_code, *(one.error_code for one in response.results)] == [0, 0]
 
 
 class StateLog(FakePartitionWriter):
