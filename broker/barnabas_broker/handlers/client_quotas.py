@@ -104,14 +104,16 @@ class BandwidthThrottle:
     def charge_or_refuse(self, in_flight: InFlightRequest, size_bytes: int) -> tuple[int, bool]:
         """The same for bytes that are not sent if they are too many; whether they are, too.
 
-        What is not sent does not count. The first bytes of a bucket pass, however many they are: a
-        batch larger than the quota would never be read otherwise.
+        What is not sent does not count. A batch that is too large for the quota at any time passes
+        whenever the quota is kept, or it would never be read; with a quota of nothing, none does.
         """
         limit = self._limit(in_flight)
         if limit is None:
             return 0, True
         throttle_ms = limit.throttle_ms(size_bytes)
-        is_sent = throttle_ms == 0 or limit.is_unused
+        is_sent = throttle_ms == 0 or (
+            limit.rate > 0 and not limit.could_ever_pass(size_bytes) and limit.throttle_ms() == 0
+        )
         if is_sent:
             limit.record(size_bytes)
         return self._counted(throttle_ms), is_sent

@@ -66,20 +66,21 @@ _END_V9 = struct.Struct(">iB").pack  # throttle, tags
 
 def handle(services: Services, in_flight: InFlightRequest, request: ProduceRequest) -> None:
     """Append, and respond when `acks` is met."""
+    quota = services.quotas.produce
+    throttle_ms = 0 if quota is None else quota.charge(in_flight, len(in_flight.frame))
+    if throttle_ms:
+        # Also of a request that is refused, and before its acks are there: the next ones of the
+        # connection would pass meanwhile.
+        in_flight.session.mute(throttle_ms)
     acks = request.acks
     if acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-
-    quota = services.quotas.produce
-    throttle_ms = 0 if quota is None else quota.charge(in_flight, len(in_flight.frame))
 
     def done(results: Sequence[ProduceResult]) -> None:
         if acks == 0:
             _finish_without_response(in_flight, results)
         else:
             _respond(services, in_flight, request, results, throttle_ms)
-        if throttle_ms:
-            in_flight.session.mute(throttle_ms)
 
     version = in_flight.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):

@@ -17,6 +17,7 @@ from barnabas_protocol.ids import TopicPartition
 UNLIMITED_RATE = 2**63 - 1
 SAMPLE_MS = 1_000
 SAMPLE_COUNT = 11
+SHORTEST_WINDOW_MS = (SAMPLE_COUNT - 1) * SAMPLE_MS
 WAIT_MS_MIN = 10
 ALL_REPLICAS = "*"
 
@@ -52,11 +53,9 @@ class RateLimit:
         window_ms = self._window_ms()
         return self._total_bytes * 1000 / window_ms
 
-    @property
-    def is_unused(self) -> bool:
-        """Whether nothing has passed in the window."""
-        self._window_ms()
-        return not self._total_bytes
+    def could_ever_pass(self, size_bytes: int) -> bool:
+        """Whether so many bytes at once keep the rate when nothing else has passed."""
+        return size_bytes * 1000 <= self.rate * SHORTEST_WINDOW_MS
 
     def throttle_ms(self, more_bytes: int = 0) -> int:
         """How long to wait until the rate is kept, if more bytes pass now; 0: it is kept (QUO-3).
@@ -67,16 +66,17 @@ class RateLimit:
         total_bytes = self._total_bytes + more_bytes
         if total_bytes * 1000 <= self.rate * window_ms:
             return 0
-        if self.rate <= 0:
+        if total_bytes * 1000 >= self.rate * UNLIMITED_RATE:
             return UNLIMITED_RATE
-        return min(math.ceil(total_bytes * 1000 / self.rate - window_ms), UNLIMITED_RATE)
+        return math.ceil(total_bytes * 1000 / self.rate - window_ms)
 
     def _window_ms(self) -> int:
         """How long the window is that counts now; what is older is forgotten."""
         now_ms = self._clock.monotonic_ms()
         self._expire(now_ms)
-        shortest_ms = (SAMPLE_COUNT - 1) * SAMPLE_MS
-        return max(now_ms - self._samples[0][0], shortest_ms) if self._samples else shortest_ms
+        if not self._samples:
+            return SHORTEST_WINDOW_MS
+        return max(now_ms - self._samples[0][0], SHORTEST_WINDOW_MS)
 
     @property
     def is_exceeded(self) -> bool:

@@ -106,6 +106,28 @@ def test_a_fetch_over_the_quota_is_not_sent_and_does_not_count() -> None:
     assert made.bytes_max(request_of("b")) is None
 
 
+def test_a_large_batch_passes_whenever_its_shared_quota_is_kept() -> None:
+    """QUO-2, QUO-4: others of the bucket who read a little all the time starve nobody."""
+    made, clock = throttle({("", None): 1_000.0})
+    for _ in range(30):
+        assert made.charge_or_refuse(request_of("small"), 100) == (0, True)
+        clock.advance(1_000)
+    assert made.charge_or_refuse(request_of("large"), 30_000)[1]
+    assert not made.charge_or_refuse(request_of("large"), 30_000)[1]
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 0.0, -1.0, -(2.0**62)])
+def test_a_quota_of_nothing_lets_nothing_be_read(rate: float) -> None:
+    """QUO-3, QUO-4: however small or negative, it is a number of milliseconds."""
+    made, _ = throttle({(None, "a"): rate})
+    assert made.bytes_max(request_of("a")) == 0
+    assert made.charge(request_of("a"), 100_000_000) == 2**31 - 1
+    other, _ = throttle({(None, "a"): rate})
+    throttle_ms, is_sent = other.charge_or_refuse(request_of("a"), 1)
+    assert throttle_ms == 2**31 - 1
+    assert is_sent == (rate > 0), "what is more than nothing is paid for later"
+
+
 def test_client_ids_without_end_do_not_fill_the_memory() -> None:
     """QUO-2: a default gives each its own bucket, up to a number of them."""
     made, _ = throttle({(None, ""): 1.0})
@@ -179,6 +201,21 @@ def test_a_producer_over_its_quota_waits_behind_the_response(tmp_path: Path) -> 
         async with await RawClient.connect(server.port) as other:
             await alter(other, CLIENT, PRODUCE, None)
             assert (await other.call(ApiKey.PRODUCE, 12, request)).throttle_time_ms == 0
+
+    with_broker(tmp_path, test)
+
+
+def test_a_produce_that_is_refused_counts_as_well(tmp_path: Path) -> None:
+    """QUO-4: or a client could send what it likes as long as it sends it wrongly."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        request = produce_request(batch(b"x" * 10_000), await topic_id_of(client))
+        request.acks = 5
+        await alter(client, CLIENT, PRODUCE, frame_bytes(request, 12) // 10.2)
+        response = await client.call(ApiKey.PRODUCE, 12, request)
+        refused = response.responses[0].partition_responses[0].error_code
+        assert refused == ErrorCode.INVALID_REQUIRED_ACKS
+        assert server.listeners.metrics.mutes == 1
 
     with_broker(tmp_path, test)
 
