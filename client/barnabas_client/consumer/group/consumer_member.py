@@ -76,7 +76,12 @@ _MOVES: Final = {
     },
     ConsumerMemberState.FENCED: {ConsumerMemberState.JOINING, ConsumerMemberState.FENCED},
 }
-_FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+# To a member, a group that is gone is one that does not know it; who joins makes it anew.
+_FENCED: Final = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
 _COORDINATOR_ELSEWHERE: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 # Topic id -> partitions, sorted; topics without partitions are left out.
@@ -228,7 +233,7 @@ class ConsumerMember:
             self._accept(response)
             return Reaction.GO_ON
         self.reset_sent_fields()
-        if code in _FENCED:
+        if code in _FENCED and (sent_epoch > 0 or code is not ErrorCode.GROUP_ID_NOT_FOUND):
             self.fence()
             return Reaction.GO_ON
         if code in _COORDINATOR_ELSEWHERE:

@@ -78,7 +78,9 @@ class ConsumerMembership:
         )
         self._heartbeats = _ConsumerHeartbeats(client, settings, self.member, self._subscribed)
         self._session = GroupSession(client, settings, self._heartbeats, self._on_session_change)
-        self._is_committed = False
+        # Partitions that were not read any more when their positions were committed.
+        self._committed: frozenset[TopicPartition] = frozenset()
+        self._committing: frozenset[TopicPartition] = frozenset()
         # Partitions whose revocation has begun: it is finished, whatever the broker assigns
         # meanwhile.
         self._being_revoked: frozenset[TopicPartition] = frozenset()
@@ -232,16 +234,18 @@ class ConsumerMembership:
         if not plan.is_progress:
             self._lacking_version = self._client.cluster.version
             return False
-        if plan.change.revoked and not self._is_committed:
+        if not self._committed.issuperset(plan.change.revoked):
             self._subscription.mark_pending_revocation(plan.change.revoked)
+            if not self._callbacks.is_committing:
+                self._committing = frozenset(plan.change.revoked)
             self._callbacks.start_commit()
             with self._session.program_waits():
                 if not await self._callbacks.finish_commit(deadline_ms - self._now_ms()):
                     return False
-            # The target may have changed meanwhile.
-            self._is_committed = True
+            # The target may have changed meanwhile: what is to go since then was read on.
+            self._committed = self._committing
             return True
-        self._is_committed = False
+        self._committed = frozenset()
         self._being_revoked = frozenset(plan.change.revoked)
         await self._finish_revocation()
         if not self._is_reconciling():
@@ -273,7 +277,7 @@ class ConsumerMembership:
 
     async def _report_lost(self) -> None:
         """Report everything lost."""
-        self._is_committed = False
+        self._committed = frozenset()
         await self._callbacks.cancel_commit()
         partitions = tuple(self._subscription.assigned)
         if partitions:

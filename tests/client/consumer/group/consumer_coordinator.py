@@ -8,6 +8,7 @@ from barnabas_client.consumer.commits import OffsetCommitter
 from barnabas_client.consumer.group.membership import GroupMembership, create_membership
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -36,13 +37,24 @@ class Coordinator:
         self.log: list[str] = []
         self.heartbeats: list[tuple[float, ConsumerGroupHeartbeatRequest]] = []
         self.failure: Exception | ConsumerGroupHeartbeatResponse | None = None
+        self.commits_go = asyncio.Event()
+        self.commits_go.set()
+        self._offsets: dict[tuple[str, int], int] = {}
         self._commits = CommitCoordinator()
         self._classic = ClassicCoordinator()
+
+    def committed(self, partition: TopicPartition) -> int | None:
+        """The newest offset that was committed for a partition."""
+        return self._offsets.get((partition.topic, partition.partition))
 
     async def __call__(self, request: Any, version: int) -> Any:
         now = asyncio.get_running_loop().time()
         if isinstance(request, OffsetCommitRequest):
             self.log.append("commit")
+            await self.commits_go.wait()
+            for each in request.topics:
+                for row in each.partitions:
+                    self._offsets[each.name, row.partition_index] = row.committed_offset
             return await self._commits(request, version)
         if not isinstance(request, ConsumerGroupHeartbeatRequest):
             return await self._classic(request, version)

@@ -148,6 +148,17 @@ def test_a_fenced_member_abandons_everything_and_joins_again(code: ErrorCode) ->
         assert request.subscribed_topic_names == ["t", "u"]
 
 
+def test_a_member_whose_group_is_gone_joins_again() -> None:
+    """CG-3: as after a long sleep, when the group was empty and went; a join may be refused so."""
+    member = new_member()
+    stable(member, {A: (0,)})
+    exchange(member, failure(ErrorCode.GROUP_ID_NOT_FOUND))
+    assert member.state is State.FENCED
+    member.join()
+    with pytest.raises(BarnabasError):
+        exchange(member, failure(ErrorCode.GROUP_ID_NOT_FOUND))
+
+
 @pytest.mark.parametrize(
     ("code", "reaction"),
     [

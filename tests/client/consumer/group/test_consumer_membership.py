@@ -70,6 +70,39 @@ def test_a_member_commits_gives_up_and_then_says_so() -> None:
     run_virtual(run())
 
 
+def test_what_is_to_go_since_the_commit_began_is_committed_as_well() -> None:
+    """CG-4, CON-8: the program has read on in partitions that were to stay when it began."""
+
+    async def run() -> None:
+        coordinator = Coordinator()
+        async with joined(coordinator) as first:
+            states = first.subscription.assigned
+            for state in states.values():
+                state.offset = 7
+            coordinator.commits_go.clear()
+            others = [Member(coordinator, subscribed("t"), {}) for _ in range(2)]
+            await others[0].poll()
+            async with asyncio.timeout(10):
+                while "commit" not in coordinator.log:
+                    await first.poll(10)
+                    await asyncio.sleep(0.1)
+            for state in states.values():
+                if not state.is_pending_revocation:
+                    state.offset = 9
+            read_on = {each for each, state in states.items() if state.offset == 9}
+            assert len(read_on) == 2
+            await others[1].poll()
+            await asyncio.sleep(2)
+            coordinator.commits_go.set()
+            await first.poll_until(lambda: len(first.subscription.assigned) < 2)
+            (gone,) = read_on - set(first.subscription.assigned)
+            assert coordinator.committed(gone) == 9
+            for other in others:
+                await other.membership.close(1000)
+
+    run_virtual(run())
+
+
 def test_heartbeats_come_as_often_as_the_broker_says() -> None:
     """CG-5; after a lost connection one says everything, to whoever is coordinator by then."""
 
