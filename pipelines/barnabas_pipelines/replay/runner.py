@@ -3,8 +3,8 @@
 Not here: what a task does (`task.py`), what is remembered (`state.py`), the options
 (`jobs/replay.py`). Needs pyspark.
 
-Invariants: the state is written before the first record is sent, and marked as done only when the
-target has all that it was to get.
+Invariants: the state is written before the first record is sent, once, whoever else runs; it is
+marked as done only when the target has all that it was to get.
 """
 
 from __future__ import annotations
@@ -81,11 +81,12 @@ class Replay:
         """Begin, or go on, with one version of the archive; returns when all is there."""
         topic_id = self._target_id()
         text = self._checkpoint.read(FILE_NAME)
-        if text is None:
-            state, rows = self._begin(topic_id)
+        begun = self._begin(topic_id) if text is None else None
+        if begun is not None:
+            state, rows = begun
             present = dict.fromkeys(state.counts, 0)
         else:
-            state = parse_state(text)
+            state = parse_state(text or self._checkpoint.read(FILE_NAME) or "")
             state.check_same(self._request.requested(), topic_id, self._request.checkpoint)
             if state.is_done:
                 self._report.line(f"done before: {state.record_count:,} records")
@@ -109,8 +110,8 @@ class Replay:
     def _check_target(self, state: ReplayState) -> None:
         state.check_target(self._target_id(), self._request.checkpoint)
 
-    def _begin(self, topic_id: str | None) -> tuple[ReplayState, DataFrame]:
-        """Fix what is to be replayed, before anything is sent."""
+    def _begin(self, topic_id: str | None) -> tuple[ReplayState, DataFrame] | None:
+        """Fix what is to be replayed, before anything is sent; None if another run just did."""
         version = self._table.state().version
         partitions = range(self._target.cluster.partition_count(self._target.topic))
         rows = self._rows(version, len(partitions))
@@ -131,7 +132,9 @@ class Replay:
         )
         # Before the state is there: whoever finds a state may rely on the progress.
         self._target.begin(state.replay_id, partitions)
-        self._checkpoint.write(FILE_NAME, state.to_json())
+        if not self._checkpoint.create(FILE_NAME, state.to_json()):
+            # Both would send everything, each under an id of its own.
+            return None
         self._report.line(f"{state.record_count:,} records are chosen")
         return state, rows
 

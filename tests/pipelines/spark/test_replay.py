@@ -14,7 +14,9 @@ from barnabas_pipelines.errors import DeliveryError, OptionsError, PipelineError
 from barnabas_pipelines.jobs import replay
 from barnabas_pipelines.jobs.settings import settings_of
 from barnabas_pipelines.replay.sender import replay_sender
+from barnabas_pipelines.replay.state import FILE_NAME
 from barnabas_pipelines.replay.target import Target
+from barnabas_pipelines.storage.file_store import LocalFiles
 from tests.pipelines.spark import records
 from tests.pipelines.spark.archive_job import (
     DAY_MS,
@@ -109,6 +111,26 @@ def test_an_archive_is_replayed_byte_for_byte(job: ReplayJob, new_topic: NewTopi
     job.run(target)
     assert content(job.records(target)) == content(job.sent())
     assert f"replay: done: {COUNT} records are in {target}" in job.said
+
+
+def test_two_runs_that_begin_at_once_send_everything_once(
+    job: ReplayJob, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that was given up and started again may be alive: each would send under its own id."""
+    target = new_topic(partitions=PARTITIONS, configs=KEPT)
+    job.run(target)
+    read, calls = LocalFiles.read, []
+
+    def before_the_other(files: LocalFiles, path: str) -> str | None:
+        if path != FILE_NAME or calls:
+            return read(files, path)
+        calls.append(path)
+        return None
+
+    monkeypatch.setattr(LocalFiles, "read", before_the_other)
+    job.run(target)
+    assert calls == [FILE_NAME]
+    assert len(job.records(target)) == COUNT
 
 
 def test_a_replay_that_is_done_does_nothing_again(job: ReplayJob, new_topic: NewTopic) -> None:
