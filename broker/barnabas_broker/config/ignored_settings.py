@@ -144,7 +144,6 @@ REMOTE: Final[tuple[IgnoredRow, ...]] = (
 )
 
 SHARE_AND_STREAMS: Final[tuple[IgnoredRow, ...]] = (
-    ("group.share.max.share.sessions", INT, "2000", 1, None, READ_ONLY),
     ("group.streams.heartbeat.interval.ms", INT, "5000", 1, None, READ_ONLY),
     ("group.streams.max.heartbeat.interval.ms", INT, "15000", 1, None, READ_ONLY),
     ("group.streams.max.session.timeout.ms", INT, "60000", 1, None, READ_ONLY),

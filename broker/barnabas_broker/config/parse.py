@@ -209,6 +209,7 @@ class BrokerConfig:
     group_share_min_partition_max_record_locks: int
     group_share_max_partition_max_record_locks: int
     group_share_max_size: int
+    group_share_max_share_sessions: int
     group_share_assignors: tuple[str, ...]
     group_share_initialize_retry_interval_ms: int
     offset_metadata_max_bytes: int

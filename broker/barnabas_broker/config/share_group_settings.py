@@ -68,6 +68,13 @@ _BOUNDED: Final = (
 SHARE_GROUP_SETTINGS: Final = (
     *bounded_rows("share", _BOUNDED),
     BrokerSetting("group.share.max.size", INT, "200", "Members of one share group.", 1, 1_000),
+    BrokerSetting(
+        "group.share.max.share.sessions",
+        INT,
+        "2000",
+        "Members of share groups that fetch from one broker at a time.",
+        1,
+    ),
     BrokerSetting("group.share.assignors", LIST, "simple", "How partitions are assigned."),
     BrokerSetting(
         "group.share.initialize.retry.interval.ms",

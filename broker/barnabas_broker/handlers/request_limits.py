@@ -72,6 +72,9 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.LIST_GROUPS: (64 * 1024, 100),
     # More than `telemetry.max.bytes`, so that who pushes too much is told so (118).
     ApiKey.PUSH_TELEMETRY: (32 * _MIB, 2_000),
+    # Acknowledgements: offsets may each have a type of their own.
+    ApiKey.SHARE_FETCH: (4 * _MIB, 200_000),
+    ApiKey.SHARE_ACKNOWLEDGE: (4 * _MIB, 200_000),
     # The partitions that a member owns, and the names of its topics.
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (4 * _MIB, 50_000),
     ApiKey.SHARE_GROUP_HEARTBEAT: (4 * _MIB, 20_000),

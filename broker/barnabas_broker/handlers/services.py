@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas_broker.coordinator.transaction.coordinator import TransactionCoordinator
     from barnabas_broker.coordinator.transaction.marker_writer import MarkerWriter
     from barnabas_broker.coordinator.transaction.verification import TransactionVerification
+    from barnabas_broker.share.share_partitions import SharePartitions
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -85,6 +86,7 @@ class Services:
     producer_ids: ProducerIdBlock
     load_transactions: Callable[[], TransactionServices]
     load_share_state: Callable[[], ShareStateServices]
+    load_share_partitions: Callable[[], SharePartitions]
     spawn: Spawn
     heavy_work: HeavyWork
     quotas: ClientQuotas
@@ -119,6 +121,11 @@ class Services:
     def share_persister(self) -> SharePersister:
         """What keeps the state of share partitions."""
         return self.load_share_state().persister
+
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """The share partitions and share sessions, whose modules are loaded when first needed."""
+        return self.load_share_partitions()
 
     @property
     def image(self) -> MetadataImage:

@@ -62,6 +62,8 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "get_telemetry_subscriptions",
     ApiKey.PUSH_TELEMETRY: "push_telemetry",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKey.SHARE_FETCH: "share_fetch",
+    ApiKey.SHARE_ACKNOWLEDGE: "share_acknowledge",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
     ApiKey.SHARE_GROUP_HEARTBEAT: "share_group_heartbeat",
     ApiKey.SHARE_GROUP_DESCRIBE: "share_group_describe",

@@ -105,6 +105,8 @@ class ReplicaManager:
         # Set when the broker stops: partitions that are not made yet wait for the next start.
         self.is_closing = False
         self.on_leadership: list[Callable[[Partition], None]] = []
+        # Called when a high watermark or a leadership is another, or a log has gone.
+        self.on_progress: list[Callable[[Partition], None]] = []
         self.on_brokers: list[Callable[[Iterable[int]], None]] = []
         self.on_removed: list[Callable[[TopicPartition], None]] = []
         self.on_directory_offline: list[Callable[[LogDirectory], None]] = []
@@ -654,6 +656,8 @@ class ReplicaManager:
             self.produce_purgatory.check_and_complete(partition.topic_partition)
         if self.fetch_purgatory.watched_count:
             self.fetch_purgatory.check_and_complete(partition.topic_partition)
+        for progressed in self.on_progress:
+            progressed(partition)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

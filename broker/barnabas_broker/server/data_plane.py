@@ -31,6 +31,7 @@ from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.metadata.image import RESOURCE_GROUP
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.publisher import MetadataPublisher
+from barnabas_broker.network.heavy_work import Pause
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.purgatory.timer import Timer
@@ -52,6 +53,7 @@ from barnabas_protocol.records.compression import Compression
 if TYPE_CHECKING:
     from barnabas_broker.coordinator.share.coordinator import ShareCoordinator
     from barnabas_broker.coordinator.transaction.coordinator import TransactionCoordinator
+    from barnabas_broker.server.share_serving import ShareServing
     from barnabas_broker.server.share_state import ShareStateParts
     from barnabas_broker.server.transactions import TransactionParts
 
@@ -120,6 +122,8 @@ class DataPlane:
         self._transactions: TransactionParts | None = None
         self._make_share_state: Callable[[], ShareStateParts] | None = None
         self._share_state: ShareStateParts | None = None
+        self._make_share_serving: Callable[[], ShareServing] | None = None
+        self._share_serving: ShareServing | None = None
         self._serves_coordinators = False
 
     def connect(
@@ -130,6 +134,7 @@ class DataPlane:
         broker_epoch: Callable[[], int],
         take_producer_id: Callable[[], Awaitable[int]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        pause: Pause,
     ) -> None:
         """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
         config, replicas = self._config, self.replicas
@@ -182,6 +187,7 @@ class DataPlane:
 
         self._make_transactions = make_transactions
         self._make_share_state = partial(self._new_share_state, peers, spawn)
+        self._make_share_serving = partial(self._new_share_serving, spawn, pause)
         self._take_over(dynamic)
         dynamic.subscribe(lambda changed: self._take_over(dynamic))
         spawn(
@@ -204,6 +210,22 @@ class DataPlane:
             peers=peers,
             writer=self._writer,
             create_topic=lambda: self.topic_creation.ensure(SHARE_STATE_TOPIC),
+            spawn=spawn,
+        )
+
+    def _new_share_serving(
+        self, spawn: Callable[[Coroutine[Any, Any, None]], None], pause: Pause
+    ) -> ShareServing:
+        from barnabas_broker.server.share_serving import ShareServing
+
+        return ShareServing(
+            config=self._config,
+            clock=self._clock,
+            timer=self._timer,
+            publisher=self._publisher,
+            replicas=self.replicas,
+            persister=lambda: self.share_state.persister,
+            pause=pause,
             spawn=spawn,
         )
 
@@ -251,6 +273,19 @@ class DataPlane:
         """Whether anybody has needed the share coordinator."""
         return self._share_state is not None
 
+    @property
+    def share_serving(self) -> ShareServing:
+        """The share partitions and share sessions, made when they are first needed."""
+        if self._share_serving is None:
+            assert self._make_share_serving is not None
+            self._share_serving = self._make_share_serving()
+        return self._share_serving
+
+    @property
+    def has_share_serving(self) -> bool:
+        """Whether any member of a share group has been here."""
+        return self._share_serving is not None
+
     def start_coordinators(self) -> None:
         """Serve all kinds of groups and transactions; before, they are answered 15 (GRP-1)."""
         self.groups.runtime.start()
@@ -262,6 +297,8 @@ class DataPlane:
 
     async def answer_parked(self) -> None:
         """Answer what waits; nothing may wait from now on (STOP-9)."""
+        if self._share_serving is not None:
+            self._share_serving.share_partitions.close()
         await self.replicas.close()
         await self.groups.close()
         if self._transactions is not None:

@@ -58,6 +58,7 @@ def register_samples(
     register(lambda: lag_samples(data.groups, lag))
     register(lambda: _transaction_samples(data))
     register(lambda: _share_state_samples(data))
+    register(lambda: data.share_serving.samples() if data.has_share_serving else ())
     register(drain)
     register(lambda: [state_sample(state())])
     register(lambda: image_samples(data.replicas.image))

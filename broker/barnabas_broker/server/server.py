@@ -128,8 +128,8 @@ class Server:
         self._build()
         await self.control.recover()
         await self.logs.begin_writing()
-        self._connect()
         self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
+        self._connect()
         self.quotas = ClientQuotas(self._clock)
         self.collector.register(self.quotas.samples)
         self.client_metrics = ClientMetricsManager(
@@ -261,6 +261,7 @@ class Server:
             lambda: self.membership.lifecycle.broker_epoch,
             self._producer_ids.take,
             self._background.spawn,
+            self.heavy_work.pause,
         )
 
     def _services(self) -> Services:
@@ -279,6 +280,7 @@ class Server:
             producer_ids=self._producer_ids,
             load_transactions=lambda: self.data.transactions,
             load_share_state=lambda: self.data.share_state,
+            load_share_partitions=lambda: self.data.share_serving.share_partitions,
             spawn=self._background.spawn,
             heavy_work=self.heavy_work,
             quotas=self.quotas,

@@ -193,11 +193,14 @@ class SharePartition:
             self._give_back([one for one in held if one.lock is lock])
         return count
 
-    def release_member(self, member_id: str) -> None:
-        """Give back all that a member has acquired: its session is over (SHR-20)."""
-        self._give_back(
-            [one for one in self.offsets if one.member_id == member_id and one.lock is not None]
-        )
+    def release_member(self, member_id: str) -> bool:
+        """Give back all that a member has acquired: its session is over (SHR-20).
+
+        Returns whether there was anything.
+        """
+        held = [one for one in self.offsets if one.member_id == member_id and one.lock is not None]
+        self._give_back(held)
+        return bool(held)
 
     def _give_back(self, ranges: Sequence[OffsetRange]) -> None:
         """End the locks of ranges: they are Available, or Archived at their limit (SHR-11).
@@ -292,6 +295,10 @@ class SharePartition:
     def needs_write(self) -> bool:
         """Whether `take_write` would give anything."""
         return self._needs_write or bool(self._waiting)
+
+    def write_start(self) -> None:
+        """Have the start offset written even if nothing else changes."""
+        self._needs_write = True
 
     def take_write(self) -> StateWrite | None:
         """Return all that is to be written now; None if nothing is.

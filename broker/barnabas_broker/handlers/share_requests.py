@@ -1,0 +1,123 @@
+"""What the two requests of share group members to leaders have in common.
+
+Who sends them, which partitions they name, what they acknowledge, and the leaders where a
+partition is led elsewhere. Source: KIP-932, KIP-951; SHR-15, SHR-20, SHR-33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final
+
+from barnabas_broker.handlers.current_leaders import CurrentLeaders, LeaderIdAndEpoch
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.share.record_states import AcknowledgementBatch
+from barnabas_broker.share.share_partitions import Outcome
+from barnabas_broker.share.share_session import MemberKey, SessionPartition
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.ids import TopicPartition
+
+SINCE_RENEWAL: Final = 2
+ID_LENGTH_MAX: Final = 36
+_PAUSE_AFTER: Final = 500
+"""After so many batches and types the loop goes on before the next partition."""
+NO_LEADER: Final = LeaderIdAndEpoch(-1, -1)
+_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+Acknowledgements = dict[SessionPartition, list[AcknowledgementBatch]]
+
+
+def member_of(request: Any) -> MemberKey:
+    """Return who sends a request. Raises: KafkaError INVALID_REQUEST where it does not say."""
+    group_id, member_id = request.group_id, request.member_id
+    if not group_id or not member_id or len(member_id) > ID_LENGTH_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a group and a member of 1 to 36 characters")
+    return MemberKey(group_id, member_id)
+
+
+def named_partitions(topics: Iterable[Any]) -> list[SessionPartition]:
+    """Return the partitions that a request names, in its order, each once."""
+    return list(
+        dict.fromkeys(
+            SessionPartition(topic.topic_id, partition.partition_index)
+            for topic in topics
+            for partition in topic.partitions
+        )
+    )
+
+
+def acknowledgements_of(topics: Iterable[Any]) -> Acknowledgements:
+    """Return what a request acknowledges, by partition; of a repeated one what comes last."""
+    return {
+        SessionPartition(topic.topic_id, partition.partition_index): [
+            AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in partition.acknowledgement_batches
+        ]
+        for topic in topics
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    }
+
+
+async def begin_acknowledgements(
+    services: Services,
+    in_flight: InFlightRequest,
+    member: MemberKey,
+    acknowledgements: Acknowledgements,
+    *,
+    is_renew: bool,
+) -> dict[SessionPartition, Awaitable[Outcome]]:
+    """Acknowledge each partition by itself; returns what becomes of each.
+
+    Raises: ConnectionGoneError.
+    """
+    shares = services.share_partitions
+    outcomes: dict[SessionPartition, Awaitable[Outcome]] = {}
+    work = 0
+    for partition, batches in acknowledgements.items():
+        work += sum(len(batch.types) for batch in batches)
+        outcomes[partition] = shares.acknowledge(member, partition, batches, is_renew=is_renew)
+        if work > _PAUSE_AFTER:
+            work = 0
+            await services.heavy_work.pause_of(in_flight)
+    return outcomes
+
+
+async def results_of(
+    outcomes: dict[SessionPartition, Awaitable[Outcome]],
+) -> dict[SessionPartition, Outcome]:
+    """Wait until everything that was acknowledged is written, or has failed."""
+    return {partition: await outcome for partition, outcome in outcomes.items()}
+
+
+class Leaders:
+    """The leaders of the partitions of a response that are led elsewhere (KIP-951)."""
+
+    __slots__ = ("_by_id", "_current")
+
+    def __init__(
+        self,
+        services: Services,
+        in_flight: InFlightRequest,
+        errors: Iterable[tuple[SessionPartition, Outcome]],
+    ) -> None:
+        """`errors`: what has become of the partitions of the response."""
+        self._by_id = services.image.topics.by_id
+        moved = [one for one, error in errors if error is not None and error.code in _MOVED]
+        names = [name for name in map(self._name_of, moved) if name is not None]
+        self._current = CurrentLeaders.find(services.image, in_flight, names)
+
+    def _name_of(self, partition: SessionPartition) -> TopicPartition | None:
+        topic = self._by_id.get(partition.topic_id)
+        return None if topic is None else TopicPartition(topic.name, partition.partition)
+
+    def leader_of(self, partition: SessionPartition) -> LeaderIdAndEpoch:
+        """Who leads a partition; -1 and -1 where that is of no interest."""
+        name = self._name_of(partition)
+        return NO_LEADER if name is None else self._current.leaders.get(name, NO_LEADER)
+
+    @property
+    def endpoints(self) -> Sequence[Any]:
+        """Where these brokers are reached."""
+        return list(self._current.endpoints.values())
