@@ -15,6 +15,7 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.coordinator.group.partition_ends import PartitionEnds
 from barnabas_broker.coordinator.group.settings import GroupSettings
 from barnabas_broker.coordinator.group.topics import ImageTopics
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
@@ -188,6 +189,9 @@ class DataPlane:
         self._make_transactions = make_transactions
         self._make_share_state = partial(self._new_share_state, peers, spawn)
         self._make_share_serving = partial(self._new_share_serving, spawn, pause)
+        self.groups.share.connect(
+            lambda: self.share_state.persister, PartitionEnds(replicas, peers).ends
+        )
         self._take_over(dynamic)
         dynamic.subscribe(lambda changed: self._take_over(dynamic))
         spawn(

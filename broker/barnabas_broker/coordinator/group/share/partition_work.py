@@ -57,17 +57,17 @@ class PartitionWork:
         default_factory=dict[bytes, dict[int, int]]
     )
     delete: Mapping[bytes, Collection[int]] = field(default_factory=dict[bytes, range])
-    # Whether a topic of which one partition failed has failed.
-    whole_topics: bool = True
+    # No admin asked for it: of a topic all succeed or none, and what fails waits for a while.
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedWork:
-    """Which partitions have state now, which topics have none any more, and whether that is all."""
+    """Which partitions have state now, which topics have none any more, and whether to wait."""
 
     initialized: Mapping[bytes, Collection[int]]
     deleted: Collection[bytes]
-    is_complete: bool
+    retries_later: bool
 
 
 class PartitionCommands:
@@ -130,6 +130,7 @@ class PartitionCommands:
                 topic_id: range(self._topics.partition_count(name))
                 for topic_id, name in states.deleting.items()
             },
+            is_own=True,
         )
         is_any = bool(work.initialize or work.delete)
         return Result(reply=work if is_any else None, records=changes.records)
@@ -176,7 +177,6 @@ class PartitionCommands:
             group_id=group_id,
             state_epoch=group.group_epoch,
             initialize=offsets,
-            whole_topics=False,
         )
         return Result(reply=work, records=changes.records)
 
@@ -231,9 +231,8 @@ class PartitionCommands:
         group = self._groups.get(group_id)
         if group is None:
             return no_change()
-        group.retry_ms = (
-            0 if done.is_complete else now.monotonic_ms + self._settings.initialize_retry_ms
-        )
+        if done.retries_later:
+            group.retry_ms = now.monotonic_ms + self._settings.initialize_retry_ms
         states = group.partitions
         made = {
             topic_id: TopicState(name, frozenset(partitions))

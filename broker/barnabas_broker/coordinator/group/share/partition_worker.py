@@ -57,9 +57,17 @@ class PartitionWorker:
 
     def __init__(self, runtime: CoordinatorRuntime[GroupShard]) -> None:
         self._runtime = runtime
-        self.persister: SharePersister | None = None
+        # Gives the persister, whose modules are loaded when it is first needed.
+        self.load_persister: Callable[[], SharePersister] | None = None
         self._turns: dict[str, _Turn] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def persister(self) -> SharePersister:
+        """What reaches the share coordinators. Raises: KafkaError 15 before it is known."""
+        if self.load_persister is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self.load_persister()
 
     def start(self, group_id: str) -> None:
         """Do what the group wants done, if that is not under way already."""
@@ -115,8 +123,6 @@ class PartitionWorker:
         """
         group_id = work.group_id
         persister = self.persister
-        if persister is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
         def delete(topic_id: bytes, index: int) -> Awaitable[None]:
             return persister.delete(SharePartitionKey(group_id, topic_id, index))
@@ -130,7 +136,7 @@ class PartitionWorker:
             initialized=await self._each(work.initialize, initialize),
         )
         failed = {each for each, code in outcome.initialized.items() if code}
-        failed_topics = {topic_id for topic_id, _ in failed} if work.whole_topics else set()
+        failed_topics = {topic_id for topic_id, _ in failed} if work.is_own else set()
         kept_topics = {topic_id for (topic_id, _), code in outcome.deleted.items() if code}
         done = FinishedWork(
             initialized={
@@ -139,7 +145,7 @@ class PartitionWorker:
                 if topic_id not in failed_topics
             },
             deleted=[topic_id for topic_id in work.delete if topic_id not in kept_topics],
-            is_complete=not failed and not kept_topics,
+            retries_later=work.is_own and bool(failed or kept_topics),
         )
         await self._runtime.execute_for(
             group_id, lambda shard, now: shard.share_partitions.finish(group_id, done, now)

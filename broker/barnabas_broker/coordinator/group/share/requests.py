@@ -69,9 +69,9 @@ class ShareGroupRequests:
         self._worker = PartitionWorker(runtime)
         self._log_ends: LogEnds = _no_ends
 
-    def connect(self, persister: SharePersister, log_ends: LogEnds) -> None:
+    def connect(self, load_persister: Callable[[], SharePersister], log_ends: LogEnds) -> None:
         """Keep the state of partitions there; before, it can be neither made nor deleted."""
-        self._worker.persister = persister
+        self._worker.load_persister = load_persister
         self._log_ends = log_ends
 
     async def close(self) -> None:
@@ -173,11 +173,8 @@ class ShareGroupRequests:
         )
 
     async def _summary(self, key: SharePartitionKey) -> ShareStateSummary | KafkaError:
-        persister = self._worker.persister
-        if persister is None:
-            return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
-            return await persister.summary(key)
+            return await self._worker.persister.summary(key)
         except KafkaError as error:
             return error
 

@@ -28,13 +28,18 @@ from tests.support.simulated_random import SimulatedRandom
 class ShareModel(GroupModel):
     """One shard, driven by hand."""
 
-    def __init__(self, topics: Mapping[str, int] | None = None, **share: Any) -> None:
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        groups_max: int = 100_000,
+        **share: Any,
+    ) -> None:
         self.named = NamedTopics()
         for name, count in (topics or {"t": 6}).items():
             self.named.put(name, count)
         self.overrides: dict[str, dict[str, str]] = {}
         self.share_settings = ShareGroupSettings(**share)
-        super().__init__(share=self.share_settings)  # type: ignore[arg-type]
+        super().__init__(share=self.share_settings, groups_max=groups_max)  # type: ignore[arg-type]
 
     def _load(self) -> GroupShard:
         shard = self._replayed()
@@ -136,7 +141,7 @@ class ShareModel(GroupModel):
                 if topic_id not in failed
             },
             deleted=[topic_id for topic_id in work.delete if topic_id not in kept],
-            is_complete=not failed and not kept,
+            retries_later=bool(failed or kept),
         )
         self.run(lambda shard, now: shard.share_partitions.finish(work.group_id, done, now))
 
