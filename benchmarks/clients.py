@@ -1,4 +1,4 @@
-"""The load: Kafka's own performance tools, three small Java clients, one program per Python client.
+"""The load: Kafka's own performance tools, small Java clients, one program per Python client.
 
 All Java is kafka-clients 4.1.1. Each call runs one client process to its end and returns what it
 measured, most together with the CPU time that the broker spent meanwhile.
@@ -131,6 +131,14 @@ def ping_pong(
     """One record there and back, again and again; microseconds, CPU of the broker."""
     arguments = [broker.bootstrap, topic, str(round_count), "100", acks]
     return _run_own(broker, "PingPong", [*arguments, str(round_count // 4)])
+
+
+def commit_transactions(
+    broker: Measured, topic: str, partition_count: int, count: int
+) -> tuple[dict[str, float], float]:
+    """Transactions of 100 records of 100 bytes, one after the other; the broker's CPU."""
+    sizes = [str(partition_count), str(count), "100", "100", str(count // 2)]
+    return _run_own(broker, "TransactionalProducer", [broker.bootstrap, topic, *sizes])
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from benchmarks.scenarios import (
     python_clients,
     restart,
     start,
+    transactions,
 )
 
 ALL: list[Scenario] = [
@@ -22,6 +23,7 @@ ALL: list[Scenario] = [
     *consume.SCENARIOS,
     *paced.SCENARIOS,
     *ping_pong.SCENARIOS,
+    *transactions.SCENARIOS,
     *create_topics.SCENARIOS,
     *memory.SCENARIOS,
     *restart.SCENARIOS,
