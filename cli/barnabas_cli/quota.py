@@ -1,4 +1,4 @@
-"""`barnabas quota`: how many bytes a second users and clients may produce and fetch."""
+"""`barnabas quota`: what users, clients and addresses may do in a second."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def _with_entity(function: Function) -> Function:
     for option in (
+        click.option("--default-ip", is_flag=True, help="Addresses without their own."),
+        click.option("--ip", metavar="ADDRESS", help="The address, for new connections."),
         click.option("--default-client-id", is_flag=True, help="Client ids without their own."),
         click.option("--client-id", metavar="ID", help="The client id."),
         click.option("--default-user", is_flag=True, help="Users without their own."),
@@ -38,10 +40,12 @@ def _with_entity(function: Function) -> Function:
 
 @click.group("quota", cls=NearestGroup)
 def command() -> None:
-    """Quotas of users and clients: list, set, delete.
+    """Quotas of users, clients and addresses: list, set, delete.
 
-    Quotas are producer_byte_rate and consumer_byte_rate, in bytes a second and for each broker. The
-    most special one holds: of a user with a client id, of a user, of a client id.
+    Of users and clients: producer_byte_rate and consumer_byte_rate, in bytes a second;
+    request_percentage, of the time of a broker; controller_mutation_rate, in partitions made and
+    removed a second. Of addresses: connection_creation_rate, in connections a second. All are for
+    each broker. The most special one holds: of a user with a client id, of a user, of a client id.
     """
 
 
@@ -70,6 +74,8 @@ def set_quotas(
     default_user: bool,
     client_id: str | None,
     default_client_id: bool,
+    ip: str | None,
+    default_ip: bool,
     quotas: tuple[str, ...],
     connection: Connection,
 ) -> None:
@@ -80,7 +86,9 @@ def set_quotas(
             pairs[key] = float(text)
         except ValueError:
             raise click.UsageError(f"{key}: '{text}' is not a number.") from None
-    entity = _entity(user, default_user, client_id, default_client_id)
+    entity = _entity(
+        user=(user, default_user), client_id=(client_id, default_client_id), ip=(ip, default_ip)
+    )
     _alter(connection, entity, pairs)
     click.echo(f"{entity}: {', '.join(f'{key}={value:g}' for key, value in pairs.items())}")
 
@@ -94,11 +102,15 @@ def delete_quotas(
     default_user: bool,
     client_id: str | None,
     default_client_id: bool,
+    ip: str | None,
+    default_ip: bool,
     keys: tuple[str, ...],
     connection: Connection,
 ) -> None:
     """Delete quotas; what is more general holds then."""
-    entity = _entity(user, default_user, client_id, default_client_id)
+    entity = _entity(
+        user=(user, default_user), client_id=(client_id, default_client_id), ip=(ip, default_ip)
+    )
     _alter(connection, entity, dict.fromkeys(keys))
     click.echo(f"{entity}: no {', '.join(keys)}")
 
@@ -111,18 +123,22 @@ def _alter(connection: Connection, entity: QuotaEntity, changes: dict[str, float
 
 
 def _entity(
-    user: str | None, default_user: bool, client_id: str | None, default_client_id: bool
+    *,
+    user: tuple[str | None, bool],
+    client_id: tuple[str | None, bool],
+    ip: tuple[str | None, bool],
 ) -> QuotaEntity:
-    """Whom the options name. Raises: click.UsageError."""
+    """Whom the options name, each by a name or as the default. Raises: click.UsageError."""
     from barnabas_client.admin.values.quotas import QuotaEntity
 
-    if (user and default_user) or (client_id and default_client_id):
+    given = {"user": user, "client-id": client_id, "ip": ip}
+    if any(name and is_default for name, is_default in given.values()):
         raise click.UsageError("Give a name or the default, not both.")
-    parts: dict[str, str | None] = {}
-    if user or default_user:
-        parts["user"] = user
-    if client_id or default_client_id:
-        parts["client-id"] = client_id
+    parts = {kind: name for kind, (name, is_default) in given.items() if name or is_default}
     if not parts:
-        raise click.UsageError("Say whom it limits: --user, --client-id or a default of them.")
+        raise click.UsageError(
+            "Say whom it limits: --user, --client-id, --ip or a default of them."
+        )
+    if "ip" in parts and len(parts) > 1:
+        raise click.UsageError("A quota of an address has no user and no client id.")
     return QuotaEntity.from_parts(parts)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import fetch, metadata, produce
+from barnabas_protocol.messages import alter_client_quotas, fetch, metadata, produce
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.raw_client import RawClient
@@ -33,6 +33,20 @@ async def topic_id_of(client: RawClient, name: str = TOPIC) -> bytes:
 
     await eventually(has_leader)
     return topic_id
+
+
+async def set_quota(client: RawClient, key: str, value: float | None, **parts: str | None) -> None:
+    """Set or remove a quota of an entity; `client_id=None` is the default of client ids."""
+    entry = alter_client_quotas.AlterClientQuotasRequestEntryData(
+        entity=[
+            alter_client_quotas.EntityData(entity_type=kind.replace("_", "-"), entity_name=name)
+            for kind, name in parts.items()
+        ],
+        ops=[alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None)],
+    )
+    request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
+    response = await client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
+    assert [(result.error_code, result.error_message) for result in response.entries] == [(0, None)]
 
 
 def produce_request(

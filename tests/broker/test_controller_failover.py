@@ -1,8 +1,6 @@
 """Administration through every broker of a real cluster, while the controller moves (CTL-15)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from barnabas_broker.metadata.delta import MetadataDelta
@@ -11,41 +9,8 @@ from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import create_topics, init_producer_id
+from tests.support.in_process_cluster import broker, controller_of, running_cluster
 from tests.support.raw_client import RawClient
-
-CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-
-
-def broker(directory: Path, node_id: int) -> Server:
-    return Server(
-        {
-            "node.id": str(node_id),
-            "cluster.id": CLUSTER_ID,
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": str(directory / str(node_id)),
-            "arbiter.file.path": str(directory / "arbiter"),
-            "admin.http.port": "-1",
-            # Who leaves says so; nobody finds it out.
-            "broker.fence.on.refused.ms": "600000",
-        }
-    )
-
-
-@asynccontextmanager
-async def running_cluster(directory: Path, count: int = 3) -> AsyncIterator[list[Server]]:
-    """Brokers in this loop, with a file as arbiter."""
-    servers = [broker(directory, node_id) for node_id in range(count)]
-    await asyncio.gather(*(server.start() for server in servers))
-    try:
-        yield servers
-    finally:
-        for server in servers:
-            await server.stop()
-
-
-def controller_of(servers: list[Server]) -> Server:
-    (active,) = [server for server in servers if server.control.controller.is_active]
-    return active
 
 
 async def create(server: Server, name: str) -> create_topics.CreatableTopicResult:

@@ -14,14 +14,28 @@ ANSWER_SECONDS_MAX = 20
 class RawClient:
     """One connection; requests are answered in order."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client_id: str = "raw-client",
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._client_id = client_id
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, port: int, host: str = "127.0.0.1") -> Self:
-        return cls(*await asyncio.open_connection(host, port))
+    async def connect(
+        cls,
+        port: int,
+        host: str = "127.0.0.1",
+        *,
+        client_id: str = "raw-client",
+        from_host: str | None = None,
+    ) -> Self:
+        local = None if from_host is None else (from_host, 0)
+        return cls(*await asyncio.open_connection(host, port, local_addr=local), client_id)
 
     async def __aenter__(self) -> Self:
         return self
@@ -34,7 +48,7 @@ class RawClient:
     def send(self, key: ApiKey, version: int, request: Any) -> int:
         """Send without waiting; returns the correlation id."""
         self._correlation_id += 1
-        frame = codec.encode_request(request, key, version, self._correlation_id, "raw-client")
+        frame = codec.encode_request(request, key, version, self._correlation_id, self._client_id)
         self._writer.write(struct.pack(">I", len(frame)) + frame)
         return self._correlation_id
 

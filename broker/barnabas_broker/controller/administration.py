@@ -26,6 +26,7 @@ from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
 from barnabas_broker.controller.features import FeatureChange
 from barnabas_broker.controller.leader_balance import ElectedResult, ElectionType
+from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
 from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
 from barnabas_broker.controller.topics import (
@@ -73,7 +74,10 @@ class Administration:
         raise NotImplementedError
 
     async def create_topics(
-        self, new_topics: Sequence[NewTopic], validate_only: bool = False
+        self,
+        new_topics: Sequence[NewTopic],
+        validate_only: bool = False,
+        quota: MutationQuota | None = None,
     ) -> list[NewTopicResult]:
         """Make topics; a result for each, in the order of the request."""
         return await self.submit(
@@ -89,19 +93,25 @@ class Administration:
                 validate_only=validate_only,
                 cordoned=self._sessions.cordoned_brokers(image),
                 replicas_max=self._replicas_max,
+                quota=quota,
             )
         )
 
-    async def delete_topics(self, asked: Sequence[str | bytes]) -> list[DeletedTopicResult]:
+    async def delete_topics(
+        self, asked: Sequence[str | bytes], quota: MutationQuota | None = None
+    ) -> list[DeletedTopicResult]:
         """Remove topics, each given by its name (str) or its id (bytes); a result for each."""
         return await self.submit(
             lambda image: topics.delete_topics(
-                image, asked, is_enabled=self._config.delete_topic_enable
+                image, asked, is_enabled=self._config.delete_topic_enable, quota=quota
             )
         )
 
     async def create_partitions(
-        self, asked: Sequence[NewPartitions], validate_only: bool = False
+        self,
+        asked: Sequence[NewPartitions],
+        validate_only: bool = False,
+        quota: MutationQuota | None = None,
     ) -> list[NewPartitionsResult]:
         """Let topics grow; a result for each."""
         return await self.submit(
@@ -112,6 +122,7 @@ class Administration:
                 validate_only=validate_only,
                 cordoned=self._sessions.cordoned_brokers(image),
                 replicas_max=self._replicas_max,
+                quota=quota,
             )
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas_broker.controller.directories import initial_directories
+from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.controller.placement import Assignment, PlacementBroker, place
 from barnabas_broker.controller.replica_limit import UNLIMITED, ReplicaLimit
 from barnabas_broker.env.randomness import Random
@@ -51,6 +52,7 @@ def create_partitions(
     validate_only: bool = False,
     cordoned: Collection[int] = (),
     replicas_max: int = UNLIMITED,
+    quota: MutationQuota | None = None,
 ) -> tuple[list[MetadataRecord], list[NewPartitionsResult]]:
     """The records of the new partitions, and a result for each topic."""
     records: list[MetadataRecord] = []
@@ -70,6 +72,8 @@ def create_partitions(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             grown = _grow(image, topic, random, cordoned)
             room.take([record.replicas for record in grown])
+            if quota is not None:
+                quota.take(len(grown))
             records += grown
         except KafkaError as raised:
             error = raised

@@ -9,6 +9,7 @@ from collections import Counter
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.controller.controller import Controller
+from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.controller.topics import NewTopic, NewTopicResult
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.create_topics import (
@@ -23,12 +24,12 @@ _Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 
 
 async def create_topics(
-    controller: Controller, request: CreateTopicsRequest
+    controller: Controller, request: CreateTopicsRequest, quota: MutationQuota | None = None
 ) -> CreateTopicsResponse:
-    """Create each topic on its own."""
+    """Create each topic on its own, as far as the quota of who wants them goes."""
     names = Counter(topic.name for topic in request.topics)
     asked = [_new_topic(topic) for topic in request.topics if names[topic.name] == 1]
-    results = await controller.create_topics(asked, request.validate_only)
+    results = await controller.create_topics(asked, request.validate_only, quota)
     # Topics made together mostly have the same settings: each set of them is described once.
     described: _Described = {}
     topics = [_answer(controller.dynamic_config, result, described) for result in results]

@@ -13,6 +13,7 @@ from typing import Final
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.topic import validate_topic_config
+from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.controller.partitions import (
     FIXED_TOPICS,
     PARTITIONS_PER_REQUEST_MAX,
@@ -110,6 +111,7 @@ def create_topics(
     validate_only: bool = False,
     cordoned: Collection[int] = (),
     replicas_max: int = UNLIMITED,
+    quota: MutationQuota | None = None,
 ) -> tuple[list[MetadataRecord], list[NewTopicResult]]:
     """The records that make the topics, and a result for each, in the order of the request."""
     records: list[MetadataRecord] = []
@@ -133,6 +135,8 @@ def create_topics(
             assignments = _assign(image, topic, defaults, random, cordoned)
             if topic.name not in FIXED_TOPICS:
                 room.take(assignments)
+            if quota is not None:
+                quota.take(len(assignments))
         except KafkaError as error:
             results.append(NewTopicResult(name=topic.name, error=error))
             continue
@@ -257,7 +261,11 @@ def _new_topic_id(image: MetadataImage, random: Random) -> bytes:
 
 
 def delete_topics(
-    image: MetadataImage, topics: Sequence[str | bytes], *, is_enabled: bool
+    image: MetadataImage,
+    topics: Sequence[str | bytes],
+    *,
+    is_enabled: bool,
+    quota: MutationQuota | None = None,
 ) -> tuple[list[MetadataRecord], list[DeletedTopicResult]]:
     """The records that remove topics, named or given by id, and a result for each.
 
@@ -294,7 +302,12 @@ def delete_topics(
             error = _unknown(asked)
         else:
             name, topic_id = topic.name, topic.topic_id
-            records.append(RemoveTopicRecord(topic_id))
+            try:
+                if quota is not None:
+                    quota.take(len(topic.partitions))
+                records.append(RemoveTopicRecord(topic_id))
+            except KafkaError as refused:
+                error = refused
         results.append(DeletedTopicResult(name=name, topic_id=topic_id, error=error))
     return records, results
 

@@ -1,4 +1,7 @@
-"""CreatePartitions (37), versions 0 to 3: let topics grow. Source: TOP-13."""
+"""CreatePartitions (37), versions 0 to 3: let topics grow. Source: TOP-13, QUO-7.
+
+v3: what exceeds the quota of the client is refused (89).
+"""
 
 from collections import Counter
 
@@ -19,9 +22,11 @@ async def handle(
 ) -> CreatePartitionsResponse:
     """Let each topic grow on its own."""
     names = Counter(topic.name for topic in request.topics)
+    quota = services.quotas.mutation_quota(in_flight)
     results = await services.controller.create_partitions(
         [_asked(topic) for topic in request.topics if names[topic.name] == 1],
         request.validate_only,
+        quota,
     )
     responses = [_result(result.name, result.error) for result in results]
     responses += [
@@ -29,7 +34,8 @@ async def handle(
         for name, count in names.items()
         if count > 1
     ]
-    return CreatePartitionsResponse(results=responses)
+    throttle_ms = 0 if quota is None else services.quotas.throttled_by_mutation(quota)
+    return CreatePartitionsResponse(throttle_time_ms=throttle_ms, results=responses)
 
 
 def _asked(topic: CreatePartitionsTopic) -> NewPartitions:

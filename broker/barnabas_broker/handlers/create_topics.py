@@ -1,8 +1,8 @@
 """CreateTopics (19), versions 2 to 7: new topics, placed or with given replicas.
 
-v4: -1 stands for the broker's defaults. v5: the response has counts and configs. v7: and the topic
-id.
-Source: TOP-1 to TOP-8.
+v4: -1 stands for the broker's defaults. v5: the response has counts and configs. v6: what exceeds
+the quota of the client is refused (89). v7: and the topic id.
+Source: TOP-1 to TOP-8, QUO-7.
 """
 
 from barnabas_broker.controller import topic_requests
@@ -18,4 +18,8 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     """Create each topic on its own."""
-    return await topic_requests.create_topics(services.controller, request)
+    quota = services.quotas.mutation_quota(in_flight)
+    response = await topic_requests.create_topics(services.controller, request, quota)
+    if quota is not None:
+        response.throttle_time_ms = services.quotas.throttled_by_mutation(quota)
+    return response

@@ -1,4 +1,6 @@
-"""DeleteTopics (20), versions 1 to 6: remove topics. v6: also by id. Source: TOP-14.
+"""DeleteTopics (20), versions 1 to 6: remove topics. Source: TOP-14, QUO-7.
+
+v5: what exceeds the quota of the client is refused (89). v6: topics also by id.
 
 A broker that sends it to the controller names by id which topics are meant, as it knows them when
 the request comes: carried out twice, or late, it does not remove a topic that was made anew.
@@ -8,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barnabas_broker.controller.mutation_quota import STRICT_SINCE
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.delete_topics import (
@@ -36,8 +40,10 @@ async def handle(
             for topic in request.topics
             if _is_clear(topic)
         ]
-    results = await services.controller.delete_topics(requested)
+    quota = services.quotas.mutation_quota(in_flight)
+    results = await services.controller.delete_topics(requested, quota)
     return DeleteTopicsResponse(
+        throttle_time_ms=0 if quota is None else services.quotas.throttled_by_mutation(quota),
         responses=refused
         + [
             DeletableTopicResult(
@@ -47,12 +53,27 @@ async def handle(
                 error_message=None if result.error is None else result.error.message,
             )
             for result in results
-        ]
+        ],
     )
 
 
-def resolve(image: MetadataImage, request: DeleteTopicsRequest) -> DeletionById | None:
-    """The request by ids; None where a topic is not known here, or named twice."""
+def resolve(
+    services: Services, in_flight: InFlightRequest, request: DeleteTopicsRequest
+) -> DeletionById | None:
+    """The request by ids; None where a topic is not known here, or named twice.
+
+    None, too, where there are quotas and the client cannot be refused by them: by ids it could be.
+    """
+    if (
+        in_flight.api_version < STRICT_SINCE[ApiKey.DELETE_TOPICS]
+        and services.quotas.mutation is not None
+    ):
+        return None
+    return deletion_by_id(services.image, request)
+
+
+def deletion_by_id(image: MetadataImage, request: DeleteTopicsRequest) -> DeletionById | None:
+    """The request by the ids that an image has; None where a topic is not in it, or named twice."""
     requested = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     names: dict[bytes, str | None] = {}
     for topic in requested:
@@ -78,6 +99,7 @@ class DeletionById:
         self._names = names
         self._timeout_ms = timeout_ms
         self._results: list[DeletableTopicResult] = []
+        self._throttle_ms = 0
 
     @property
     def request(self) -> DeleteTopicsRequest:
@@ -94,6 +116,7 @@ class DeletionById:
         metadata was old: the controller knows what the name stands for.
         """
         left: list[str] = []
+        self._throttle_ms = max(self._throttle_ms, response.throttle_time_ms)
         for result in response.responses:
             name = self._names.get(result.topic_id)
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_ID and was_repeated:
@@ -111,7 +134,8 @@ class DeletionById:
     def response(self, rest: DeleteTopicsResponse | None) -> DeleteTopicsResponse:
         """All results."""
         return DeleteTopicsResponse(
-            responses=self._results + ([] if rest is None else rest.responses)
+            throttle_time_ms=max(self._throttle_ms, 0 if rest is None else rest.throttle_time_ms),
+            responses=self._results + ([] if rest is None else rest.responses),
         )
 
     def _asking(self, topics: Sequence[DeleteTopicState]) -> DeleteTopicsRequest:

@@ -4,10 +4,12 @@ A component of the filter names a type of entity and either a name, the default,
 entity must fit all components; a strict filter takes no entity that has other parts besides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from enum import IntEnum
+from typing import Any, Final
 
 from barnabas_broker.controller.client_quotas import CLIENT_ID, ENTITY_TYPES, IP, USER
+from barnabas_broker.handlers.request_limits import encode_checked
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.records import QuotaEntity
 from barnabas_broker.network.session import InFlightRequest
@@ -21,6 +23,9 @@ from barnabas_protocol.messages.describe_client_quotas import (
     ValueData,
 )
 
+_Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+_Request = DescribeClientQuotasRequest
+
 
 class MatchType(IntEnum):
     """How a component of a filter is compared, by its number on the wire."""
@@ -30,19 +35,37 @@ class MatchType(IntEnum):
     SPECIFIED = 2
 
 
+LOOP_ENTITIES_MAX: Final = 500
+"""So many are looked at and described in a few milliseconds."""
+
+
 def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
-    """Describe the quotas, those of the most general filter if it has no components."""
+) -> DescribeClientQuotasResponse | Coroutine[Any, Any, bytes]:
+    """Describe the quotas that a filter fits, all without components.
+
+    A coroutine where there are very many: what is sent is made in a thread then.
+    """
     _check(request.components)
+    quotas = services.image.client_quotas
+    if len(quotas) > LOOP_ENTITIES_MAX:
+        return services.heavy_work.run(in_flight, _encoded, in_flight, quotas, request)
+    return _described(quotas, request)
+
+
+def _encoded(in_flight: InFlightRequest, quotas: _Quotas, request: _Request) -> bytes:
+    return encode_checked(in_flight, _described(quotas, request))
+
+
+def _described(quotas: _Quotas, request: _Request) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
         error_message=None,
         entries=[
             EntryData(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-                values=[ValueData(key=key, value=value) for key, value in quotas.items()],
+                values=[ValueData(key=key, value=value) for key, value in limits.items()],
             )
-            for entity, quotas in services.image.client_quotas.items()
+            for entity, limits in quotas.items()
             if _fits(entity, request.components, request.strict)
         ],
     )

@@ -16,7 +16,12 @@ from types import CoroutineType
 from typing import Any
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
-from barnabas_broker.handlers.forwarding import Resolution, forward, forward_resolved
+from barnabas_broker.handlers.forwarding import (
+    Resolution,
+    forward,
+    forward_resolved,
+    throttle_time_ms,
+)
 from barnabas_broker.handlers.request_limits import (
     UNLIMITED_BYTES,
     bytes_max,
@@ -30,7 +35,6 @@ from barnabas_broker.handlers.request_limits import (
 from barnabas_broker.handlers.request_slices import as_a_whole, in_slices, slicing_of
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
-from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.heavy_work import ConnectionGoneError
@@ -50,7 +54,7 @@ TRACE_EVERY = 1000
 Failed = Callable[[Any, KafkaError], Any]
 CheckFrame = Callable[[memoryview, int, int], None]
 """Checks a frame before it is read: of a version, with the request at a position."""
-Resolve = Callable[[MetadataImage, Any], Resolution | None]
+Resolve = Callable[[Services, InFlightRequest, Any], Resolution | None]
 
 
 class UnservedRequestError(ParseError):
@@ -217,6 +221,9 @@ class Dispatcher:
                 response = await carry_out(api, services, in_flight, request)
             if not isinstance(response, Message):
                 return response
+            request_time = services.quotas.request
+            if request_time is not None:
+                response = request_time.stamped(in_flight, response)
             return await encode_apart(services.heavy_work, in_flight, response)
         except ConnectionGoneError:
             return None
@@ -267,7 +274,7 @@ class Dispatcher:
         async def here(inner: InFlightRequest, request: Any) -> Any:
             return await carry_out(api, services, inner, request)
 
-        resolution = None if api.resolve is None else api.resolve(services.image, request)
+        resolution = None if api.resolve is None else api.resolve(services, in_flight, request)
         if resolution is not None:
             return await forward_resolved(services.channel, in_flight, resolution, timeout_ms, here)
         frame, _ = await forward(
@@ -284,7 +291,9 @@ class Dispatcher:
     ) -> None:
         in_flight.session.hold()
         self._running += 1
-        self._services.spawn(self._run(api, in_flight, request, work))
+        run = self._run(api, in_flight, request, work)
+        request_time = self._services.quotas.request
+        self._services.spawn(run if request_time is None else request_time.timed(in_flight, run))
 
     async def _run(
         self, api: Api, in_flight: InFlightRequest, request: Any, work: Awaitable[Any]
@@ -298,6 +307,8 @@ class Dispatcher:
                 response = error_response(api, request, error)
             if in_flight.session.is_closed or response is None:
                 return  # or the handler responds later
+            if api.is_forwarded:
+                in_flight.session.mute(throttle_time_ms(in_flight, response))
             if isinstance(response, Message):
                 self._respond(api, in_flight, request, response)
             else:  # a frame, of another node or encoded in a thread
@@ -311,6 +322,9 @@ class Dispatcher:
 
     def _respond(self, api: Api, in_flight: InFlightRequest, request: Any, response: Any) -> None:
         """Reply with a response, or with an error where it is too large to be sent."""
+        request_time = self._services.quotas.request
+        if request_time is not None:
+            response = request_time.stamped(in_flight, response)
         try:
             frame = encode_checked(in_flight, response)
         except KafkaError as error:

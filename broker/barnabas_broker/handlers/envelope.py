@@ -19,6 +19,7 @@ from barnabas_broker.handlers.dispatch import (
     load_api,
     read_whole,
 )
+from barnabas_broker.handlers.forwarding import ForwardedRequest
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
 from barnabas_broker.network.heavy_work import ConnectionGoneError
@@ -77,11 +78,15 @@ async def _carried_out(
         inner_request = read_whole(api, frame, version, header.position)
     api.requests_count += 1
     in_flight.inner_key = key
-    # It stands for the client's own request; it gets no response itself, for the envelope does.
-    inner = InFlightRequest(in_flight.session, frame, in_flight.received_ns)
+    inner = ForwardedRequest(in_flight.session, frame, in_flight.received_ns)
     inner.api_key, inner.api_version = key, version
     inner.correlation_id, inner.client_id = header.correlation_id, header.client_id
-    response = await _response(api, services, inner, inner_request)
+    work = _response(api, services, inner, inner_request)
+    request_time = services.quotas.request
+    if request_time is None:
+        response = await work
+    else:
+        response = request_time.stamped(inner, await request_time.timed(inner, work))
     if is_not_controller(response):
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     return EnvelopeResponse(

@@ -21,7 +21,7 @@ from typing import Any
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.handlers.broker_listener import is_of_brokers
-from barnabas_broker.handlers.client_quotas import BandwidthThrottle
+from barnabas_broker.handlers.client_throttle import BandwidthThrottle
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
 from barnabas_broker.handlers.request_limits import LOOP_BYTES_OF_PARTITIONS_MAX
 from barnabas_broker.handlers.services import Services
@@ -97,17 +97,25 @@ class _PendingResponse:
         self.reserved_bytes = 0
 
     def __call__(self, results: list[PartitionData]) -> None:
-        in_flight = self.in_flight
-        if self.is_held:
-            in_flight.session.reserve_response(-self.reserved_bytes)
-            in_flight.session.release()
-        if not in_flight.session.is_closed:
-            in_flight.reply(self.encoding(results)())
+        in_flight, request_time = self.in_flight, self.services.quotas.request
+        outer = None if request_time is None else request_time.begin(in_flight)
+        try:
+            if self.is_held:
+                in_flight.session.reserve_response(-self.reserved_bytes)
+                in_flight.session.release()
+            if not in_flight.session.is_closed:
+                in_flight.reply(self.encoding(results)())
+        finally:
+            if request_time is not None:
+                request_time.end(outer)
 
     def encoding(self, results: list[PartitionData]) -> Callable[[], list[Buffer]]:
         """What makes the frame of the response; it may be called in a thread."""
         in_flight, context = self.in_flight, self.context
         throttle_ms = 0 if self.quota is None else _throttle(self.quota, in_flight, results)
+        request_time = self.services.quotas.request
+        if request_time is not None:
+            throttle_ms = max(throttle_ms, request_time.throttle_ms(in_flight))
         if not isinstance(context.session, FollowerSession):
             results = _changed(context, results)
         version = in_flight.api_version

@@ -11,14 +11,28 @@ import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol import codec
+from barnabas_protocol.api import ApiKey, response_header_version
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.envelope import EnvelopeRequest
+from barnabas_protocol.schema import Message
+
+# Of what is forwarded; the others begin with it in all versions that are served.
+_WITHOUT_THROTTLE: Final = (ApiKey.DESCRIBE_QUORUM,)
+
+
+class ForwardedRequest(InFlightRequest):
+    """A client's request that another broker has sent on: its session is that broker's.
+
+    Gets no response itself, for the envelope does; its connection is not here to be muted.
+    """
+
+    __slots__ = ()
 
 
 class ForwardedFrame(NamedTuple):
@@ -70,7 +84,7 @@ async def forward(
     envelope = EnvelopeRequest(
         request_data=frame,
         request_principal=b"",
-        client_host_address=_packed(in_flight.session.host),
+        client_host_address=packed_address(in_flight.session.host),
     )
     try:
         response, was_repeated = await channel.forward(
@@ -121,11 +135,22 @@ async def forward_resolved(
     return resolution.response(rest)
 
 
+def throttle_time_ms(in_flight: InFlightRequest, response: Any) -> int:
+    """How long the response to a forwarded request, a message or a frame, has its client wait."""
+    if isinstance(response, Message):
+        return int(getattr(response, "throttle_time_ms", 0))
+    if in_flight.api_key in _WITHOUT_THROTTLE:
+        return 0
+    has_tags = response_header_version(in_flight.api_key, in_flight.api_version)
+    return int.from_bytes(response[5:9] if has_tags else response[4:8])
+
+
 def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-def _packed(host: str) -> bytes:
+def packed_address(host: str) -> bytes:
+    """The bytes of a client's address, as an envelope has them; none of what is no address."""
     try:
         return ipaddress.ip_address(host).packed
     except ValueError:

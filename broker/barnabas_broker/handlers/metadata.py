@@ -160,7 +160,7 @@ def _find(
     try:
         validate_topic_name(name)
         if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-            services.topic_creation.ensure(name)
+            services.topic_creation.ensure(name, in_flight)
     except KafkaError as error:
         code = error.code
     # Kafka lists the operations of topics that do not exist as well, and kafka-python relies on it.

@@ -11,7 +11,8 @@ with the generated writer for every version.
 
 import logging
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
@@ -66,7 +67,7 @@ _END_V9 = struct.Struct(">iB").pack  # throttle, tags
 
 def handle(services: Services, in_flight: InFlightRequest, request: ProduceRequest) -> None:
     """Append, and respond when `acks` is met."""
-    quota = services.quotas.produce
+    quota, request_time = services.quotas.produce, services.quotas.request
     throttle_ms = 0 if quota is None else quota.charge(in_flight, len(in_flight.frame))
     if throttle_ms:
         # Also of a request that is refused, and before its acks are there: the next ones of the
@@ -75,12 +76,17 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
     acks = request.acks
     if acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if acks == 0 and request_time is not None:
+        request_time.exempt()
 
     def done(results: Sequence[ProduceResult]) -> None:
         if acks == 0:
             _finish_without_response(in_flight, results)
-        else:
+        elif request_time is None:
             _respond(services, in_flight, request, results, throttle_ms)
+        else:
+            longest_ms = max(throttle_ms, request_time.throttle_ms(in_flight))
+            _respond(services, in_flight, request, results, longest_ms)
 
     version = in_flight.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
@@ -100,13 +106,23 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
 
     if request.transactional_id is not None:
         in_flight.session.hold()
-        services.spawn(_append_in_transaction(services, in_flight, request, entries, append))
+        _spawn(
+            services,
+            in_flight,
+            _append_in_transaction(services, in_flight, request, entries, append),
+        )
         return
     heavy = append(None)
     if heavy is not None:
         # The next requests of the connection wait: appends stay in their order.
         in_flight.session.hold()
-        services.spawn(_append_heavy(services, in_flight, heavy))
+        _spawn(services, in_flight, _append_heavy(services, in_flight, heavy))
+
+
+def _spawn(services: Services, in_flight: InFlightRequest, work: Coroutine[Any, Any, None]) -> None:
+    """Run what goes on behind the handler; its time is the client's."""
+    request_time = services.quotas.request
+    services.spawn(work if request_time is None else request_time.timed(in_flight, work))
 
 
 async def _append_in_transaction(
@@ -125,7 +141,7 @@ async def _append_in_transaction(
         heavy = append(transaction)
         if heavy is not None:
             in_flight.session.hold()
-            services.spawn(_append_heavy(services, in_flight, heavy))
+            _spawn(services, in_flight, _append_heavy(services, in_flight, heavy))
     except KafkaError as error:
         if request.acks == 0:
             in_flight.reply_nothing()

@@ -183,6 +183,8 @@ async def in_slices(
             _merge(whole, response, slicing.response)
             if getattr(response, "error_code", 0):
                 whole.error_code = response.error_code
+            if getattr(response, "throttle_time_ms", 0) > getattr(whole, "throttle_time_ms", 0):
+                whole.throttle_time_ms = response.throttle_time_ms
     return whole
 
 

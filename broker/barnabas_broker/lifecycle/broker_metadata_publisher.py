@@ -6,7 +6,7 @@ another broker leads, and who led must not acknowledge by the one before it hear
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,9 @@ from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-UpdateQuotas = Callable[[Mapping[QuotaEntity, Mapping[str, float]]], None]
+UpdateQuotas = Callable[
+    [Mapping[QuotaEntity, Mapping[str, float]], Iterable[QuotaEntity] | None], None
+]
 UpdateSubscriptions = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Takes the settings of the subscriptions to metrics of clients, by name."""
 ALL_BROKERS = ""  # the name of the configs that hold for every broker
@@ -49,7 +51,7 @@ class BrokerMetadataPublisher:
         report_directories: Callable[[Mapping[TopicPartition, bytes]], None],
         applied: Callable[[MetadataDelta | None, MetadataImage], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        update_quotas: UpdateQuotas = lambda quotas: None,
+        update_quotas: UpdateQuotas = lambda quotas, changed: None,
         update_subscriptions: UpdateSubscriptions = lambda subscriptions: None,
     ) -> None:
         """`report_directories` has the metadata remember where logs are (LOG-11).
@@ -72,8 +74,10 @@ class BrokerMetadataPublisher:
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
-        if delta is None or delta.has_changed_quotas:
-            self._update_quotas(image.client_quotas)
+        if delta is None or delta.changed_quotas:
+            self._update_quotas(
+                image.client_quotas, None if delta is None else delta.changed_quotas
+            )
         self._take_subscriptions(delta, image)
         lowered = self._take_configs(self._changed_configs(delta, image))
         await self._replicas.apply(delta, image)

@@ -59,7 +59,8 @@ class MetadataDelta:
     """Collects records on top of an image.
 
     `changed_topics` holds the names whose topic or partitions are new or different, `created` and
-    `deleted` names with the ids concerned, `changed_configs` pairs of resource type and name.
+    `deleted` names with the ids concerned, `changed_configs` pairs of resource type and name,
+    `changed_quotas` entities.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class MetadataDelta:
         "_partitions",
         "changed_brokers",
         "changed_configs",
+        "changed_quotas",
         "changed_topics",
         "created",
         "deleted",
@@ -91,6 +93,7 @@ class MetadataDelta:
         self.deleted: dict[str, bytes] = {}
         self.changed_configs: dict[tuple[int, str], None] = {}
         self.changed_brokers: dict[int, None] = {}
+        self.changed_quotas: dict[QuotaEntity, None] = {}
         self._by_name: dict[str, TopicImage] | None = None
         self._by_id: dict[bytes, TopicImage] | None = None
         # Partitions of the topics that records touch, until `build` makes images of them.
@@ -289,12 +292,8 @@ class MetadataDelta:
         else:
             self._features.pop(record.name, None)
 
-    @property
-    def has_changed_quotas(self) -> bool:
-        """Whether records change quotas of clients."""
-        return self._client_quotas is not None
-
     def _apply_client_quota(self, record: ClientQuotaRecord) -> None:
+        self.changed_quotas[record.entity] = None
         if self._client_quotas is None:
             self._client_quotas = dict(self.image.client_quotas)
         quotas = dict(self._client_quotas.get(record.entity, ()))

@@ -1,4 +1,4 @@
-"""How many connections there may be: in all, and from one address.
+"""How many connections there may be: in all, and from one address; and who knows how fast.
 
 Counts and decides; closing is the session's. One object serves all listeners of a broker.
 
@@ -8,6 +8,8 @@ Source: NET-4; Kafka's max.connections, max.connections.per.ip and its overrides
 import ipaddress
 from collections.abc import Mapping
 from typing import Any
+
+from barnabas_broker.network.connection_rates import ConnectionRates
 
 UNLIMITED = 2**31 - 1
 
@@ -40,14 +42,17 @@ def normal_address(host: str) -> str:
 class ConnectionLimits:
     """Counts connections and refuses those that are too many."""
 
-    __slots__ = ("_by_host", "_overrides", "connections_max", "per_ip_max", "total")
+    __slots__ = ("_by_host", "_overrides", "connections_max", "per_ip_max", "rates", "total")
 
     def __init__(
         self,
         connections_max: int = UNLIMITED,
         per_ip_max: int = UNLIMITED,
         per_ip_overrides: Mapping[str, int] | None = None,
+        rates: ConnectionRates | None = None,
     ) -> None:
+        """`rates` are the quotas of new connections; None where there are never any."""
+        self.rates = rates
         self.total = 0
         self._by_host: dict[str, int] = {}  # only addresses with a connection
         self.update(connections_max, per_ip_max, per_ip_overrides or {})

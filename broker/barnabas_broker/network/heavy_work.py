@@ -27,6 +27,8 @@ Result = TypeVar("Result")
 Element = TypeVar("Element")
 Run = Callable[..., Awaitable[Any]]
 Pause = Callable[[], Awaitable[None]]
+Meter = Callable[[InFlightRequest, Awaitable[Any]], Awaitable[Any]]
+"""Waits for what a thread does for a request, and counts the time."""
 
 SLICE: Final = 500
 """Elements between two pauses: a few milliseconds where each takes some microseconds."""
@@ -48,6 +50,7 @@ class HeavyWork:
         self._listener_of_brokers = listener_of_brokers
         self._lanes = {is_of_brokers: _Lane() for is_of_brokers in (False, True)}
         self._paused: deque[asyncio.Future[None]] = deque()
+        self.meter: Meter | None = None
         self.run_count = 0
         self.pause_count = 0
 
@@ -102,7 +105,10 @@ class HeavyWork:
         await lane.enter(in_flight)
         try:
             self.run_count += 1
-            result: Result = await self._run(function, *arguments)
+            work = self._run(function, *arguments)
+            if self.meter is not None:
+                work = self.meter(in_flight, work)
+            result: Result = await work
             return result
         finally:
             lane.leave()

@@ -33,6 +33,8 @@ LINGER_MS = 10_000
 LINES_MAX = 10
 LINES_PERIOD_MS = 10_000
 """At most so many lines about closed connections in so long a time, for each kind of reason."""
+REFUSED_MAX = 1_000
+"""Connections over a rate that are kept until they are cut: each has a descriptor meanwhile."""
 QUIET_KINDS = frozenset({"idle", "shutdown", "peer"})
 
 
@@ -83,6 +85,7 @@ class Listener:
         self._bound: BoundListener | None = None
         self._sweep_handle: asyncio.TimerHandle | None = None
         self._all_gone = asyncio.Event()
+        self._refused: dict[Session, asyncio.TimerHandle] = {}
         self._lines: dict[str, tuple[int, int]] = {}  # kind -> (period, lines in it)
 
     @property
@@ -115,6 +118,8 @@ class Listener:
         is cut off.
         """
         await self.stop_accepting()
+        for session in list(self._refused):
+            self._cut(session)
         for session in list(self.sessions):
             session.drain()
         await self._wait_until_gone(drain_ms)
@@ -136,13 +141,18 @@ class Listener:
     # For sessions.
 
     def admit(self, session: Session) -> bool:
-        """Count a new connection in; False if a limit forbids it or the listener has stopped."""
+        """Count a new connection in; where a limit forbids it, or this has stopped, it is cut."""
         if self._bound is None:
+            session.abort()
             return False
         metrics = self.metrics
         metrics.connections_accepted += 1
+        rates = self._limits.rates
+        cut_ms = rates.throttle_ms(session.host) if rates is not None and rates.buckets else 0
         limit = (
-            "connections-per-listener"
+            "connection-creation-rate"
+            if cut_ms
+            else "connections-per-listener"
             if len(self.sessions) >= self._connections_max
             else self._limits.enter(session.host)
         )
@@ -151,11 +161,30 @@ class Listener:
             self._write_line(
                 "rejected", "refused a connection from %s on %s: too many %s", session.peer, limit
             )
+            self._refuse(session, cut_ms)
             return False
         self.sessions[session] = None
         self.memory.divide(self._limits.total)
         metrics.connections_open += 1
         return True
+
+    def _refuse(self, session: Session, cut_ms: int) -> None:
+        """Cut a connection, after a while so that its client does not come again at once."""
+        if not cut_ms or len(self._refused) >= REFUSED_MAX:
+            session.abort()
+            return
+        session.ignore()
+        self._refused[session] = self.loop.call_later(cut_ms / 1000, self._cut, session)
+
+    def _cut(self, session: Session) -> None:
+        self._refused.pop(session).cancel()
+        session.abort()
+
+    def dispatch_to(self, dispatch: Callable[[InFlightRequest], None]) -> None:
+        """Hand the frames of all connections to somebody else from now on."""
+        self.dispatch = dispatch
+        for session in self.sessions:
+            session.dispatch_to(dispatch)
 
     def gone(self, session: Session, error: BaseException | None) -> None:
         """Count a connection out."""

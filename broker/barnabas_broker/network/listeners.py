@@ -13,6 +13,7 @@ from barnabas_broker.env.network import Network
 from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.connection_limits import ConnectionLimits
+from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.listener import Listener
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
@@ -40,7 +41,8 @@ class Listeners:
         self.metrics = NetworkMetrics()
         # Clients may not take the connections of brokers: who has no follower any more, and no
         # controller, stops. The other descriptors are for the logs, which fail without.
-        self.limits = ConnectionLimits()
+        self.connection_rates = ConnectionRates(clock)
+        self.limits = ConnectionLimits(rates=self.connection_rates)
         self.update_limits(config)
         self.broker_limits = ConnectionLimits(open_files_limit() // 8)
         # Requests of brokers have memory of their own: a controller that clients keep out of reach
@@ -92,9 +94,9 @@ class Listeners:
         )
 
     def dispatch_to(self, dispatch: Callable[[InFlightRequest], None]) -> None:
-        """Hand the frames of connections that come from now on to somebody else."""
+        """Hand the frames of all connections to somebody else from now on."""
         for listener in self._listeners:
-            listener.dispatch = dispatch
+            listener.dispatch_to(dispatch)
 
     @property
     def port(self) -> int:

@@ -113,7 +113,7 @@ class SessionHost(Protocol):
     shared_buffer: SharedBuffer
 
     def admit(self, session: "Session") -> bool:
-        """Count a new connection in; False if a limit forbids it or the listener has stopped."""
+        """Count a new connection in; False if it is refused: the listener cuts it."""
         ...
 
     def gone(self, session: "Session", error: BaseException | None) -> None:
@@ -278,7 +278,6 @@ class Session(asyncio.BufferedProtocol):
         self.host, self.peer = describe_peer(transport.get_extra_info("peername"))
         self.last_active_ns = self._clock_ns()
         if not self._listener.admit(self):
-            self._transport.abort()
             return
         self._is_admitted = True
         self.is_closed = False
@@ -613,6 +612,15 @@ class Session(asyncio.BufferedProtocol):
         if not self.is_closed:
             self._is_draining = True
             self._listener.turn.flush(self)
+
+    def ignore(self) -> None:
+        """Read nothing of a connection that was refused, and is cut a little later."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def dispatch_to(self, dispatch: Callable[[InFlightRequest], None]) -> None:
+        """Hand the next frames to somebody else."""
+        self._dispatch = dispatch
 
     def abort(self) -> None:
         """Close at once; nothing more is sent."""

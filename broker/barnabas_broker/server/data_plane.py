@@ -136,6 +136,7 @@ class DataPlane:
         take_producer_id: Callable[[], Awaitable[int]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         pause: Pause,
+        topic_creation: TopicCreation,
     ) -> None:
         """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
         config, replicas = self._config, self.replicas
@@ -184,8 +185,7 @@ class DataPlane:
                 take_producer_id=take_producer_id,
             )
 
-        self.topic_creation = TopicCreation(channel, config, spawn)
-
+        self.topic_creation = topic_creation
         self._make_transactions = make_transactions
         self._make_share_state = partial(self._new_share_state, peers, spawn)
         self._make_share_serving = partial(self._new_share_serving, spawn, pause)

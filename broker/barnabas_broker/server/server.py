@@ -29,6 +29,7 @@ from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
 from barnabas_broker.handlers.request_gate import RequestGate
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import is_repeatable
+from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.lifecycle.broker_metadata_publisher import BrokerMetadataPublisher
 from barnabas_broker.lifecycle.broker_state import BrokerState, move
 from barnabas_broker.lifecycle.cluster_membership import ClusterMembership
@@ -41,6 +42,7 @@ from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.broker_connections import BrokerConnections
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.listeners import Listeners
+from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
 from barnabas_broker.server.background import BackgroundTasks
@@ -88,6 +90,7 @@ class Server:
         self._admin: DeferredAdminServer | None = None
         self._is_built = False
         self._is_stopping = False
+        self._serves_clients = False
         self._starting: asyncio.Task[None] | None = None
         self.collector = MetricsCollector()
         self.publisher = MetadataPublisher()
@@ -130,7 +133,6 @@ class Server:
         await self.logs.begin_writing()
         self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
         self._connect()
-        self.quotas = ClientQuotas(self._clock)
         self.collector.register(self.quotas.samples)
         self.client_metrics = ClientMetricsManager(
             self._clock,
@@ -180,7 +182,8 @@ class Server:
         self.logs.start_tasks()
         await self.membership.lifecycle.until_unfenced()
         self.gate.open(self.dispatcher)
-        self.listeners.dispatch_to(self.dispatcher)
+        self._serves_clients = True
+        self._choose_dispatch()
 
     def _build(self) -> None:
         self._is_built = True
@@ -228,6 +231,12 @@ class Server:
         self.groups = self.data.groups
         self.gate = RequestGate()
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
+        self.quotas = ClientQuotas(
+            clock,
+            config.inter_broker_listener_name,
+            self.listeners.connection_rates,
+            on_measured=self._choose_dispatch,
+        )
         self.dynamic.subscribe(self._take_over_settings)
 
     def _connect(self) -> None:
@@ -262,6 +271,13 @@ class Server:
             self._producer_ids.take,
             self._background.spawn,
             self.heavy_work.pause,
+            TopicCreation(
+                self.membership.channel,
+                self.config,
+                self._background.spawn,
+                self.control.controller,
+                self.quotas,
+            ),
         )
 
     def _services(self) -> Services:
@@ -315,6 +331,16 @@ class Server:
         live = self.config.with_values(self.dynamic.values)
         self.logs.update_config(live)
         self.listeners.update_limits(live)
+
+    def _choose_dispatch(self) -> None:
+        """Have requests measured while there are quotas of their time, and only then."""
+        request_time = self.quotas.request
+        self.heavy_work.meter = None if request_time is None else request_time.in_thread
+        if self._serves_clients:
+            dispatch: Callable[[InFlightRequest], None] = self.dispatcher
+            if request_time is not None:
+                dispatch = request_time.dispatching(dispatch)
+            self.listeners.dispatch_to(dispatch)
 
     def _topic_config(self, topic: str) -> LogConfig:
         return self.dynamic.log_config(self.publisher.image.config_overrides(RESOURCE_TOPIC, topic))

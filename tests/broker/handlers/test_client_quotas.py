@@ -7,25 +7,22 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas_broker.handlers.client_quotas import (
-    BUCKETS_MAX,
-    BandwidthThrottle,
-    ClientQuotas,
-    Entity,
-    Quota,
-    quota_of,
-)
+from barnabas_broker.handlers.client_quotas import ClientQuotas
+from barnabas_broker.handlers.client_throttle import BandwidthThrottle
+from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.quotas.quota_buckets import Entity
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import alter_client_quotas, describe_client_quotas
+from barnabas_protocol.messages import describe_client_quotas
 from tests.broker.broker_requests import (
     batch,
     fetch_request,
     produce_request,
     produced,
+    set_quota,
     topic_id_of,
     with_broker,
 )
@@ -36,31 +33,6 @@ from tests.support.simulated_clock import SimulatedClock
 CLIENT = "raw-client"
 PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
 
-# From the most special to the most general, with the bucket that bytes of user u by c go to.
-PRECEDENCE: list[tuple[Entity, Entity]] = [
-    (("u", "c"), ("u", "c")),
-    (("u", ""), ("u", "c")),
-    (("u", None), ("u", None)),
-    (("", "c"), ("u", "c")),
-    (("", ""), ("u", "c")),
-    (("", None), ("u", None)),
-    ((None, "c"), (None, "c")),
-    ((None, ""), (None, "c")),
-]
-
-
-@pytest.mark.parametrize("first", range(len(PRECEDENCE)))
-def test_the_most_special_entity_decides_and_names_the_bucket(first: int) -> None:
-    """QUO-2: whatever more general quotas there are, and never one of somebody else."""
-    rates = {entity: float(place) for place, (entity, _) in enumerate(PRECEDENCE) if place >= first}
-    rates |= {("v", "c"): 99.0, ("v", None): 99.0, (None, "d"): 99.0}
-    assert quota_of(rates, "u", "c") == Quota(PRECEDENCE[first][1], float(first))
-
-
-def test_who_fits_no_entity_has_no_quota() -> None:
-    """QUO-2."""
-    assert quota_of({("v", None): 1.0, (None, "d"): 1.0, ("u", "d"): 1.0}, "u", "c") is None
-
 
 def request_of(client_id: str | None) -> InFlightRequest:
     session = SimpleNamespace(principal=None)
@@ -70,7 +42,8 @@ def request_of(client_id: str | None) -> InFlightRequest:
 def throttle(rates: dict[Entity, float]) -> tuple[BandwidthThrottle, SimulatedClock]:
     clock = SimulatedClock(monotonic_ms=1_000_000)
     made = BandwidthThrottle(clock)
-    made.update(rates)
+    for entity, rate in rates.items():
+        made.buckets.update(entity, rate)
     return made, clock
 
 
@@ -90,7 +63,7 @@ def test_a_quota_of_nothing_stops_and_a_larger_one_lets_go_at_once() -> None:
     """QUO-8: a changed quota holds for the bytes that were counted already."""
     made, _ = throttle({(None, ""): 0.0})
     assert made.charge(request_of("a"), 1) == 2**31 - 1
-    made.update({(None, ""): 10.0})
+    made.buckets.update((None, ""), 10.0)
     assert made.charge(request_of("a"), 1) == 0
 
 
@@ -128,34 +101,36 @@ def test_a_quota_of_nothing_lets_nothing_be_read(rate: float) -> None:
     assert is_sent == (rate > 0), "what is more than nothing is paid for later"
 
 
-def test_client_ids_without_end_do_not_fill_the_memory() -> None:
-    """QUO-2: a default gives each its own bucket, up to a number of them."""
-    made, _ = throttle({(None, ""): 1.0})
-    for number in range(BUCKETS_MAX + 50):
-        made.charge(request_of(f"client-{number}"), 1)
-    assert made.bucket_count == BUCKETS_MAX
-
-
 def test_without_quotas_there_is_nothing_to_be_asked() -> None:
-    """QUO-8: and a quota of fetches is none of produces."""
-    quotas = ClientQuotas(SimulatedClock(monotonic_ms=0))
-    assert (quotas.produce, quotas.fetch) == (None, None)
-    quotas.update({(("client-id", "a"),): {CONSUME: 1.0}, (("ip", None),): {PRODUCE: 1.0}})
-    assert quotas.produce is None
-    assert quotas.fetch is not None
-    quotas.update({})
-    assert (quotas.produce, quotas.fetch) == (None, None)
+    """QUO-8: a quota of one kind is none of the others, and who measures is told once."""
+    clock = SimulatedClock(monotonic_ms=0)
+    told: list[bool] = []
+    connections = ConnectionRates(clock)
+    quotas = ClientQuotas(clock, "REPLICATION", connections)
+    quotas.on_measured = lambda: told.append(quotas.request is not None)
 
+    def kinds() -> tuple[bool, ...]:
+        served = (quotas.produce, quotas.fetch, quotas.request, quotas.mutation)
+        return (*(kind is not None for kind in served), bool(connections.buckets))
 
-async def alter(client: RawClient, client_id: str | None, key: str, value: float | None) -> None:
-    """Set or remove a quota of a client id, None for the default."""
-    entry = alter_client_quotas.AlterClientQuotasRequestEntryData(
-        entity=[alter_client_quotas.EntityData(entity_type="client-id", entity_name=client_id)],
-        ops=[alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None)],
-    )
-    request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
-    response = await client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)
-    assert [result.error_code for result in response.entries] == [0]
+    assert kinds() == (False,) * 5
+    app, address = (("client-id", "a"),), (("ip", None),)
+    first = {app: {CONSUME: 1.0}, address: {PRODUCE: 1.0}}
+    quotas.update(first)
+    assert kinds() == (False, True, False, False, False)
+    for key, expected in (
+        ("request_percentage", (False, False, True, False, False)),
+        ("controller_mutation_rate", (False, False, False, True, False)),
+    ):
+        quotas.update({app: {key: 1.0}}, [app, address])
+        assert kinds() == expected
+    quotas.update({address: {"connection_creation_rate": 1.0}}, [app, address])
+    assert kinds() == (False, False, False, False, True)
+    quotas.update(first)
+    assert kinds() == (False, True, False, False, False)
+    quotas.update({}, [app])
+    assert kinds() == (False,) * 5
+    assert told == [True, False]
 
 
 async def describe(client: RawClient, *components: tuple[str, int, str | None], **more: Any) -> Any:
@@ -182,11 +157,11 @@ def test_a_producer_over_its_quota_waits_behind_the_response(tmp_path: Path) -> 
     async def test(server: Server, client: RawClient) -> None:
         topic_id = await topic_id_of(client)
         request = produce_request(batch(b"x" * 10_000), topic_id)
-        await alter(client, "somebody-else", PRODUCE, 1)
+        await set_quota(client, PRODUCE, 1, client_id="somebody-else")
         response = await client.call(ApiKey.PRODUCE, 12, request)
         assert response.throttle_time_ms == 0
         rate = frame_bytes(request, 12) // 10.2
-        await alter(client, CLIENT, PRODUCE, rate)
+        await set_quota(client, PRODUCE, rate, client_id=CLIENT)
         loop = asyncio.get_running_loop()
         began = loop.time()
         for version in (12, 3):
@@ -199,7 +174,7 @@ def test_a_producer_over_its_quota_waits_behind_the_response(tmp_path: Path) -> 
         assert response.throttle_time_ms > 1_000
         assert server.listeners.metrics.mutes == 2
         async with await RawClient.connect(server.port) as other:
-            await alter(other, CLIENT, PRODUCE, None)
+            await set_quota(other, PRODUCE, None, client_id=CLIENT)
             assert (await other.call(ApiKey.PRODUCE, 12, request)).throttle_time_ms == 0
 
     with_broker(tmp_path, test)
@@ -211,7 +186,7 @@ def test_a_produce_that_is_refused_counts_as_well(tmp_path: Path) -> None:
     async def test(server: Server, client: RawClient) -> None:
         request = produce_request(batch(b"x" * 10_000), await topic_id_of(client))
         request.acks = 5
-        await alter(client, CLIENT, PRODUCE, frame_bytes(request, 12) // 10.2)
+        await set_quota(client, PRODUCE, frame_bytes(request, 12) // 10.2, client_id=CLIENT)
         response = await client.call(ApiKey.PRODUCE, 12, request)
         refused = response.responses[0].partition_responses[0].error_code
         assert refused == ErrorCode.INVALID_REQUIRED_ACKS
@@ -227,7 +202,7 @@ def test_a_consumer_over_its_quota_gets_nothing_and_loses_nothing(tmp_path: Path
         topic_id = await topic_id_of(client)
         records = batch(b"x" * 10_000)
         await produced(client, 12, produce_request(records, topic_id))
-        await alter(client, None, CONSUME, len(records) // 10.2)
+        await set_quota(client, CONSUME, len(records) // 10.2, client_id=None)
         first = await client.call(ApiKey.FETCH, 13, fetch_request(0, topic_id, session=(0, 0)))
         assert len(first.responses[0].partitions[0].records) == len(records)
         assert 0 < first.throttle_time_ms < 1_000
@@ -242,7 +217,7 @@ def test_a_consumer_over_its_quota_gets_nothing_and_loses_nothing(tmp_path: Path
             assert (partition.high_watermark, partition.records or b"") == (1, b"")
             assert third.throttle_time_ms > 1_000
         async with await RawClient.connect(server.port) as other:
-            await alter(other, None, CONSUME, None)
+            await set_quota(other, CONSUME, None, client_id=None)
             last = await other.call(ApiKey.FETCH, 13, fetch_request(0, topic_id))
             assert len(last.responses[0].partitions[0].records) == len(records)
             assert last.throttle_time_ms == 0
@@ -255,8 +230,8 @@ def test_quotas_outlive_a_restart_and_are_found_by_filters(tmp_path: Path) -> No
 
     async def test() -> None:
         async with running_broker(tmp_path) as server, await RawClient.connect(server.port) as one:
-            await alter(one, "a", PRODUCE, 1)
-            await alter(one, None, CONSUME, 2)
+            await set_quota(one, PRODUCE, 1, client_id="a")
+            await set_quota(one, CONSUME, 2, client_id=None)
         async with running_broker(tmp_path) as server, await RawClient.connect(server.port) as one:
 
             async def has_both() -> bool:

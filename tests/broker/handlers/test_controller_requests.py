@@ -105,7 +105,11 @@ class Creation:
             offsets_topic_replication_factor=3,
         )
         self.topics = TopicCreation(
-            cast(ControllerChannel, self.channel), cast(Any, config), self._spawn
+            cast(ControllerChannel, self.channel),
+            cast(Any, config),
+            self._spawn,
+            cast(Any, None),  # the controller is another node
+            cast(Any, SimpleNamespace(mutation=None)),
         )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

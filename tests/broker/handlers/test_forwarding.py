@@ -13,10 +13,12 @@ import pytest
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.network import RealNetwork
+from barnabas_broker.handlers.client_quotas import ClientQuotas
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, OWN_REQUESTS, is_repeatable
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.server import Server
@@ -69,6 +71,7 @@ class Front:
             apis={},
             heavy_work=HeavyWork(asyncio.to_thread, ""),
             image=MetadataImage.empty(),
+            quotas=ClientQuotas(clock, "", ConnectionRates(clock)),
         )
         bench.dispatch = Dispatcher(cast(Services, self.services))
 

@@ -343,7 +343,7 @@ def check_told(before: MetadataImage, delta: MetadataDelta, after: MetadataImage
         assert delta.created.get(name) == (now_id if was_id != now_id else None)
     assert delta.changed_topics.keys() <= new.by_name.keys()
     _check_keys(before.brokers, after.brokers, delta.changed_brokers)
-    assert delta.has_changed_quotas or before.client_quotas == after.client_quotas
+    _check_keys(before.client_quotas, after.client_quotas, delta.changed_quotas)
     _check_keys(before.configs, after.configs, delta.changed_configs)
 
 
